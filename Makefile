@@ -1,0 +1,93 @@
+# `make demo` needs Python 3.11 or newer and nothing else; `make help` lists the rest.
+# PYTHON=... chooses the interpreter of a new .venv, ARGS=... goes to the command that is run.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?=
+IMAGE ?= lapwing:0.1.0
+BASE ?=
+EXTRAS ?=
+# where overlay file systems are refused: BUILDAH="buildah --storage-driver vfs"
+BUILDAH ?= buildah
+
+# setuptools warns at every editable install that folders shadow packages; here they are the packages
+INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	-c constraints.txt
+BUILD_ARGS := $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(EXTRAS),--build-arg EXTRAS=$(EXTRAS))
+
+# prints the first interpreter that runs and is new enough (a pyenv shim may exist and not run)
+FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3); do \
+	if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	echo "$$name"; exit 0; fi; done; \
+	echo "Lapwing needs Python 3.11 or newer; tried: $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3)." \
+	"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1
+
+.PHONY: help demo test lint format image secrets freeze clean
+.DEFAULT_GOAL := help
+
+help: ## List the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+demo: $(VENV)/.installed ## Install Lapwing and run the whole path on real digits
+	$(BIN)/lapwing demo $(ARGS)
+
+test: $(VENV)/.installed-dev ## Install what the tests need and run them
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.installed-dev ## Check style, types, import contracts and the images
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/hadolint docker/Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+
+format: $(VENV)/.installed-dev ## Let ruff format the code and mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+image: ## Build the container image with docker, or with buildah where no engine runs
+	@if docker info >/dev/null 2>&1; then \
+		set -x; docker build $(BUILD_ARGS) -f docker/Dockerfile -t $(IMAGE) .; \
+	elif command -v $(firstword $(BUILDAH)) >/dev/null; then \
+		set -x; $(BUILDAH) bud --isolation chroot --format docker --pull=false \
+			$(BUILD_ARGS) -f docker/Dockerfile -t $(IMAGE) .; \
+	else \
+		echo "make image needs a running docker engine, or buildah; found neither" >&2; exit 1; \
+	fi
+
+secrets: ## Make the two secret files of docker/compose.yaml, unless they are there
+	@mkdir -p -m 0700 docker/secrets
+	@for name in postgres_password admin_key; do \
+		test -s docker/secrets/$$name || { \
+			key=$$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n'); \
+			test $$name = admin_key && key="admin.$$key"; \
+			printf '%s\n' "$$key" > docker/secrets/$$name; \
+			chmod 0444 docker/secrets/$$name; echo "made docker/secrets/$$name"; }; \
+	done
+
+freeze: ## Renew constraints.txt from a clean install of the newest releases
+	@python=$$($(FIND_PYTHON)) && clean=$$(mktemp -d) && trap 'rm -rf "$$clean"' EXIT && \
+	"$$python" -m venv "$$clean" && "$$clean/bin/pip" install --quiet '.[dev,s3,gs,az]' && \
+	"$$clean/bin/pip" freeze | grep -v '^lapwing ' | sort -f > "$$clean/frozen" && \
+	{ grep '^#' constraints.txt; cat "$$clean/frozen"; } > "$$clean/constraints.txt" && \
+	cp "$$clean/constraints.txt" constraints.txt
+
+clean: ## Remove the virtual environment, builds and caches; data directories stay
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache
+	find service streaming solvers tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	@python=$$($(FIND_PYTHON)) && echo "making $(VENV) with $$python" && \
+	{ "$$python" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; }
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "installing Lapwing into $(VENV), about a minute the first time"
+	@$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "installing Lapwing and its development tools into $(VENV), about a minute the first time"
+	@$(INSTALL) -e '.[dev]'
+	@touch $(VENV)/.installed $@

@@ -1,0 +1,14 @@
+"""How the graph arrives and stays small.
+
+Decisions, each with what it led to:
+
+- A file is the unit of commitment. A bad row late in a long file must leave no trace, so two
+  checkpoints are kept, the newest and the last at a file boundary, and what followed is replayed.
+- Blocks are numbered over the good files alone, and coins are hashes of (seed, block, row). A run
+  that was killed, a run with other threads and a run that met bad files give the same edges.
+- One independent coin per edge instead of binomial copies. Bridges stay for certain and the
+  variance is never larger (ALGORITHMS B.6).
+- Resistances are solved to 1e-5, not 1e-2, and never taken below what the degrees prove. Small cuts
+  and unlucky projections were under-scored otherwise, and the measured error broke its bound.
+- The stream never looks at labels or models. ``solvers.models`` is out of its reach by contract.
+"""

@@ -1,0 +1,74 @@
+"""Fixtures and settings that every test may use: data, databases, hypothesis profiles.
+
+A test that asks for something this machine does not have is skipped with the reason and with what
+would make it run. `HYPOTHESIS_PROFILE` chooses the profile; under CI=true it is `ci`.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, settings
+from psycopg import sql
+from sqlalchemy.engine import URL, make_url
+
+# numba compiles inside the first example, so time limits per example would measure the compiler
+settings.register_profile(
+    "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
+settings.register_profile("thorough", settings.get_profile("dev"), max_examples=1000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "dev")
+)
+
+
+@pytest.fixture(scope="session")
+def lapwing_data() -> Path:
+    """Directory of the real data sets, named by LAPWING_DATA."""
+    named = os.environ.get("LAPWING_DATA")
+    if not named:
+        pytest.skip("needs the real data sets; set LAPWING_DATA to their directory")
+    directory = Path(named)
+    if not directory.is_dir():
+        pytest.fail(f"LAPWING_DATA must name a directory, got {named!r}")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> URL:
+    """PostgreSQL server named by LAPWING_TEST_POSTGRES_URL; its role may create databases."""
+    named = os.environ.get("LAPWING_TEST_POSTGRES_URL")
+    if not named:
+        pytest.skip(
+            "needs PostgreSQL; set LAPWING_TEST_POSTGRES_URL to "
+            "postgresql+psycopg://user@host:port/database, or run .ci/run"
+        )
+    return make_url(named)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: URL) -> Iterator[str]:
+    """Fresh PostgreSQL database as an SQLAlchemy URL, dropped after the test."""
+    name = f"lapwing_test_{uuid.uuid4().hex}"
+    server = postgres_server.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield postgres_server.set(database=name).render_as_string(hide_password=False)
+        finally:
+            # FORCE ends the sessions of worker processes that the test has killed
+            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
+            connection.execute(drop.format(sql.Identifier(name)))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Empty database on each engine that Lapwing supports, as an SQLAlchemy URL."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'lapwing.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url

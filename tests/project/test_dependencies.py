@@ -1,0 +1,115 @@
+import ast
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("service", "streaming", "solvers")
+
+# Imported beside the library that is made of them and chooses their versions.
+COMES_WITH = {"distributed": "dask", "click": "typer", "starlette": "fastapi"}
+
+
+@pytest.fixture(scope="module")
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def pins() -> dict[str, Requirement]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(requirement.name): requirement for requirement in requirements}
+
+
+def declared(project: dict, extras: Iterable[str]) -> list[Requirement]:
+    lines = list(project["dependencies"])
+    for extra in extras:
+        lines += project["optional-dependencies"][extra]
+    requirements = [Requirement(line) for line in lines]
+    return [requirement for requirement in requirements if requirement.name != project["name"]]
+
+
+def closure(requirements: list[Requirement]) -> set[str]:
+    """Names of the requirements and of everything they need on this machine."""
+    names: set[str] = set()
+    seen: set[tuple[str, frozenset[str]]] = set()
+    waiting = list(requirements)
+    while waiting:
+        requirement = waiting.pop()
+        key = (canonicalize_name(requirement.name), frozenset(requirement.extras))
+        if key in seen:
+            continue
+        seen.add(key)
+        names.add(key[0])
+        for line in metadata.requires(requirement.name) or ():
+            needed = Requirement(line)
+            extras = requirement.extras or {""}
+            if needed.marker is None or any(
+                needed.marker.evaluate({"extra": extra}) for extra in extras
+            ):
+                waiting.append(needed)
+    return names
+
+
+def imported_modules(package: str) -> Iterator[tuple[str, Path]]:
+    """Top-level name of every absolute import, and the file that has it."""
+    for path in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield alias.name.partition(".")[0], path
+            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                yield node.module.partition(".")[0], path
+
+
+def undeclared_imports(package: str, requirements: list[Requirement]) -> set[str]:
+    names = {canonicalize_name(requirement.name) for requirement in requirements}
+    distributions = metadata.packages_distributions()
+    undeclared = set()
+    for module, path in imported_modules(package):
+        if module in sys.stdlib_module_names or module in (*PACKAGES, "tests"):
+            continue
+        providers = {canonicalize_name(name) for name in distributions.get(module, ())}
+        if not names & (providers | {COMES_WITH.get(module)}):
+            undeclared.add(f"{module} ({path.relative_to(ROOT)})")
+    return undeclared
+
+
+def test_constraints_pin_one_exact_version_each(pins: dict[str, Requirement]) -> None:
+    loose = [
+        str(pin)
+        for pin in pins.values()
+        if pin.url or [specifier.operator for specifier in pin.specifier] != ["=="]
+    ]
+    assert loose == []
+
+
+def test_constraints_satisfy_every_declared_dependency(
+    project: dict, pins: dict[str, Requirement]
+) -> None:
+    for requirement in declared(project, project["optional-dependencies"]):
+        pin = pins[canonicalize_name(requirement.name)]
+        (version,) = (specifier.version for specifier in pin.specifier)
+        assert requirement.specifier.contains(version), f"{requirement} excludes {pin}"
+
+
+def test_constraints_pin_what_the_dependencies_need_in_turn(
+    project: dict, pins: dict[str, Requirement]
+) -> None:
+    assert closure(declared(project, ("test", "dev"))) - set(pins) == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_imported_library_is_a_declared_dependency(package: str, project: dict) -> None:
+    assert undeclared_imports(package, declared(project, ())) == set()
+
+
+def test_every_library_of_the_tests_is_declared(project: dict) -> None:
+    assert undeclared_imports("tests", declared(project, ("test",))) == set()
