@@ -1,0 +1,63 @@
+"""Array aliases and the few dtype rules every module shares.
+
+Indices are int32 while they fit, answers float64, embeddings and records float32.
+"""
+
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+AnyArray = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+RealArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.signedinteger[Any]]
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+UInt32Array = npt.NDArray[np.uint32]
+UInt64Array = npt.NDArray[np.uint64]
+BoolArray = npt.NDArray[np.bool_]
+
+_Dtype = TypeVar("_Dtype", bound=np.generic)
+
+INT32_MAX = int(np.iinfo(np.int32).max)
+
+
+def frozen(array: npt.NDArray[_Dtype]) -> npt.NDArray[_Dtype]:
+    """Read-only view of ``array``; the caller must own the memory behind it."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def index_dtype(n_nonzero: int, n_nodes: int) -> type[np.int32] | type[np.int64]:
+    """Integer type of the indices of a sparse matrix of that size."""
+    return np.int32 if max(n_nonzero, n_nodes) <= INT32_MAX else np.int64
+
+
+def checked_nodes(name: str, nodes: npt.ArrayLike, n_nodes: int) -> IntArray:
+    """One-dimensional integer node ids, each in [0, n_nodes).
+
+    Raises
+    ------
+    TypeError
+        ``nodes`` are not integers.
+    ValueError
+        ``nodes`` have another shape, or an id lies outside the range.
+    """
+    array = np.asarray(nodes)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integer node ids, got dtype {array.dtype}")
+    outside = (array < 0) | (array >= n_nodes)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ValueError(f"{name} must lie in [0, {n_nodes}), got {array[row]} in row {row}")
+    if array.dtype.kind == "u":
+        return array.astype(np.int64)
+    signed: IntArray = array
+    return signed

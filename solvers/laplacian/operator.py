@@ -1,0 +1,102 @@
+"""The matrix scale * L + diag(shift) of a graph, and the projection that its null space asks for.
+
+No solving here: products, diagonal, component means.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from solvers.arrays import AnyArray, BoolArray, FloatArray, Int32Array, RealArray, frozen
+from solvers.graph import Graph
+from solvers.kernels.block_products import (
+    component_sums,
+    diagonal_rows,
+    laplacian_rows,
+    subtract_by_component,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShiftedLaplacian:
+    """M = scale * L + diag(shift) in one floating type; build it with `of_graph`.
+
+    Attributes
+    ----------
+    indptr, indices, weight : CSR arrays
+        The scaled adjacency matrix, ``weight`` in the operator's dtype.
+    diagonal, shift : (n_nodes,) in the operator's dtype
+        diag(M) and the shift.
+    component, component_size : (n_nodes,) int32, (n_components,) float64
+        Connected components of the graph.
+    projected : (n_components,) bool
+        Components on which vectors are kept at zero sum: those without any shift, on which M is
+        singular, or all of them when ``zero_mean`` was asked for.
+    projects_products : bool
+        Whether products leave the space of zero sums and must be projected back.
+    """
+
+    indptr: AnyArray
+    indices: AnyArray
+    weight: RealArray
+    diagonal: RealArray
+    shift: RealArray
+    component: Int32Array
+    component_size: FloatArray
+    projected: BoolArray
+    projects_products: bool
+
+    @classmethod
+    def of_graph(
+        cls, graph: Graph, *, scale: float, shift: FloatArray, zero_mean: bool, dtype: Any
+    ) -> "ShiftedLaplacian":
+        """The operator of ``graph``; the arguments were checked by the caller."""
+        shifted = np.zeros(graph.n_components, dtype=bool)
+        shifted[graph.component[shift > 0]] = True
+        weight = graph.adjacency.data if scale == 1.0 else graph.adjacency.data * scale
+        return cls(
+            indptr=graph.adjacency.indptr,
+            indices=graph.adjacency.indices,
+            weight=frozen(weight.astype(dtype, copy=False)),
+            diagonal=frozen((scale * graph.degree + shift).astype(dtype, copy=False)),
+            shift=frozen(shift.astype(dtype, copy=False)),
+            component=graph.component,
+            component_size=graph.component_sizes().astype(np.float64),
+            projected=np.ones_like(shifted) if zero_mean else ~shifted,
+            projects_products=zero_mean and bool(shifted.any()),
+        )
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of rows."""
+        return int(self.diagonal.size)
+
+    @property
+    def dtype(self) -> Any:
+        """Floating type of the products."""
+        return self.weight.dtype
+
+    def product(self, block: RealArray, out: RealArray) -> None:
+        """Fill ``out`` with M @ block, projected where the space asks for it."""
+        matrix = self.indptr, self.indices, self.weight
+        if self.dtype == np.float32:
+            diagonal_rows(*matrix, self.diagonal, block, out, 0, self.n_nodes)
+        else:
+            laplacian_rows(*matrix, self.shift, block, out, 0, self.n_nodes)
+        if self.projects_products:
+            self.project(out)
+
+    def component_sums(self, block: RealArray) -> FloatArray:
+        """(n_components, n_columns) column sums over every component."""
+        sums = np.zeros((self.projected.size, block.shape[1]))
+        component_sums(block, self.component, sums)
+        return sums
+
+    def project(self, block: RealArray) -> None:
+        """Subtract in place the component means on the projected components."""
+        if not self.projected.any():
+            return
+        means = self.component_sums(block) / self.component_size[:, None]
+        means[~self.projected] = 0.0
+        subtract_by_component(block, self.component, means)

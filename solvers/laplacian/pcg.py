@@ -1,0 +1,206 @@
+"""Block preconditioned conjugate gradients: all right-hand sides at once, one product per step.
+
+Every column has its own step lengths and its own stop test. A column is done only when its true
+residual says so; done columns leave the block.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
+from solvers.kernels.block_products import advance, column_dots, redirect
+from solvers.laplacian.operator import ShiftedLaplacian
+from solvers.laplacian.preconditioners import Preconditioner
+from solvers.solution import Status
+
+_TRUE_RESIDUAL_EVERY = 50
+_IMPROVEMENT = 0.8
+_FIRST_FORECAST = 30
+_FORECAST_EVERY = 10
+
+
+@dataclass(slots=True, eq=False)
+class PCGState:
+    """The columns still at work, and where all columns stand.
+
+    ``columns`` numbers the block's columns in ``solution`` and ``relative``, which hold every
+    column; the other blocks hold the columns at work only.
+    """
+
+    solution: RealArray
+    relative: FloatArray
+    columns: Int64Array
+    rhs: RealArray
+    iterate: RealArray
+    residual: RealArray
+    direction: RealArray
+    scratch: RealArray
+    energy: FloatArray
+    waiting: BoolArray
+    n_iter: int = 0
+    last_true_residual: int = 0
+    best: float = np.inf
+    last_improvement: int = 0
+    history: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BlockPCG:
+    """The method, for `solvers.iterate.iterate`.
+
+    Attributes
+    ----------
+    operator, preconditioner
+        The system, and an approximate inverse on the space it is solved in.
+    rhs, start : (n_nodes, k)
+        Right-hand sides, inside the range of the operator, and first iterates.
+    norms : (k,) float64
+        What residuals are measured against: the norms of the right-hand sides (1 for a zero
+        column, which a zero start solves).
+    rtol : float
+        Relative residual asked of every column.
+    patience : int or None
+        Give up (`Status.STAGNATED`) when the slowest column's rate forecasts more steps in all.
+    """
+
+    operator: ShiftedLaplacian
+    preconditioner: Preconditioner
+    rhs: RealArray
+    start: RealArray
+    norms: FloatArray
+    rtol: float
+    patience: int | None = None
+
+    def init(self) -> PCGState:
+        """Residuals of the start; columns it already solves are done."""
+        n_columns = self.rhs.shape[1]
+        state = PCGState(
+            solution=self.start.copy(),
+            relative=np.ones(n_columns),
+            columns=np.arange(n_columns),
+            rhs=self.rhs,
+            iterate=self.start.copy(),
+            residual=self.rhs.copy(),
+            direction=np.zeros_like(self.rhs),
+            scratch=np.empty_like(self.rhs),
+            energy=np.ones(n_columns),
+            waiting=np.zeros(n_columns, dtype=bool),
+        )
+        if self.start.any():
+            self._take_true_residual(state)
+        else:
+            empty = column_dots(self.rhs, self.rhs) == 0
+            state.relative[empty] = 0.0
+            _drop_columns(state, empty)
+        if state.columns.size:
+            self._turn(state, np.zeros(state.columns.size))
+        return state
+
+    def step(self, state: PCGState) -> PCGState:
+        """One product, one step of every column at work, one new direction."""
+        state.n_iter += 1
+        self.operator.product(state.direction, state.scratch)
+        curvature = column_dots(state.direction, state.scratch)
+        moving = ~state.waiting & (curvature > 0)
+        length = np.divide(state.energy, curvature, out=np.zeros_like(curvature), where=moving)
+        squares = advance(
+            state.iterate,
+            state.residual,
+            state.direction,
+            state.scratch,
+            length.astype(self.rhs.dtype),
+        )
+        relative = np.sqrt(squares) / self.norms[state.columns]
+        state.relative[state.columns] = relative
+        state.waiting |= (relative <= self.rtol) | ~moving
+        since_true = state.n_iter - state.last_true_residual
+        restart = np.zeros(state.columns.size, dtype=bool)
+        if 4 * state.waiting.sum() >= state.waiting.size or since_true >= _TRUE_RESIDUAL_EVERY:
+            restart = self._take_true_residual(state)
+        if state.columns.size:
+            self._note_progress(state)
+            self._turn(state, np.where(restart, 0.0, state.energy))
+        return state
+
+    def terminate(self, state: PCGState) -> Status | None:
+        """Converged when no column is left; stagnated when the slowest one stopped improving."""
+        if state.columns.size == 0:
+            return Status.CONVERGED
+        if state.n_iter - state.last_improvement > self.preconditioner.stagnation_window:
+            return Status.STAGNATED
+        if self.patience is not None and self._forecast(state) > self.patience:
+            return Status.STAGNATED
+        return None
+
+    def fraction(self, state: PCGState) -> float:
+        """Share of the digits asked for that the slowest column has."""
+        if state.columns.size == 0:
+            return 1.0
+        worst = float(state.relative.max())
+        return float(np.log(worst) / np.log(self.rtol)) if 0 < worst < 1 else 0.0
+
+    def finish(self, state: PCGState) -> tuple[RealArray, FloatArray]:
+        """Solution (n_nodes, k) and true relative residual (k,) of every column."""
+        if state.columns.size:
+            self._take_true_residual(state)
+            state.solution[:, state.columns] = state.iterate
+        return state.solution, state.relative
+
+    def _turn(self, state: PCGState, old_energy: FloatArray) -> None:
+        """New search directions; an old energy of zero restarts a column."""
+        self.preconditioner.apply(state.residual, state.scratch)
+        state.energy = column_dots(state.residual, state.scratch)
+        factor = np.divide(
+            state.energy, old_energy, out=np.zeros_like(state.energy), where=old_energy > 0
+        )
+        redirect(state.direction, state.scratch, factor.astype(self.rhs.dtype))
+
+    def _take_true_residual(self, state: PCGState) -> BoolArray:
+        """Replace residuals by b - Mx and let solved columns leave; which of the rest restart."""
+        state.last_true_residual = state.n_iter
+        self.operator.product(state.iterate, state.scratch)
+        np.subtract(state.rhs, state.scratch, out=state.residual)
+        self.operator.project(state.residual)
+        squares = column_dots(state.residual, state.residual)
+        relative = np.sqrt(squares) / self.norms[state.columns]
+        state.relative[state.columns] = relative
+        solved = relative <= self.rtol
+        _drop_columns(state, solved)
+        restart = state.waiting
+        state.waiting = np.zeros_like(restart)
+        return restart
+
+    def _note_progress(self, state: PCGState) -> None:
+        """Remember when the slowest column last improved, and its recent past."""
+        worst = float(state.relative[state.columns].max())
+        if worst < _IMPROVEMENT * state.best:
+            state.best, state.last_improvement = worst, state.n_iter
+        if state.n_iter % _FORECAST_EVERY == 0:
+            state.history = (*state.history, worst)
+
+    def _forecast(self, state: PCGState) -> float:
+        """Steps in all by the better of the last two rates; 0 while it is too early to say."""
+        if state.n_iter < _FIRST_FORECAST or state.n_iter % _FORECAST_EVERY:
+            return 0.0
+        forecasts = []
+        for earlier, later in zip(state.history[-3:-1], state.history[-2:], strict=True):
+            rate = np.log(earlier / later) / _FORECAST_EVERY
+            left = np.log(state.history[-1] / self.rtol)
+            forecasts.append(state.n_iter + left / rate if rate > 0 else np.inf)
+        return float(min(forecasts))
+
+
+def _drop_columns(state: PCGState, solved: BoolArray) -> None:
+    """Store the solved columns and keep the others at work."""
+    if not solved.any():
+        return
+    state.solution[:, state.columns[solved]] = state.iterate[:, solved]
+    keep = ~solved
+    state.columns = state.columns[keep]
+    state.energy, state.waiting = state.energy[keep], state.waiting[keep]
+    state.rhs = np.ascontiguousarray(state.rhs[:, keep])
+    state.iterate = np.ascontiguousarray(state.iterate[:, keep])
+    state.residual = np.ascontiguousarray(state.residual[:, keep])
+    state.direction = np.ascontiguousarray(state.direction[:, keep])
+    state.scratch = np.empty_like(state.residual)

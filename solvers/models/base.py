@@ -1,0 +1,195 @@
+"""The model contract: prepare a graph once, solve for labels often.
+
+A model is a frozen dataclass of hyperparameters and nothing learned. Each field says what it is
+and which values it takes; checks and the request schema both come from there.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar
+
+from solvers.graph import Graph
+from solvers.iterate import Cancelled, Progress
+from solvers.labels import Labels
+from solvers.solution import Solution
+
+_RULE = "rule"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a hyperparameter means and which values it takes.
+
+    Attributes
+    ----------
+    doc : str
+        One sentence for users.
+    kind : type
+        float or int; a whole number counts as a float.
+    minimum, above, below : float or None
+        Value >= minimum, > above, < below.
+    words : tuple of str
+        Strings allowed instead of a number, such as ``auto``.
+    """
+
+    doc: str
+    kind: type[float] | type[int] = float
+    minimum: float | None = None
+    above: float | None = None
+    below: float | None = None
+    words: tuple[str, ...] = ()
+
+    def check(self, name: str, value: object) -> None:
+        """Accept ``value`` for the hyperparameter ``name``.
+
+        Raises
+        ------
+        TypeError
+            A boolean, or neither a number of the kind nor a string.
+        ValueError
+            A number outside the bounds, or a string that is not one of the words.
+        """
+        if isinstance(value, str) and self.words:
+            if value not in self.words:
+                raise ValueError(f"{name} must be {self._allowed()}, got {value!r}")
+            return
+        number = int if self.kind is int else (int, float)
+        if isinstance(value, bool) or not isinstance(value, number):
+            raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
+        inside = (
+            _is_finite(value)
+            and (self.minimum is None or value >= self.minimum)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+        if not inside:
+            raise ValueError(f"{name} must be {self._allowed()}, got {value}")
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of the values."""
+        number: dict[str, Any] = {"type": "integer" if self.kind is int else "number"}
+        bounds = {
+            "minimum": self.minimum,
+            "exclusiveMinimum": self.above,
+            "exclusiveMaximum": self.below,
+        }
+        number |= {key: bound for key, bound in bounds.items() if bound is not None}
+        if not self.words:
+            return {"description": self.doc, **number}
+        words = {"type": "string", "enum": list(self.words)}
+        return {"description": self.doc, "anyOf": [number, words]}
+
+    def _allowed(self) -> str:
+        """The rule in words."""
+        signs = ((">=", self.minimum), (">", self.above), ("<", self.below))
+        bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
+        number = "an integer" if self.kind is int else "a finite number"
+        return " or ".join([f"{number} {bounds}".rstrip(), *(repr(word) for word in self.words)])
+
+
+def _is_finite(value: float) -> bool:
+    """Whether the number is finite as a float; integers may be too large for one."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def hyperparameter(default: Any, rule: Rule) -> Any:
+    """A dataclass field with a default and a rule."""
+    return field(default=default, metadata={_RULE: rule})
+
+
+def parameter_schema(model: "type[Model]") -> dict[str, Any]:
+    """JSON Schema of a model's hyperparameters, an object without further properties."""
+    properties = {}
+    for parameter in fields(model):
+        rule: Rule = parameter.metadata[_RULE]
+        properties[parameter.name] = rule.json_schema()
+        if parameter.default is not MISSING:
+            properties[parameter.name]["default"] = parameter.default
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model(ABC):
+    """What every model does; subclasses are frozen dataclasses whose fields have a `Rule`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From the constructor: a hyperparameter breaks its rule.
+    """
+
+    uses_features: ClassVar[bool] = False
+    """Whether `prepare` needs node features; models that do not refuse them."""
+
+    def __post_init__(self) -> None:
+        for parameter in fields(self):
+            rule: Rule = parameter.metadata[_RULE]
+            rule.check(parameter.name, getattr(self, parameter.name))
+
+    @abstractmethod
+    def prepare(self, graph: Graph, features: Any = None) -> Any:
+        """What depends on the graph alone; paid once per snapshot, shared by many solves.
+
+        Raises
+        ------
+        ValueError
+            Features are missing where they are used, or given where they are not.
+        """
+
+    @abstractmethod
+    def solve(
+        self,
+        prepared: Any,
+        labels: Labels,
+        *,
+        start: Solution | None = None,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> Solution:
+        """Scores of every node.
+
+        Parameters
+        ----------
+        prepared
+            From `prepare` of a model of the same class.
+        labels : Labels
+            At least two classes, all nodes inside the graph.
+        start : Solution or None
+            An earlier solution for the same nodes and classes to start from; one of another
+            shape is ignored. It changes the work, not the answer.
+        progress, cancelled
+            As in `solvers.iterate.iterate`. A cancelled solve returns the scores it has, with
+            that status.
+
+        Raises
+        ------
+        ValueError
+            No labels, one class only, or a labeled node outside the graph.
+        """
+
+
+def refuse_features(model: str, features: Any) -> None:
+    """Raise ValueError unless ``features`` is None: a graph model would ignore them."""
+    if features is not None:
+        raise ValueError(
+            f"{model} uses no features, got {type(features).__name__}; "
+            "pass None, or build edges from the features first"
+        )
+
+
+def check_labels(labels: Labels, graph: Graph) -> None:
+    """Raise ValueError unless ``labels`` pose a classification problem on ``graph``."""
+    if labels.n_labeled == 0:
+        raise ValueError("labels must hold at least two labeled nodes, got none")
+    if labels.n_classes == 1:
+        raise ValueError(
+            f"labels hold one class only ({labels.class_names[0]!r}); at least two needed"
+        )
+    if labels.nodes[-1] >= graph.n_nodes:
+        raise ValueError(
+            f"labeled nodes must lie in [0, {graph.n_nodes}), got node {labels.nodes[-1]}"
+        )

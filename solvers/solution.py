@@ -1,0 +1,65 @@
+"""What a solver hands back: how it ended, and a model's scores with the figures behind them.
+
+Failing to converge is a result with a status; only wrong input raises.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from solvers.arrays import BoolArray, FloatArray
+
+
+class Status(Enum):
+    """How an iterative method ended; the value is the name used in records."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max-iter"
+    STAGNATED = "stagnated"
+    CANCELLED = "cancelled"
+
+    @property
+    def message(self) -> str:
+        """One sentence: what happened."""
+        return _MESSAGES[self]
+
+    @property
+    def advice(self) -> str:
+        """What to try next; empty where nothing is wrong."""
+        return _ADVICE[self]
+
+
+_MESSAGES = {
+    Status.CONVERGED: "the residual asked for was reached",
+    Status.MAX_ITER: "the iteration limit was reached before the residual asked for",
+    Status.STAGNATED: "the residual stopped falling before it reached the one asked for",
+    Status.CANCELLED: "the run was cancelled",
+}
+_ADVICE = {
+    Status.CONVERGED: "",
+    Status.MAX_ITER: "raise max_iter, or use the preconditioner 'auto' or 'approx-chol'",
+    Status.STAGNATED: "raise rtol, use float64, or narrow the range of the edge weights",
+    Status.CANCELLED: "submit the run again; a start from the returned scores resumes it",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solution:
+    """Scores of every node.
+
+    Attributes
+    ----------
+    scores : (n_nodes, n_classes) float64
+        Class scores, columns in the order of ``Labels.class_names``; the largest wins.
+    reachable : (n_nodes,) bool
+        Whether a labeled node lies in the node's component; elsewhere the class prior is given.
+    status : Status
+        How the linear solves ended.
+    stats : Mapping
+        Figures worth recording: iterations, residual, chosen parameters.
+    """
+
+    scores: FloatArray
+    reachable: BoolArray
+    status: Status
+    stats: Mapping[str, float | int | str] = field(default_factory=dict)

@@ -1,0 +1,197 @@
+"""What every model of the catalogue promises; a new model inherits the whole suite."""
+
+import dataclasses
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from solvers.graph import Graph
+from solvers.iterate import ProgressReport
+from solvers.labels import Labels
+from solvers.models import CATALOGUE
+from solvers.models.base import Model, parameter_schema
+from solvers.solution import Solution, Status
+
+N_NODES = 90
+HUGE = 10**400
+
+
+@pytest.fixture(params=sorted(CATALOGUE))
+def name(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def model(name: str) -> Model:
+    return CATALOGUE[name]()
+
+
+def communities() -> tuple[Graph, np.ndarray]:
+    """Three communities of 29 nodes joined by a few edges, then three isolated nodes."""
+    rng = np.random.default_rng(0)
+    classes = np.repeat([0, 1, 2], 29)
+    u, v = np.triu_indices(87, 1)
+    same = classes[u] == classes[v]
+    kept = rng.random(u.size) < np.where(same, 0.3, 0.005)
+    return Graph.from_edges(u[kept], v[kept], np.ones(kept.sum()), n_nodes=N_NODES), classes
+
+
+def some_labels(classes: np.ndarray) -> Labels:
+    nodes = np.concatenate([np.flatnonzero(classes == value)[:3] for value in range(3)])
+    return Labels.from_pairs(nodes, [f"class {value}" for value in classes[nodes]])
+
+
+def solve(model: Model, graph: Graph, labels: Labels, **settings) -> Solution:
+    return model.solve(model.prepare(graph), labels, **settings)
+
+
+def test_models_are_frozen_records_of_their_hyperparameters(model: Model) -> None:
+    values = dataclasses.asdict(model)
+    assert type(model)(**values) == model
+    assert pickle.loads(pickle.dumps(model)) == model
+    for name in values:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(model, name, None)
+
+
+def test_schemas_describe_every_hyperparameter_with_its_default(model: Model) -> None:
+    schema = json.loads(json.dumps(parameter_schema(type(model)), allow_nan=False))
+    assert (schema["type"], schema["additionalProperties"]) == ("object", False)
+    values = dataclasses.asdict(model)
+    assert schema["properties"].keys() == values.keys()
+    for name, rule in schema["properties"].items():
+        assert rule["description"]
+        assert rule["default"] == values[name]
+        for allowed in rule.get("anyOf", [rule]):
+            assert allowed["type"] in {"number", "integer", "string"}
+            if allowed["type"] == "string":
+                for word in allowed["enum"]:
+                    dataclasses.replace(model, **{name: word})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), -1, True, None, "nonsense", pytest.param(HUGE, id="huge")],
+)
+def test_what_the_schema_refuses_the_model_refuses(model: Model, value: object) -> None:
+    for parameter in dataclasses.fields(model):
+        with pytest.raises((ValueError, TypeError), match=parameter.name):
+            type(model)(**{parameter.name: value})
+
+
+def test_communities_are_found_from_a_few_labels(model: Model) -> None:
+    graph, classes = communities()
+    solution = solve(model, graph, some_labels(classes))
+    assert solution.status is Status.CONVERGED
+    assert solution.scores.shape == (N_NODES, 3)
+    assert solution.scores.dtype == np.float64
+    assert np.isfinite(solution.scores).all()
+    assert (solution.scores[:87].argmax(axis=1) == classes).mean() > 0.9
+
+
+def test_nodes_no_label_reaches_get_the_class_prior(model: Model) -> None:
+    graph, classes = communities()
+    labels = some_labels(classes)
+    solution = solve(model, graph, labels)
+    reached = np.isin(graph.component, graph.component[labels.nodes])
+    np.testing.assert_array_equal(solution.reachable, reached)
+    assert not reached[87:].any()
+    np.testing.assert_array_equal(
+        solution.scores[~reached], np.tile(labels.class_prior(), ((~reached).sum(), 1))
+    )
+
+
+def test_renumbering_nodes_renumbers_scores(model: Model) -> None:
+    graph, classes = communities()
+    labels = some_labels(classes)
+    order = np.random.default_rng(1).permutation(N_NODES)  # new node i was order[i]
+    renumbered = Graph.from_adjacency(graph.adjacency[order][:, order])
+    place = np.argsort(order)
+    names = [labels.class_names[code] for code in labels.classes]
+    one = solve(model, graph, labels).scores
+    other = solve(model, renumbered, Labels.from_pairs(place[labels.nodes], names)).scores
+    np.testing.assert_allclose(other, one[order], atol=1e-4)
+
+
+def test_renaming_classes_permutes_columns(model: Model) -> None:
+    graph, classes = communities()
+    labels = some_labels(classes)
+    renamed = Labels.from_pairs(labels.nodes, 2 - labels.classes)
+    one, other = solve(model, graph, labels).scores, solve(model, graph, renamed).scores
+    np.testing.assert_allclose(one, other[:, ::-1], atol=1e-4)
+
+
+def test_equal_calls_give_equal_bits(model: Model) -> None:
+    graph, classes = communities()
+    labels = some_labels(classes)
+    one, other = solve(model, graph, labels), solve(model, graph, labels)
+    np.testing.assert_array_equal(one.scores, other.scores)
+    assert dict(one.stats) == dict(other.stats)
+
+
+def test_one_preparation_serves_many_label_sets(model: Model) -> None:
+    graph, classes = communities()
+    prepared = model.prepare(graph)
+    first, second = some_labels(classes), Labels.from_vector(np.append(classes, [-1, -1, -1]))
+    fresh = solve(model, graph, first).scores
+    for labels in (second, first):
+        scores = model.solve(prepared, labels).scores
+    np.testing.assert_allclose(scores, fresh, atol=1e-4)
+
+
+def test_a_start_changes_the_work_not_the_answer(model: Model) -> None:
+    graph, classes = communities()
+    labels = some_labels(classes)
+    prepared = model.prepare(graph)
+    cold = model.solve(prepared, labels)
+    warm = model.solve(prepared, labels, start=cold)
+    np.testing.assert_allclose(warm.scores, cold.scores, atol=1e-4)
+    two = Labels.from_pairs(labels.nodes, labels.classes // 2)
+    other_shape = model.solve(prepared, two, start=cold)
+    np.testing.assert_allclose(other_shape.scores, model.solve(prepared, two).scores, atol=1e-4)
+
+
+def test_progress_is_told_and_names_its_phase(model: Model) -> None:
+    reports: list[ProgressReport] = []
+    graph, classes = communities()
+    solve(model, graph, some_labels(classes), progress=reports.append)
+    assert reports
+    assert all(report.phase and 0 <= report.fraction <= 1 for report in reports)
+    assert reports[-1].fraction == 1
+
+
+def test_a_cancelled_solve_says_so_and_has_finite_scores(model: Model) -> None:
+    graph, classes = communities()
+    solution = solve(model, graph, some_labels(classes), cancelled=lambda: True)
+    assert solution.status is Status.CANCELLED
+    assert solution.scores.shape == (N_NODES, 3)
+    assert np.isfinite(solution.scores).all()
+
+
+def test_stats_are_plain_values(model: Model) -> None:
+    graph, classes = communities()
+    stats = solve(model, graph, some_labels(classes)).stats
+    assert json.loads(json.dumps(dict(stats), allow_nan=False)) == dict(stats)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "values", "message"),
+    [
+        ([], [], "labels must hold at least two labeled nodes, got none"),
+        ([0, 1], ["a", "a"], r"labels hold one class only \('a'\); at least two needed"),
+        ([0, N_NODES], ["a", "b"], rf"labeled nodes must lie in \[0, {N_NODES}\), got node 90"),
+    ],
+)
+def test_labels_that_pose_no_problem_are_refused(model: Model, nodes, values, message) -> None:
+    graph, _ = communities()
+    with pytest.raises(ValueError, match=message):
+        solve(model, graph, Labels.from_pairs(nodes, values))
+
+
+def test_features_are_refused_by_models_that_use_none(model: Model) -> None:
+    graph, _ = communities()
+    if not model.uses_features:
+        with pytest.raises(ValueError, match="uses no features, got ndarray"):
+            model.prepare(graph, np.ones((N_NODES, 2)))

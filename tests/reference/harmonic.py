@@ -1,0 +1,97 @@
+"""Dense twins of the harmonic models, straight from ALGORITHMS D, component by component."""
+
+import numpy as np
+
+from solvers.arrays import FloatArray
+from solvers.graph import Graph
+from solvers.labels import Labels
+from tests.reference.laplacian import dense_laplacian
+
+
+def hfs_scores(graph: Graph, labels: Labels, graph_penalty: float) -> FloatArray:
+    """(D1) for a penalty of 0, else (D2); the class prior where no label lies."""
+    laplacian = dense_laplacian(graph)
+    scores = np.tile(labels.class_prior(), (graph.n_nodes, 1))
+    for nodes, rows, targets in _labeled_components(graph, labels):
+        block = laplacian[np.ix_(nodes, nodes)]
+        local = np.searchsorted(nodes, rows)
+        is_labeled = np.isin(np.arange(nodes.size), local)
+        if graph_penalty == 0:
+            free = ~is_labeled
+            values = np.zeros((nodes.size, labels.n_classes))
+            values[local] = targets
+            pull = -block[np.ix_(free, is_labeled)] @ values[is_labeled]
+            values[free] = np.linalg.solve(block[np.ix_(free, free)], pull)
+        else:
+            matrix = graph_penalty * labels.n_labeled * block + np.diag(is_labeled.astype(float))
+            values = np.linalg.solve(matrix, _extended(nodes.size, local, targets))
+        scores[nodes] = values
+    return scores
+
+
+def stable_hfs_scores(graph: Graph, labels: Labels, graph_penalty: float) -> FloatArray:
+    """(D3) on each component with labels; the class prior elsewhere."""
+    laplacian = dense_laplacian(graph)
+    overall = labels.class_prior()
+    scores = np.tile(overall, (graph.n_nodes, 1))
+    for nodes, rows, targets in _labeled_components(graph, labels):
+        local = np.searchsorted(nodes, rows)
+        mean = targets.mean(axis=0)
+        f = stable_hfs_d3(
+            laplacian[np.ix_(nodes, nodes)],
+            local,
+            targets - mean,
+            graph_penalty * labels.n_labeled,
+        )
+        scores[nodes] = f + mean - overall
+    return scores
+
+
+def stable_hfs_d3(
+    laplacian: FloatArray, labeled: np.ndarray, centred: FloatArray, kappa: float
+) -> FloatArray:
+    """u = M^-1 y, v = M^-1 1, f = u - mu v with mu = (1^T u) / (1^T v)."""
+    n_nodes = len(laplacian)
+    matrix = kappa * laplacian
+    matrix[labeled, labeled] += 1.0
+    u = np.linalg.solve(matrix, _extended(n_nodes, labeled, centred))
+    v = np.linalg.solve(matrix, np.ones((n_nodes, 1)))
+    return u - v * (u.sum(axis=0) / v.sum())
+
+
+def stable_hfs_d4(
+    laplacian: FloatArray, labeled: np.ndarray, centred: FloatArray, kappa: float
+) -> FloatArray:
+    """(P M P)^+ y."""
+    n_nodes = len(laplacian)
+    matrix = kappa * laplacian
+    matrix[labeled, labeled] += 1.0
+    projection = np.eye(n_nodes) - 1.0 / n_nodes
+    inner = np.linalg.pinv(projection @ matrix @ projection, rcond=1e-13, hermitian=True)
+    return inner @ _extended(n_nodes, labeled, centred)
+
+
+def stable_hfs_kkt(
+    laplacian: FloatArray, labeled: np.ndarray, centred: FloatArray, kappa: float
+) -> FloatArray:
+    """Stationarity with a multiplier for 1^T f = 0, as one bordered system."""
+    n_nodes = len(laplacian)
+    matrix = kappa * laplacian
+    matrix[labeled, labeled] += 1.0
+    bordered = np.block([[matrix, np.ones((n_nodes, 1))], [np.ones((1, n_nodes)), 0.0]])
+    rhs = np.vstack([_extended(n_nodes, labeled, centred), np.zeros((1, centred.shape[1]))])
+    return np.linalg.solve(bordered, rhs)[:n_nodes]
+
+
+def _extended(n_nodes: int, labeled: np.ndarray, values: FloatArray) -> FloatArray:
+    block = np.zeros((n_nodes, values.shape[1]))
+    block[labeled] = values
+    return block
+
+
+def _labeled_components(graph: Graph, labels: Labels):
+    """Nodes, labeled nodes and their targets of every component with a label."""
+    targets = labels.targets()
+    for number in np.unique(graph.component[labels.nodes]):
+        inside = graph.component[labels.nodes] == number
+        yield np.flatnonzero(graph.component == number), labels.nodes[inside], targets[inside]
