@@ -1,0 +1,331 @@
+"""Blocks of edges: columns checked against the data contract, then edges between dense ids.
+
+``read_columns`` is the only gate through which edges enter, whatever brought them (files, pushes).
+It copies nothing that already has the right type. Mapping ids to dense numbers is ``nodes``' work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int32Array
+
+NodeKind = Literal["string", "int64", "dense"]
+"""What a node id is: any string, any 64-bit integer, or a number in [0, max_nodes)."""
+
+NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
+
+COLUMNS = ("src", "dst", "weight")
+"""The columns of an edge table that are read; all others are ignored."""
+
+MAX_NODES = INT32_MAX
+"""Dense ids are int32, so a graph has at most this many nodes."""
+
+_MAX_INT64 = 2**63 - 1
+_STRINGS = (pa.string(), pa.large_string(), pa.string_view())
+_MAX_SHOWN = 200
+
+
+class BadEdges(ValueError):
+    """Edges break a rule of the data contract; the file they came from is not taken.
+
+    Attributes
+    ----------
+    reason : str
+        The rule that is broken.
+    row : int or None
+        Row within the file, from 0; None when the fault is not one row's.
+    value : str or None
+        What stands there.
+    part : int or None
+        Number of the part of the file that was being read.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        row: int | None = None,
+        value: str | None = None,
+        part: int | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.row = row
+        self.value = value
+        self.part = part
+
+    def __str__(self) -> str:
+        received = "" if self.value is None else f", got {self.value}"
+        place = "" if self.row is None else f" in row {self.row} (rows count from 0)"
+        return f"{self.reason}{received}{place}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions pickle their positional arguments only; dask workers send these back.
+        state = {"row": self.row, "value": self.value, "part": self.part}
+        return BadEdges, (self.reason,), state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RawBlock:
+    """Checked columns of some consecutive rows, node ids still as they came.
+
+    Attributes
+    ----------
+    src, dst : pyarrow.Array
+        (n_rows,) string or large_string for node kind ``string``, else int64; no nulls.
+    weight : (n_rows,) float32
+        Finite and > 0; may be read-only.
+    first_row : int
+        Row within the file of the first row here.
+    """
+
+    src: pa.Array
+    dst: pa.Array
+    weight: Float32Array
+    first_row: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, self-loops included."""
+        return len(self.weight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EdgeBlock:
+    """Edges between dense ids, without self-loops; parallel edges and both orientations may occur.
+
+    Attributes
+    ----------
+    u, v : (n_edges,) int32
+        Endpoints, ``u != v``.
+    weight : (n_edges,) float32
+        Finite and > 0.
+    n_self_loops : int
+        Rows that were dropped because both endpoints were the same node.
+    n_rows : int
+        Rows before dropping.
+    """
+
+    u: Int32Array
+    v: Int32Array
+    weight: Float32Array
+    n_self_loops: int
+    n_rows: int
+
+
+def check_node_kind(node_kind: str) -> NodeKind:
+    """Return ``node_kind`` if it is one; ValueError otherwise."""
+    for kind in NODE_KINDS:
+        if node_kind == kind:
+            return kind
+    raise ValueError(f"node_kind must be one of {', '.join(NODE_KINDS)}, got {node_kind!r}")
+
+
+def check_max_nodes(max_nodes: int) -> int:
+    """Return ``max_nodes`` if dense ids can hold it; ValueError otherwise."""
+    if not 1 <= max_nodes <= MAX_NODES:
+        raise ValueError(f"max_nodes must lie in [1, {MAX_NODES}], got {max_nodes}")
+    return max_nodes
+
+
+def check_column_names(names: Sequence[str]) -> None:
+    """Raise BadEdges unless ``names`` holds src and dst, and no column of an edge twice."""
+    for column in COLUMNS:
+        count = names.count(column)
+        if count > 1:
+            raise BadEdges(f"column {column!r} must stand once, the file has it {count} times")
+        if count == 0 and column != "weight":
+            held = ", ".join(shown(name) for name in names) or "no columns"
+            raise BadEdges(f"column {column!r} is missing; the file has {held}")
+
+
+def read_columns(
+    table: pa.Table | pa.RecordBatch, *, node_kind: NodeKind, max_nodes: int, first_row: int = 0
+) -> RawBlock:
+    """Columns of an edge table, checked against the data contract.
+
+    Parameters
+    ----------
+    table : pyarrow.Table or pyarrow.RecordBatch
+        Columns ``src``, ``dst`` and, optionally, ``weight`` (1.0 where missing).
+    node_kind : {"string", "int64", "dense"}
+        What the ids of this graph are.
+    max_nodes : int
+        Bound of dense ids; the other kinds meet it when they are mapped.
+    first_row : int
+        Row within the file of the table's first row; errors count from there.
+
+    Returns
+    -------
+    RawBlock
+        Shares the table's memory wherever the types allow.
+
+    Raises
+    ------
+    BadEdges
+        A column is missing or twice there, a type does not fit, an id is null, not UTF-8 or out of
+        range, or a weight is not finite and > 0 in float32.
+    """
+    check_column_names(table.schema.names)
+    src = _ids(table.column("src"), "src", node_kind, max_nodes, first_row)
+    dst = _ids(table.column("dst"), "dst", node_kind, max_nodes, first_row)
+    if "weight" in table.schema.names:
+        weight = _weights(table.column("weight"), first_row)
+    else:
+        weight = np.ones(len(src), dtype=np.float32)
+    return RawBlock(src=src, dst=dst, weight=weight, first_row=first_row)
+
+
+def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: str) -> pa.Array:
+    """One contiguous array of node ids, nulls kept.
+
+    Parameters
+    ----------
+    column : pyarrow.Array or pyarrow.ChunkedArray
+        Any string type for kind ``string``, any integer type for the others; a dictionary of these
+        is decoded.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of this graph are.
+    name : str
+        What errors call the column.
+
+    Returns
+    -------
+    pyarrow.Array
+        string or large_string, or an integer type.
+
+    Raises
+    ------
+    TypeError
+        The type does not fit.
+    """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if node_kind == "string":
+        if kind not in _STRINGS:
+            raise TypeError(
+                f"column {name!r} must hold strings in this graph, got type {shown(kind)}"
+            )
+        if column.type not in _STRINGS[:2]:
+            column = pc.cast(column, pa.large_string())
+    else:
+        if not pa.types.is_integer(kind):
+            raise TypeError(
+                f"column {name!r} must hold integers in a graph of {node_kind} ids, "
+                f"got type {shown(kind)}"
+            )
+        if column.type != kind:
+            column = pc.cast(column, kind)
+    return _contiguous(column)
+
+
+def drop_self_loops(u: Int32Array, v: Int32Array, weight: Float32Array) -> EdgeBlock:
+    """Edges whose endpoints differ, in order, and the count of the others."""
+    n_rows = len(u)
+    keep = u != v
+    n_kept = int(np.count_nonzero(keep))
+    if n_kept < n_rows:
+        u, v, weight = u[keep], v[keep], weight[keep]
+    return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=n_rows - n_kept, n_rows=n_rows)
+
+
+def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if column.type == pa.string() and column.nbytes > MAX_NODES:
+        column = pc.cast(column, pa.large_string())  # 32-bit offsets cannot address the whole
+    return column.combine_chunks()
+
+
+def _ids(
+    column: pa.ChunkedArray, name: str, node_kind: NodeKind, max_nodes: int, first_row: int
+) -> pa.Array:
+    _check_valid(column, name, first_row)
+    try:
+        ids = node_ids(column, node_kind=node_kind, name=name)
+    except TypeError as error:
+        raise BadEdges(str(error)) from error
+    _check_no_nulls(ids, name, first_row)
+    if node_kind == "string":
+        return ids
+    values = ids.to_numpy()
+    if ids.type == pa.uint64():
+        _check_range(values, name, 0, _MAX_INT64, first_row)
+    if node_kind == "dense":
+        _check_range(values, name, 0, max_nodes - 1, first_row)
+    return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
+
+
+def _check_no_nulls(column: pa.Array, name: str, first_row: int) -> None:
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise BadEdges(f"column {name!r} must not be null", row=first_row + row, value="null")
+
+
+def _check_range(values: AnyArray, name: str, least: int, greatest: int, first_row: int) -> None:
+    if len(values) == 0 or (int(values.min()) >= least and int(values.max()) <= greatest):
+        return
+    limits = np.iinfo(values.dtype)
+    outside = (values < max(least, limits.min)) | (values > min(greatest, limits.max))
+    row = int(np.argmax(outside))
+    raise BadEdges(
+        f"column {name!r} must lie in [{least}, {greatest}]",
+        row=first_row + row,
+        value=str(values[row]),
+    )
+
+
+def _check_valid(column: pa.ChunkedArray, name: str, first_row: int) -> None:
+    """UTF-8, and offsets inside the bytes: an Arrow message from outside may be forged."""
+    error = _fault(column)
+    if error is None:
+        return
+    first, n_rows = 0, len(column)  # bisect for the first bad row, never a loop over rows
+    while n_rows > 1:
+        half = n_rows // 2
+        if _fault(column.slice(first, half)) is None:
+            first, n_rows = first + half, n_rows - half
+        else:
+            n_rows = half
+    raise BadEdges(f"column {name!r} must be valid Arrow data ({error})", row=first_row + first)
+
+
+def _fault(column: pa.ChunkedArray) -> str | None:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        return shown(error)
+    return None
+
+
+def _weights(column: pa.ChunkedArray, first_row: int) -> Float32Array:
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        kind = shown(column.type)
+        raise BadEdges(f"column 'weight' must hold integers or floats, got type {kind}")
+    _check_valid(column, "weight", first_row)
+    weights = _contiguous(column)
+    _check_no_nulls(weights, "weight", first_row)
+    given = weights.to_numpy()
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        weight: Float32Array = given.astype(np.float32, copy=False)
+    # A NaN makes min() a NaN, and no comparison with a NaN holds.
+    if len(weight) == 0 or (weight.min() > 0 and weight.max() < np.inf):
+        return weight
+    row = int(np.argmin((weight > 0) & (weight < np.inf)))
+    value = given[row]
+    rule = "column 'weight' must be finite and > 0"
+    if np.isfinite(value) and value > 0:
+        rule += " as a 32-bit float"
+    raise BadEdges(rule, row=first_row + row, value=str(value))
+
+
+def shown(value: Any) -> str:
+    """Text of a value that came from outside, cut to what an error can show."""
+    text = value if isinstance(value, str) else str(value)
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."

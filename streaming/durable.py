@@ -1,0 +1,96 @@
+"""Files that are published whole or not at all.
+
+Everything Lapwing keeps is written beside its final name, flushed to the disk and renamed, so that
+a process killed at any line leaves either the old state or the new one. Nothing here knows what the
+bytes mean.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+TEMPORARY_PREFIX = ".tmp-"
+"""Names that begin so are unfinished; whoever owns the directory may delete them."""
+
+
+def fsync_directory(directory: Path) -> None:
+    """Make the names inside ``directory`` survive a power failure."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def fsync_file(path: Path) -> None:
+    """Make the bytes of ``path`` survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def publish_file(path: Path, write: Callable[[Path], None]) -> None:
+    """Create or replace one file whole.
+
+    Parameters
+    ----------
+    path : Path
+        Final name; its directory must exist.
+    write : callable
+        Receives the temporary path and writes the complete content there.
+    """
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
+    try:
+        write(temporary)
+        fsync_file(temporary)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    fsync_directory(path.parent)
+
+
+def publish_json(path: Path, value: Any) -> None:
+    """Create or replace a JSON file whole."""
+    publish_file(path, lambda temporary: _write_text(temporary, json.dumps(value, indent=1)))
+
+
+@contextmanager
+def publish_directory(path: Path) -> Iterator[Path]:
+    """Fill a new directory whole.
+
+    Yields a temporary directory; on normal exit its files are flushed and it takes the name
+    ``path``, which must not exist. On an exception nothing remains.
+    """
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            fsync_file(file)
+        fsync_directory(temporary)
+        temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    fsync_directory(path.parent)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Delete what a killed process left half-written in ``directory``."""
+    for entry in directory.glob(f"{TEMPORARY_PREFIX}*"):
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,475 @@
+"""The stream of one graph: files in, snapshots out, resumable at any line.
+
+Wires source, node index, sparsifier, checkpoints and snapshots. A file is the unit of commitment:
+when a part of it proves bad, the state returns to the last file boundary on disk and what followed
+is replayed without it. Files are absorbed in the order given and blocks are numbered over the good
+files alone, so equal files in equal order give equal snapshots, whatever the threads, the
+interruptions and the bad files between.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
+from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
+from streaming.events import (
+    Committed,
+    Duplicate,
+    IngestEvent,
+    Progress,
+    Quarantined,
+    StreamSummary,
+)
+from streaming.nodes import Nodes, open_nodes
+from streaming.records import Records, SparsifierSettings, SparsifierState
+from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
+from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, read_parts, stage
+from streaming.sparsifier import (
+    absorb,
+    expected_epsilon,
+    expected_size,
+    is_full,
+    resparsify,
+    score,
+    sparsifier_graph,
+    thinned,
+)
+
+SMALLEST_PART_ROWS = 1 << 13
+"""Blocks of a small graph are cut no finer than this."""
+
+
+class Interrupted(Exception):
+    """The caller asked to stop; what was not checkpointed will be replayed."""
+
+
+class _AlreadyAbsorbed(Exception):
+    """The whole content is in the graph under another name."""
+
+    def __init__(self, digest: str, original: str) -> None:
+        super().__init__(original)
+        self.digest = digest
+        self.original = original
+
+
+class _OtherContent(Exception):
+    """The half-absorbed file has other content than when it was begun."""
+
+
+_FileKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSettings:
+    """How one graph's stream is read and kept.
+
+    Attributes
+    ----------
+    node_kind : {"string", "int64", "dense"}
+        Kind of the node ids.
+    max_nodes : int
+        More nodes than this are refused.
+    sparsifier : SparsifierSettings
+        Which edges stay.
+    group_blocks : int
+        Blocks scored against one embedding; part of what a result depends on, unlike ``n_threads``.
+    n_threads : int
+        Threads that read and score.
+    scheduler : str or None
+        Address of a dask.distributed scheduler that reads the parts; None reads in threads.
+    checkpoint_seconds : float
+        A checkpoint is written when the last one is older than this.
+    snapshot_edges, snapshot_seconds : int or float or None
+        A snapshot is published at the next file boundary once so many edges or seconds have passed
+        since the last; None waits for the end of the files given.
+    """
+
+    node_kind: NodeKind
+    max_nodes: int = 100_000_000
+    sparsifier: SparsifierSettings
+    group_blocks: int = 8
+    n_threads: int = 2
+    scheduler: str | None = None
+    checkpoint_seconds: float = 30.0
+    snapshot_edges: int | None = None
+    snapshot_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their range."""
+        if self.group_blocks < 1:
+            raise ValueError(f"group_blocks must be at least 1, got {self.group_blocks}")
+        if self.n_threads < 1:
+            raise ValueError(f"n_threads must be at least 1, got {self.n_threads}")
+
+    @property
+    def part_rows(self) -> int:
+        """Most rows of a block: a group holds about as many edges as the sparsifier (B.3)."""
+        rows = expected_size(self.sparsifier, self.sparsifier.expected_nodes) / self.group_blocks
+        return int(min(max(rows, SMALLEST_PART_ROWS), PART_ROWS))
+
+
+class Stream:
+    """One graph's stream, opened for writing by one process at a time.
+
+    Parameters
+    ----------
+    paths : GraphPaths
+        Where the graph lives; created when missing.
+    settings : StreamSettings
+        Kind of ids, sampling, threads.
+    on_event : callable
+        Receives every IngestEvent, in order.
+    should_stop : callable
+        Asked between groups and during solves; once true, ``ingest`` raises Interrupted.
+    guard : callable
+        Called before every change on disk; raises where this process may not write any more.
+    clock, wall_clock : callable
+        Monotonic seconds for intervals, and seconds since the epoch for ``created_at``.
+    """
+
+    _state: SparsifierState
+    _position: FilePosition | None
+    _n_indexed: int
+    _is_dirty: bool
+
+    def __init__(
+        self,
+        paths: GraphPaths,
+        settings: StreamSettings,
+        *,
+        on_event: Callable[[IngestEvent], None] = lambda _event: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        guard: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        for directory in (paths.nodes, paths.staging, paths.checkpoints, paths.snapshots):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._paths = paths
+        self._settings = settings
+        self._on_event = on_event
+        self._should_stop = should_stop
+        self._guard = guard
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._checkpoints = CheckpointStore(paths.checkpoints)
+        self._snapshots = SnapshotStore(paths.snapshots)
+        newest = self._checkpoints.newest()
+        self._nodes: Nodes = open_nodes(
+            paths.nodes,
+            kind=settings.node_kind,
+            n_nodes=newest.n_nodes,
+            max_nodes=settings.max_nodes,
+            writable=True,
+        )
+        self._reported: set[_FileKey] = set()
+        self._adopt(newest)
+        self._is_dirty = not newest.is_clean
+        self._checkpoint_time = clock()
+        latest = self._snapshots.latest()
+        self._note_snapshot(None if latest is None else self._snapshots.meta(latest))
+
+    @property
+    def state(self) -> SparsifierState:
+        """Present state of the sparsifier."""
+        return self._state
+
+    @property
+    def files(self) -> tuple[AbsorbedFile, ...]:
+        """Files absorbed so far, in order."""
+        return tuple(self._absorbed.values())
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes known."""
+        return self._nodes.n_nodes
+
+    def summary(self) -> StreamSummary:
+        """Present counters."""
+        return StreamSummary(
+            n_nodes=self._nodes.n_nodes,
+            edges_seen=self._state.n_edges,
+            self_loops=self._state.n_self_loops,
+            n_records=self._state.n_records,
+            n_resparsifications=self._state.n_resparsifications,
+            snapshot=self._snapshots.latest(),
+        )
+
+    def ingest(self, files: Sequence[EdgeFile]) -> StreamSummary:
+        """Absorb files in order, commit them, publish a snapshot.
+
+        Every file ends in exactly one event: Committed, Duplicate or Quarantined. Files that are
+        absorbed already (a run that was killed and started again) are reported as Committed. A file
+        that was half absorbed when the last run ended comes first.
+
+        Raises
+        ------
+        Interrupted
+            ``should_stop`` was true. Open the stream anew: ``ingest`` of the same files goes on
+            from the newest checkpoint and ends as the unbroken run would have.
+        """
+        settled: set[_FileKey] = set()
+        self._reported.clear()
+        while not self._pass_over(files, settled):
+            self._unreported.clear()
+        self._commit(publish=True)
+        return self.summary()
+
+    def _pass_over(self, files: Sequence[EdgeFile], settled: set[_FileKey]) -> bool:
+        """Take every file once; False when the state went back and all must be looked at again."""
+        position = self._position
+        if position is not None and all(file.path != position.path for file in files):
+            self._return_to_clean()
+        # Stable: the half-absorbed file first, the others in the order given.
+        for file in sorted(files, key=lambda file: not self._is_in_hand(file)):
+            key = (file.path, file.version)
+            if key in settled:
+                continue
+            absorbed = self._absorbed.get(file.path)
+            if absorbed is not None and absorbed.version == file.version:
+                if key not in self._reported:
+                    self._unreported.append(absorbed)
+                continue
+            try:
+                self._take(file)
+            except _AlreadyAbsorbed as duplicate:
+                settled.add(key)
+                self._on_event(
+                    Duplicate(file=file, digest=duplicate.digest, original=duplicate.original)
+                )
+            except (BadEdges, FileNotFoundError) as error:
+                settled.add(key)
+                self._on_event(_quarantined(file, error))
+                if not self._forget_file_in_hand():
+                    return False
+            except _OtherContent:
+                self._return_to_clean()
+                return False
+        return True
+
+    def _is_in_hand(self, file: EdgeFile) -> bool:
+        return self._position is not None and self._position.path == file.path
+
+    def _take(self, file: EdgeFile) -> None:
+        """Absorb one file whole."""
+        with stage(file, self._paths.staging, part_rows=self._settings.part_rows) as staged:
+            if staged.digest in self._digests:
+                raise _AlreadyAbsorbed(staged.digest, self._digests[staged.digest])
+            if file.path in self._absorbed:
+                raise BadEdges("an earlier version of this path is already in the graph")
+            self_loops_before = self._absorb_parts(staged)
+            if not staged.is_unchanged():
+                raise BadEdges("the content changed while it was read")
+        self._finish_file(
+            AbsorbedFile(
+                path=file.path,
+                version=file.version,
+                digest=staged.digest,
+                n_rows=staged.n_rows,
+                n_self_loops=self._state.n_self_loops - self_loops_before,
+            )
+        )
+
+    def _absorb_parts(self, staged: StagedFile) -> int:
+        """Absorb what is left of a file; returns the self-loops of the stream before it."""
+        parts = staged.parts
+        start = FilePosition(
+            path=staged.file.path,
+            digest=staged.digest,
+            part_rows=self._settings.part_rows,
+            next_part=0,
+            self_loops_before=self._state.n_self_loops,
+        )
+        if self._position is not None:
+            start, fresh = self._position, start
+            if (start.digest, start.part_rows) != (fresh.digest, fresh.part_rows):
+                raise _OtherContent
+            parts = parts[start.next_part :]
+        elif len(parts) > self._settings.group_blocks:
+            # A long file may prove bad late: make what came before it cheap to return to.
+            self._commit(publish=False)
+        reading = read_parts(
+            [(staged, part) for part in parts],
+            node_kind=self._settings.node_kind,
+            max_nodes=self._settings.max_nodes,
+            n_threads=self._settings.n_threads,
+            scheduler=self._settings.scheduler,
+        )
+        with closing(reading) as blocks:
+            for group in _groups(parts, self._settings.group_blocks):
+                self._stop_if_asked()
+                self._absorb_group(_good(block) for block in islice(blocks, len(group)))
+                self._position = replace(start, next_part=group[-1].number + 1)
+                if self._clock() - self._checkpoint_time >= self._settings.checkpoint_seconds:
+                    self._save()
+                self._report_progress(staged, group)
+        return start.self_loops_before
+
+    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
+        settings = self._settings.sparsifier
+        blocks: list[EdgeBlock] = []
+        for raw in raw_blocks:
+            u, v = self._nodes.map(raw.src, raw.dst, first_row=raw.first_row)
+            blocks.append(drop_self_loops(u, v, raw.weight))
+        scored = self._score(blocks)
+        state = absorb(self._state, settings, blocks, scored, n_nodes=self._nodes.n_nodes)
+        if is_full(state, settings):
+            state = resparsify(state, settings, cancelled=self._should_stop)
+            self._stop_if_asked()
+        self._state = state
+        self._n_indexed = self._nodes.n_nodes
+
+    def _score(self, blocks: Sequence[EdgeBlock]) -> list[Records]:
+        """Score the blocks of a group against one embedding, in threads where there are several."""
+        state, settings = self._state, self._settings.sparsifier
+
+        def task(offset: int) -> Records:
+            return score(state, settings, blocks[offset], state.n_blocks + offset)
+
+        with ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="score") as pool:
+            return list(pool.map(task, range(len(blocks))))
+
+    def _finish_file(self, file: AbsorbedFile) -> None:
+        self._remember(file)
+        self._unreported.append(file)
+        self._position = None
+        self._is_dirty = True
+        snapshot_is_due = self._snapshot_is_due()
+        checkpoint_age = self._clock() - self._checkpoint_time
+        if snapshot_is_due or checkpoint_age >= self._settings.checkpoint_seconds:
+            self._commit(publish=snapshot_is_due)
+
+    def _snapshot_is_due(self) -> bool:
+        edges, seconds = self._settings.snapshot_edges, self._settings.snapshot_seconds
+        enough_edges = edges is not None and self._state.n_edges - self._snapshot_edges >= edges
+        enough_time = seconds is not None and self._clock() - self._snapshot_time >= seconds
+        return enough_edges or enough_time
+
+    def _commit(self, *, publish: bool) -> None:
+        """Write a clean checkpoint, publish a snapshot if asked, report what is now durable."""
+        if self._is_dirty:
+            self._save()
+        is_news = self._state.n_blocks > 0 and self._state.n_blocks != self._snapshot_blocks
+        if publish and is_news:
+            self._publish()
+        if self._unreported or (publish and is_news):
+            files = tuple(self._unreported)
+            self._unreported.clear()
+            self._reported.update((file.path, file.version) for file in files)
+            self._on_event(Committed(files=files, summary=self.summary()))
+
+    def _save(self) -> None:
+        self._guard()
+        self._nodes.publish()
+        self._checkpoints.save(
+            Checkpoint(
+                state=self._state,
+                n_nodes=self._nodes.n_nodes,
+                files=tuple(self._absorbed.values()),
+                position=self._position,
+            )
+        )
+        self._checkpoint_time = self._clock()
+        if self._position is None:
+            self._is_dirty = False
+
+    def _publish(self) -> None:
+        """Publish a snapshot of the present state, which stays as it is."""
+        settings = self._settings.sparsifier
+        state = thinned(self._state, settings, cancelled=self._should_stop)
+        self._stop_if_asked()
+        graph = sparsifier_graph(state)
+        smallest = state.smallest_constant
+        meta = SnapshotMeta(
+            number=(self._snapshots.latest() or 0) + 1,
+            node_kind=self._settings.node_kind,
+            n_nodes=state.n_nodes,
+            edges_seen=state.n_edges,
+            edges_kept=graph.n_edges,
+            n_records=state.n_records,
+            self_loops=state.n_self_loops,
+            epsilon_asked=settings.epsilon,
+            epsilon_expected=expected_epsilon(state, settings),
+            sampling_constant=None if math.isinf(smallest) else smallest,
+            max_edges_bound=math.isfinite(state.constant),
+            n_resparsifications=state.n_resparsifications,
+            n_failed_embeddings=state.n_failed_embeddings,
+            n_blocks=state.n_blocks,
+            n_files=len(self._absorbed),
+            seed=settings.seed,
+            created_at=self._wall_clock(),
+        )
+        self._guard()
+        self._snapshots.publish(Snapshot(meta=meta, graph=graph))
+        self._note_snapshot(meta)
+
+    def _forget_file_in_hand(self) -> bool:
+        """Undo what a bad file did; False when that meant going back to the clean checkpoint."""
+        if self._position is None:
+            self._nodes.truncate(self._n_indexed)
+            return True
+        self._return_to_clean()
+        return False
+
+    def _return_to_clean(self) -> None:
+        self._guard()
+        clean = self._checkpoints.return_to_clean()
+        self._nodes.truncate(clean.n_nodes)
+        self._adopt(clean)
+
+    def _adopt(self, checkpoint: Checkpoint) -> None:
+        self._state = checkpoint.state
+        self._n_indexed = checkpoint.n_nodes
+        self._position = checkpoint.position
+        self._is_dirty = False
+        self._unreported: list[AbsorbedFile] = []
+        self._absorbed: dict[str, AbsorbedFile] = {}
+        self._digests: dict[str, str] = {}
+        for file in checkpoint.files:
+            self._remember(file)
+
+    def _remember(self, file: AbsorbedFile) -> None:
+        self._absorbed[file.path] = file
+        self._digests[file.digest] = file.path
+
+    def _note_snapshot(self, meta: SnapshotMeta | None) -> None:
+        self._snapshot_blocks = meta.n_blocks if meta else 0
+        self._snapshot_edges = meta.edges_seen if meta else 0
+        self._snapshot_time = self._clock()
+
+    def _report_progress(self, staged: StagedFile, group: Sequence[Part]) -> None:
+        self._on_event(
+            Progress(
+                path=staged.file.path,
+                n_rows=sum(part.n_rows for part in group),
+                n_bytes=sum(part.n_bytes for part in group),
+                summary=self.summary(),
+            )
+        )
+
+    def _stop_if_asked(self) -> None:
+        if self._should_stop():
+            raise Interrupted
+
+
+def _groups(parts: Sequence[Part], size: int) -> Iterator[Sequence[Part]]:
+    """Consecutive groups of at most ``size`` parts of one file."""
+    for start in range(0, len(parts), size):
+        yield parts[start : start + size]
+
+
+def _quarantined(file: EdgeFile, error: BadEdges | FileNotFoundError) -> Quarantined:
+    if isinstance(error, BadEdges):
+        return Quarantined(file=file, reason=error.reason, row=error.row, value=error.value)
+    return Quarantined(file=file, reason="the file is gone", row=None, value=None)
+
+
+def _good(block: RawBlock | BadEdges) -> RawBlock:
+    if isinstance(block, BadEdges):
+        raise block
+    return block

@@ -1,0 +1,227 @@
+"""Snapshots: the sparsifier as people use it, numbered, with its provenance, published whole.
+
+A snapshot is a directory with the merged edges (Arrow, memory-mappable) and a small JSON page that
+says what the graph was made of and how accurate it is meant to be.
+"""
+
+import json
+import shutil
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from solvers.graph import Graph
+from streaming.blocks import NodeKind
+from streaming.durable import publish_directory, remove_unfinished
+
+
+class SnapshotNotFound(LookupError):
+    """No snapshot of that number is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphPaths:
+    """Where one graph keeps what; all below ``root``."""
+
+    root: Path
+
+    @property
+    def nodes(self) -> Path:
+        """Segments of the node index."""
+        return self.root / "nodes"
+
+    @property
+    def pushes(self) -> Path:
+        """Pushed blocks, one Parquet file each."""
+        return self.root / "pushes"
+
+    @property
+    def staging(self) -> Path:
+        """Copies of remote files while they are read."""
+        return self.root / "staging"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Newest and clean checkpoint."""
+        return self.root / "checkpoints"
+
+    @property
+    def snapshots(self) -> Path:
+        """Published snapshots."""
+        return self.root / "snapshots"
+
+    @property
+    def predictions(self) -> Path:
+        """Prediction files."""
+        return self.root / "predictions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotMeta:
+    """Provenance of one snapshot.
+
+    Attributes
+    ----------
+    number : int
+        Counts from 1 in each graph.
+    node_kind : {"string", "int64", "dense"}
+        Kind of the external node ids.
+    n_nodes : int
+        Nodes of the graph; the first ``n_nodes`` entries of the node index.
+    edges_seen : int
+        Rows of all committed files, self-loops included.
+    edges_kept : int
+        Edges of the snapshot, parallel records summed.
+    n_records : int
+        Records behind those edges.
+    self_loops : int
+        Rows dropped because both ends are the same node.
+    epsilon_asked, epsilon_expected : float
+        Spectral accuracy asked, and expected from what was kept (ALGORITHMS B10').
+    sampling_constant : float or None
+        Smallest sampling constant that any record saw; None while every edge is kept.
+    max_edges_bound : bool
+        Whether ``max_edges`` won over ``epsilon``.
+    n_resparsifications, n_failed_embeddings : int
+        How often the buffer was thinned, and how often that was refused for want of convergence.
+    n_blocks, n_files : int
+        Position in the stream: blocks and files absorbed.
+    seed : int
+        Seed of coins and probes.
+    created_at : float
+        Seconds since the epoch.
+    """
+
+    number: int
+    node_kind: NodeKind
+    n_nodes: int
+    edges_seen: int
+    edges_kept: int
+    n_records: int
+    self_loops: int
+    epsilon_asked: float
+    epsilon_expected: float
+    sampling_constant: float | None
+    max_edges_bound: bool
+    n_resparsifications: int
+    n_failed_embeddings: int
+    n_blocks: int
+    n_files: int
+    seed: int
+    created_at: float
+
+    @property
+    def note(self) -> str:
+        """One sentence where the accuracy asked is not the accuracy to expect; else empty."""
+        if self.epsilon_expected <= self.epsilon_asked:
+            return ""
+        if self.max_edges_bound:
+            return (
+                f"max_edges lowered the accuracy: epsilon {self.epsilon_asked:g} asked, "
+                f"{self.epsilon_expected:.2f} expected; raise max_edges for the accuracy asked"
+            )
+        return (
+            f"epsilon {self.epsilon_asked:g} asked, {self.epsilon_expected:.2f} expected: "
+            "some node keeps few edges; lower epsilon for a tighter graph"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Snapshot:
+    """A sparsifier with its provenance."""
+
+    meta: SnapshotMeta
+    graph: Graph
+
+
+class SnapshotStore:
+    """Publishes, lists, loads and retires the snapshots of one graph."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def numbers(self) -> list[int]:
+        """Numbers of the snapshots kept, oldest first."""
+        if not self._directory.exists():
+            return []
+        return sorted(
+            int(entry.name) for entry in self._directory.iterdir() if entry.name.isdigit()
+        )
+
+    def latest(self) -> int | None:
+        """Return the number of the newest snapshot, None before the first."""
+        numbers = self.numbers()
+        return numbers[-1] if numbers else None
+
+    def meta(self, number: int) -> SnapshotMeta:
+        """Provenance of one snapshot.
+
+        Raises
+        ------
+        SnapshotNotFound
+            No such snapshot is kept.
+        """
+        try:
+            text = (self._directory_of(number) / "meta.json").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise self._missing(number) from None
+        return SnapshotMeta(**json.loads(text))
+
+    def edges(self, number: int) -> pa.Table:
+        """Edges of one snapshot, memory-mapped: int32 ``u < v`` and float64 ``weight``."""
+        path = self._directory_of(number) / "edges.arrow"
+        try:
+            source = pa.memory_map(str(path))
+        except FileNotFoundError:
+            raise self._missing(number) from None
+        return pa.ipc.open_file(source).read_all()
+
+    def load(self, number: int) -> Snapshot:
+        """Load one snapshot as a graph with its provenance."""
+        meta = self.meta(number)
+        edges = self.edges(number)
+        graph = Graph.from_edges(
+            edges["u"].to_numpy(),
+            edges["v"].to_numpy(),
+            edges["weight"].to_numpy(),
+            n_nodes=meta.n_nodes,
+        )
+        return Snapshot(meta=meta, graph=graph)
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Publish a snapshot under its number, which must be new."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(self._directory)
+        u, v, weight = snapshot.graph.edges()
+        table = pa.table({"u": u.astype(np.int32), "v": v.astype(np.int32), "weight": weight})
+        with publish_directory(self._directory_of(snapshot.meta.number)) as directory:
+            path = str(directory / "edges.arrow")
+            with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+            text = json.dumps(asdict(snapshot.meta), indent=1)
+            (directory / "meta.json").write_text(text + "\n", encoding="utf-8")
+
+    def retire(self, *, keep_last: int, keep: Collection[int] = ()) -> list[int]:
+        """Remove all but the last ``keep_last`` and those in ``keep``; return the removed."""
+        numbers = self.numbers()
+        removed = [
+            number for number in numbers[: max(len(numbers) - keep_last, 0)] if number not in keep
+        ]
+        for number in removed:
+            shutil.rmtree(self._directory_of(number))
+        return removed
+
+    def _directory_of(self, number: int) -> Path:
+        return self._directory / f"{number:08d}"
+
+    def _missing(self, number: int) -> SnapshotNotFound:
+        newest = self.latest()
+        kept = "none is kept" if newest is None else f"the newest is {newest}"
+        return SnapshotNotFound(f"no snapshot {number}, {kept}")
+
+    def list(self) -> list[SnapshotMeta]:
+        """Provenance of the snapshots kept, oldest first."""
+        return [self.meta(number) for number in self.numbers()]

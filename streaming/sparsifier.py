@@ -1,0 +1,320 @@
+"""The incremental spectral sparsifier: pure functions from state and edges to state.
+
+A *record* is a stored edge ``(u, v, weight, keep_probability)``: one independent coin per edge,
+weight ``weight / keep_probability`` in the sparsifier, hence unbiased (ALGORITHMS B.6). Records
+arrive scored by the last resistance embedding, without a solve (B.5); when the buffer reaches its
+cap they are resparsified: a new embedding, ``p' = min(p, ...)``, one more coin. No files and no
+clock in here.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from solvers.arrays import BoolArray, Float32Array, FloatArray
+from solvers.graph import Graph
+from solvers.laplacian.resistance import Embedding, edge_resistance, resistance_embedding
+from solvers.solution import Status
+from streaming.blocks import EdgeBlock
+from streaming.kernels.sampling import (
+    degree_variance,
+    lower_probabilities,
+    raise_resistances,
+    sample_arrivals,
+    thin_records,
+)
+from streaming.kernels.spanning_forest import mark_forest
+from streaming.records import Records, SparsifierSettings, SparsifierState
+
+EMBEDDING_RTOL = 1e-5
+"""Relative residual of the embedding's solves.
+
+A residual of 1e-2 is enough inside a well-connected graph (ALGORITHMS B.2) but leaves a bottleneck
+unresolved, as a small cut is a small part of the right-hand side: two communities of 250 nodes with
+six edges between them had resistances of .01 to .03 there after 2 iterations, .12 to .18 after 8.
+"""
+
+FIRST_CAP_SHARE = 0.5
+"""The first resparsification comes at this share of the expected size of the sparsifier."""
+
+BUFFER_FACTOR = 2.0
+"""The buffer may grow to this multiple of what the last resparsification kept."""
+
+THIN_FACTOR = 1.1
+"""A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
+
+_BISECTION_STEPS = 60
+
+
+def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
+    """Copies per unit of leverage that ``epsilon`` asks for: ``ln(n) / epsilon^2`` (B.6)."""
+    return math.log(max(settings.expected_nodes, n_nodes, 2)) / settings.epsilon**2
+
+
+def expected_size(settings: SparsifierSettings, n_nodes: int) -> float:
+    """Upper estimate of the records kept: slack times constant times the sum of leverages (B3)."""
+    size = settings.slack * sampling_constant(settings, n_nodes) * max(n_nodes, 1)
+    return size if settings.max_edges is None else min(size, float(settings.max_edges))
+
+
+def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
+    """Number of records at which the buffer is resparsified: O(n log n), whatever has passed."""
+    first = FIRST_CAP_SHARE * expected_size(settings, state.n_nodes)
+    return max(first, BUFFER_FACTOR * state.n_kept_last)
+
+
+def is_full(state: SparsifierState, settings: SparsifierSettings) -> bool:
+    """Tell whether the buffer has reached its cap."""
+    return state.n_records > buffer_cap(state, settings)
+
+
+def score(
+    state: SparsifierState, settings: SparsifierSettings, block: EdgeBlock, block_number: int
+) -> Records:
+    """Records of one arriving block that win their coin (B13).
+
+    Reads ``state`` only, so that the blocks of a group may be scored at the same time.
+    """
+    row = np.empty(block.u.size, np.int32)
+    probability = np.empty(block.u.size, np.float32)
+    key = np.empty(block.u.size, np.uint32)
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        n_kept = sample_arrivals(
+            block.u,
+            block.v,
+            block.weight,
+            state.vectors,
+            state.component,
+            state.degree,
+            settings.slack * _present_constant(state, settings),
+            np.uint64(settings.seed),
+            np.uint64(2 * block_number),
+            row,
+            probability,
+            key,
+        )
+    kept = row[:n_kept]
+    return Records(
+        u=block.u[kept],
+        v=block.v[kept],
+        weight=block.weight[kept],
+        keep_probability=probability[:n_kept].copy(),
+        key=key[:n_kept].copy(),
+    )
+
+
+def absorb(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    blocks: Sequence[EdgeBlock],
+    scored: Sequence[Records],
+    *,
+    n_nodes: int,
+) -> SparsifierState:
+    """State after a group of blocks, all scored against the embedding of ``state``.
+
+    Parameters
+    ----------
+    state, settings
+        As they were when ``score`` was called.
+    blocks : sequence of EdgeBlock
+        The group, in order; the first one has the number ``state.n_blocks``.
+    scored : sequence of Records
+        ``score`` of each block.
+    n_nodes : int
+        Nodes known after the group.
+    """
+    new_records = tuple(records for records in scored if records.n_records)
+    tossed = any(bool(np.any(records.keep_probability < 1.0)) for records in new_records) or any(
+        records.n_records < block.u.size for records, block in zip(scored, blocks, strict=True)
+    )
+    constant = _present_constant(state, settings)
+    return replace(
+        state,
+        chunks=state.chunks + new_records,
+        n_nodes=max(state.n_nodes, n_nodes),
+        n_blocks=state.n_blocks + len(blocks),
+        n_edges=state.n_edges + sum(block.n_rows for block in blocks),
+        n_self_loops=state.n_self_loops + sum(block.n_self_loops for block in blocks),
+        smallest_constant=min(state.smallest_constant, constant)
+        if tossed
+        else state.smallest_constant,
+    )
+
+
+def resparsify(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    *,
+    cancelled: Callable[[], bool] | None = None,
+) -> SparsifierState:
+    """State with a new embedding and every record thinned to ``p' = min(p, c * leverage)`` (B14).
+
+    A maximum spanning forest keeps its probabilities, so the components of the graph never change.
+    When the embedding does not converge every record stays and ``n_failed_embeddings`` counts it.
+    """
+    records = state.records
+    embedding = resistance_embedding(
+        records.u,
+        records.v,
+        records.conductance,
+        records.key.astype(np.uint64),
+        n_nodes=state.n_nodes,
+        n_probes=settings.n_probes,
+        seed=settings.seed,
+        rtol=EMBEDDING_RTOL,
+        cancelled=cancelled,
+    )
+    if embedding.status is not Status.CONVERGED:
+        return replace(
+            state,
+            chunks=(records,),
+            n_kept_last=records.n_records,
+            n_failed_embeddings=state.n_failed_embeddings + 1,
+        )
+    degree = _degrees(records, state.n_nodes)
+    survivors, constant = _thin(state, settings, records, _resistances(records, embedding, degree))
+    dropped = survivors.n_records < records.n_records
+    capped = constant < _present_constant(state, settings)
+    return replace(
+        state,
+        chunks=(survivors,),
+        vectors=embedding.vectors,
+        component=embedding.component,
+        degree=degree.astype(np.float32),
+        n_resparsifications=state.n_resparsifications + 1,
+        n_kept_last=survivors.n_records,
+        constant=constant if capped else state.constant,
+        smallest_constant=min(state.smallest_constant, constant)
+        if dropped
+        else state.smallest_constant,
+    )
+
+
+def thinned(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    *,
+    cancelled: Callable[[], bool] | None = None,
+) -> SparsifierState:
+    """State to publish: resparsified when the buffer holds noticeably more than it has to.
+
+    The stream goes on from ``state``, so publishing changes nothing.
+    """
+    target = state.n_kept_last or FIRST_CAP_SHARE * expected_size(settings, state.n_nodes)
+    if state.n_records <= THIN_FACTOR * target:
+        return state
+    return resparsify(state, settings, cancelled=cancelled)
+
+
+def sparsifier_graph(state: SparsifierState) -> Graph:
+    """Sparsifier as a graph: parallel records summed, each ``weight / keep_probability`` (B14)."""
+    records = state.records
+    return Graph.from_edges(records.u, records.v, records.conductance, n_nodes=state.n_nodes)
+
+
+def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> float:
+    """Spectral error to expect from what was kept (B10').
+
+    The larger of ``2 / sqrt(c)``, with c the smallest constant any record saw, and
+    ``sqrt(2 ln n * v)``, with v the largest relative variance of a node's weighted degree, which is
+    ``sqrt(2 ln n / dmin)`` where all keep-probabilities are small. Zero while every edge is kept.
+    """
+    if math.isinf(state.smallest_constant):
+        return 0.0
+    records = state.records
+    degree = np.zeros(state.n_nodes)
+    variance = np.zeros(state.n_nodes)
+    degree_variance(
+        records.u, records.v, records.weight, records.keep_probability, degree, variance
+    )
+    touched = degree > 0.0
+    relative = variance[touched] / degree[touched] ** 2
+    spread = float(relative.max(initial=0.0))
+    fluctuation = math.sqrt(2.0 * math.log(max(state.n_nodes, 2)) * spread)
+    return max(2.0 / math.sqrt(settings.slack * state.smallest_constant), fluctuation)
+
+
+def _present_constant(state: SparsifierState, settings: SparsifierSettings) -> float:
+    """Constant for the next edges: what epsilon asks, unless ``max_edges`` has lowered it."""
+    return min(state.constant, sampling_constant(settings, state.n_nodes))
+
+
+def _degrees(records: Records, n_nodes: int) -> FloatArray:
+    """(n_nodes,) weighted degrees in the sparsifier."""
+    degree = np.zeros(n_nodes)
+    for end in (records.u, records.v):
+        degree += np.bincount(end, records.conductance, n_nodes)
+    return degree
+
+
+def _resistances(records: Records, embedding: Embedding, degree: FloatArray) -> Float32Array:
+    """(n_records,) float32 estimates, none below what the degrees alone prove."""
+    resistance = edge_resistance(embedding, records.u, records.v)
+    raise_resistances(records.u, records.v, records.conductance, degree, resistance)
+    return resistance
+
+
+def _thin(
+    state: SparsifierState, settings: SparsifierSettings, records: Records, resistance: Float32Array
+) -> tuple[Records, float]:
+    """Survivors of one resparsification and the constant they were thrown with."""
+    on_forest = spanning_forest(records, n_nodes=state.n_nodes)
+    lowered = np.empty(records.n_records, np.float32)
+
+    def lower(constant: float) -> float:
+        return lower_probabilities(
+            records.weight,
+            records.keep_probability,
+            resistance,
+            on_forest,
+            settings.slack * constant,
+            lowered,
+        )
+
+    constant = _present_constant(state, settings)
+    expected = lower(constant)
+    if settings.max_edges is not None:
+        budget = settings.max_edges - 3.0 * math.sqrt(settings.max_edges)
+        if expected > budget:
+            constant = _largest_affordable(lower, constant, budget)
+            lower(constant)
+    survives = np.empty(records.n_records, np.bool_)
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        thin_records(
+            records.keep_probability,
+            lowered,
+            records.key,
+            np.uint64(settings.seed),
+            np.uint64(2 * state.n_resparsifications + 1),
+            survives,
+        )
+    return replace(records, keep_probability=lowered).select(survives), constant
+
+
+def _largest_affordable(
+    expected_survivors: Callable[[float], float], constant: float, budget: float
+) -> float:
+    """Largest constant whose expected number of survivors stays within ``budget``.
+
+    The spanning forest survives whatever the constant, so a budget below its size is exceeded.
+    """
+    low, high = 0.0, constant
+    for _ in range(_BISECTION_STEPS):
+        middle = 0.5 * (low + high)
+        if expected_survivors(middle) > budget:
+            high = middle
+        else:
+            low = middle
+    return low if low > 0.0 else high
+
+
+def spanning_forest(records: Records, *, n_nodes: int) -> BoolArray:
+    """(n_records,) bool, True on a maximum spanning forest by weight in the sparsifier."""
+    on_forest = np.zeros(records.n_records, np.bool_)
+    heaviest_first = np.argsort(-records.conductance, kind="stable")
+    parent = np.arange(n_nodes, dtype=np.int32)
+    mark_forest(records.u, records.v, heaviest_first, parent, on_forest)
+    return on_forest

@@ -1,0 +1,26 @@
+"""The node index as a dictionary: external id -> number of ids seen before it."""
+
+from collections.abc import Hashable, Sequence
+
+
+class DictIndex:
+    """Twin of ``streaming.nodes.NodeIndex`` without a disk."""
+
+    def __init__(self) -> None:
+        self.ids: list[Hashable] = []
+
+    def map(self, src: Sequence[Hashable], dst: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+        """Number both endpoints of every row, new ones in order of appearance."""
+        known = {node: number for number, node in enumerate(self.ids)}
+        u, v = [], []
+        for row in zip(src, dst, strict=True):
+            for node, numbers in zip(row, (u, v), strict=True):
+                if node not in known:
+                    known[node] = len(self.ids)
+                    self.ids.append(node)
+                numbers.append(known[node])
+        return u, v
+
+    def lookup(self, nodes: Sequence[Hashable]) -> list[int]:
+        """Numbers of nodes, -1 where unknown."""
+        return [self.ids.index(node) if node in self.ids else -1 for node in nodes]

@@ -1,0 +1,110 @@
+"""Edge lists for the tests of the stream, and the few lines that push them through a sparsifier."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import FloatArray, IntArray
+from solvers.graph import Graph
+from streaming.blocks import EdgeBlock
+from streaming.records import SparsifierSettings, SparsifierState
+from streaming.sparsifier import absorb, is_full, resparsify, score
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EdgeList:
+    """Edges in the order in which they arrive."""
+
+    u: IntArray
+    v: IntArray
+    weight: FloatArray
+    n_nodes: int
+
+    @property
+    def n_edges(self) -> int:
+        return self.u.size
+
+    def graph(self) -> Graph:
+        return Graph.from_edges(
+            self.u, self.v, self.weight.astype(np.float32), n_nodes=self.n_nodes
+        )
+
+    def blocks(self, n_blocks: int) -> list[EdgeBlock]:
+        rows = np.array_split(np.arange(self.n_edges), n_blocks)
+        return [edge_block(self.u[part], self.v[part], self.weight[part]) for part in rows]
+
+
+def edge_block(u: IntArray, v: IntArray, weight: FloatArray) -> EdgeBlock:
+    return EdgeBlock(
+        u=np.asarray(u, np.int32),
+        v=np.asarray(v, np.int32),
+        weight=np.asarray(weight, np.float32),
+        n_self_loops=0,
+        n_rows=len(u),
+    )
+
+
+def _shuffled(
+    u: IntArray, v: IntArray, weight: FloatArray, n_nodes: int, rng: np.random.Generator
+) -> EdgeList:
+    order = rng.permutation(u.size)
+    return EdgeList(u=u[order], v=v[order], weight=weight[order], n_nodes=n_nodes)
+
+
+def random_graph(n_nodes: int, density: float, seed: int) -> EdgeList:
+    """Every pair is an edge with the given probability; weights in [0.5, 2)."""
+    rng = np.random.default_rng(seed)
+    u, v = np.triu_indices(n_nodes, 1)
+    chosen = rng.random(u.size) < density
+    u, v = u[chosen], v[chosen]
+    return _shuffled(u, v, rng.uniform(0.5, 2.0, u.size), n_nodes, rng)
+
+
+def two_communities(n_nodes: int, density: float, n_bridges: int, seed: int) -> EdgeList:
+    """Two dense halves joined by a few edges: uniform sampling must lose the joint."""
+    rng = np.random.default_rng(seed)
+    half = n_nodes // 2
+    u, v = np.triu_indices(n_nodes, 1)
+    inside = ((u < half) == (v < half)) & (rng.random(u.size) < density)
+    u, v = u[inside], v[inside]
+    u = np.concatenate([u, rng.integers(0, half, n_bridges)])
+    v = np.concatenate([v, rng.integers(half, n_nodes, n_bridges)])
+    return _shuffled(u, v, np.ones(u.size), n_nodes, rng)
+
+
+def heavy_tailed(n_nodes: int, density: float, seed: int) -> EdgeList:
+    """Weights with infinite variance."""
+    rng = np.random.default_rng(seed)
+    u, v = np.triu_indices(n_nodes, 1)
+    chosen = rng.random(u.size) < density
+    u, v = u[chosen], v[chosen]
+    return _shuffled(u, v, rng.pareto(1.2, u.size) + 0.01, n_nodes, rng)
+
+
+def core_with_paths(n_core: int, n_paths: int, length: int, seed: int) -> EdgeList:
+    """A complete graph with long paths hanging off it: every path edge is a bridge."""
+    rng = np.random.default_rng(seed)
+    u, v = np.triu_indices(n_core, 1)
+    heads, tails = [u], [v]
+    for path in range(n_paths):
+        first = n_core + path * length
+        nodes = np.concatenate([[path % n_core], np.arange(first, first + length)])
+        heads.append(nodes[:-1])
+        tails.append(nodes[1:])
+    u, v = np.concatenate(heads), np.concatenate(tails)
+    return _shuffled(u, v, np.ones(u.size), n_core + n_paths * length, rng)
+
+
+def sparsified(
+    edges: EdgeList, settings: SparsifierSettings, *, n_blocks: int = 8, n_forced: int = 0
+) -> SparsifierState:
+    """State after all edges, one block at a time, and some resparsifications nobody asked for."""
+    state = SparsifierState()
+    for block in edges.blocks(n_blocks):
+        scored = score(state, settings, block, state.n_blocks)
+        state = absorb(state, settings, [block], [scored], n_nodes=edges.n_nodes)
+        if is_full(state, settings):
+            state = resparsify(state, settings)
+    for _ in range(n_forced):
+        state = resparsify(state, settings)
+    return state

@@ -1,0 +1,393 @@
+"""The stream: files in, snapshots out; equal whatever the threads, kills and bad files."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+from streaming.nodes import open_nodes
+from streaming.pipeline import Interrupted, Stream, StreamSettings
+from streaming.records import SparsifierSettings
+from streaming.snapshots import GraphPaths, SnapshotStore
+from streaming.sources import EdgeFile, ParquetEdges
+
+N_NODES = 150
+ROW_GROUP = 8_192
+
+
+class Crash(Exception):
+    """The process dies here."""
+
+
+@dataclass(kw_only=True)
+class Recorder:
+    """Collects events; dies at the given one."""
+
+    dies_at: int | None = None
+    events: list[IngestEvent] = field(default_factory=list)
+
+    def __call__(self, event: IngestEvent) -> None:
+        self.events.append(event)
+        if self.dies_at is not None and len(self.events) > self.dies_at:
+            raise Crash
+
+    def names(self, kind: type[IngestEvent]) -> list[str]:
+        return [Path(event.file.path).name for event in self.events if isinstance(event, kind)]
+
+    def committed(self) -> list[str]:
+        return [
+            Path(file.path).name
+            for event in self.events
+            if isinstance(event, Committed)
+            for file in event.files
+        ]
+
+
+def settings(node_kind: str = "string", **changes: object) -> StreamSettings:
+    values: dict[str, object] = {
+        "node_kind": node_kind,
+        "sparsifier": SparsifierSettings(epsilon=0.9, seed=7, expected_nodes=N_NODES),
+        "group_blocks": 2,
+        "checkpoint_seconds": 0.0,
+    }
+    return StreamSettings(**(values | changes))  # type: ignore[arg-type]
+
+
+def write_edges(
+    path: Path, seed: int, *, n_rows: int = 3 * ROW_GROUP, kind: str = "string", bad: bool = False
+) -> None:
+    rng = np.random.default_rng(seed)
+    src = rng.integers(0, N_NODES, n_rows)
+    dst = rng.integers(0, N_NODES, n_rows)
+    weight = rng.uniform(0.5, 2.0, n_rows).astype(np.float32)
+    if bad:
+        weight[-1] = np.nan
+    ids = (
+        [pa.array([f"node {seed % 3} {i}" for i in side]) for side in (src, dst)]
+        if kind == "string"
+        else [pa.array(side + 10 * (seed % 3)) for side in (src, dst)]
+    )
+    table = pa.table({"src": ids[0], "dst": ids[1], "weight": weight})
+    pq.write_table(table, path, row_group_size=ROW_GROUP)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    for seed in range(4):
+        write_edges(directory / f"{seed}.parquet", seed)
+    return directory
+
+
+def listing(data: Path) -> list[EdgeFile]:
+    return ParquetEdges(str(data)).list()
+
+
+def ingest(
+    root: Path, files: list[EdgeFile], stream_settings: StreamSettings, recorder: Recorder
+) -> GraphPaths:
+    paths = GraphPaths(root=root)
+    Stream(paths, stream_settings, on_event=recorder).ingest(files)
+    return paths
+
+
+def edges_of(paths: GraphPaths) -> list[tuple[str, str, float]]:
+    """Latest snapshot, by external ids: what must not depend on anything but the good files."""
+    store = SnapshotStore(paths.snapshots)
+    number = store.latest()
+    assert number is not None
+    meta = store.meta(number)
+    nodes = open_nodes(
+        paths.nodes, kind=meta.node_kind, n_nodes=meta.n_nodes, max_nodes=10**6, writable=False
+    )
+    names = nodes.external_ids().to_pylist()
+    assert len(names) == meta.n_nodes
+    table = store.edges(number)
+    rows = zip(*(table[name].to_pylist() for name in ("u", "v", "weight")), strict=True)
+    return [(names[u], names[v], weight) for u, v, weight in rows]
+
+
+def unbroken(tmp_path: Path, files: list[EdgeFile], **changes: object) -> list:
+    return edges_of(ingest(tmp_path / "unbroken", files, settings(**changes), Recorder()))
+
+
+def test_every_file_is_committed_and_the_snapshot_is_sparse(tmp_path: Path, data: Path) -> None:
+    recorder = Recorder()
+    paths = ingest(tmp_path / "graph", listing(data), settings(), recorder)
+    assert recorder.committed() == [f"{seed}.parquet" for seed in range(4)]
+    meta = SnapshotStore(paths.snapshots).list()[-1]
+    assert meta.edges_seen == 4 * 3 * ROW_GROUP
+    assert meta.self_loops > 0
+    assert meta.n_files == 4
+    assert meta.n_nodes == 3 * N_NODES
+    assert 0 < meta.edges_kept < 0.5 * meta.edges_seen
+    assert 0.0 < meta.epsilon_expected < 0.9
+
+
+@pytest.mark.parametrize("kind", ["string", "int64", "dense"])
+def test_one_thread_and_two_give_the_same_snapshot(tmp_path: Path, kind: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for seed in range(3):
+        write_edges(data / f"{seed}.parquet", seed, kind=kind)
+    results = []
+    for n_threads in (1, 2):
+        stream_settings = settings(kind, n_threads=n_threads)
+        root = tmp_path / f"graph-{n_threads}"
+        results.append(edges_of(ingest(root, listing(data), stream_settings, Recorder())))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])
+def test_killed_after_any_event_and_resumed_equals_the_unbroken_run(
+    tmp_path: Path, data: Path, n_threads: int, checkpoint_seconds: float
+) -> None:
+    files = listing(data)
+    expected = unbroken(tmp_path, files)
+    changes = {"n_threads": n_threads, "checkpoint_seconds": checkpoint_seconds}
+    for dies_at in range(0, 12, 2 if checkpoint_seconds else 1):
+        root = tmp_path / f"graph-{dies_at}"
+        with pytest.raises(Crash):
+            ingest(root, files, settings(**changes), Recorder(dies_at=dies_at))
+        recorder = Recorder()
+        paths = ingest(root, files, settings(**changes), recorder)
+        assert edges_of(paths) == expected, dies_at
+        assert sorted(recorder.committed()) == [f"{seed}.parquet" for seed in range(4)]
+
+
+def test_killed_at_every_second_event_it_still_ends_as_the_unbroken_run(
+    tmp_path: Path, data: Path
+) -> None:
+    files = listing(data)
+    expected = unbroken(tmp_path, files)
+    for _ in range(50):
+        try:
+            paths = ingest(tmp_path / "graph", files, settings(), Recorder(dies_at=1))
+        except Crash:
+            continue
+        break
+    else:
+        pytest.fail("a stream that dies again and again makes no progress")
+    assert edges_of(paths) == expected
+
+
+def test_asked_to_stop_it_raises_and_goes_on_later(tmp_path: Path, data: Path) -> None:
+    files = listing(data)
+    expected = unbroken(tmp_path, files)
+    paths = GraphPaths(root=tmp_path / "graph")
+    recorder = Recorder()
+
+    def asked() -> bool:
+        return sum(isinstance(event, Progress) for event in recorder.events) >= 3
+
+    with pytest.raises(Interrupted):
+        Stream(paths, settings(), on_event=recorder, should_stop=asked).ingest(files)
+    assert edges_of(ingest(paths.root, files, settings(), Recorder())) == expected
+
+
+@pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])
+@pytest.mark.parametrize("name", ["00.parquet", "15.parquet", "9.parquet"])
+def test_a_file_whose_last_row_is_bad_is_as_if_it_had_never_come(
+    tmp_path: Path, data: Path, name: str, checkpoint_seconds: float
+) -> None:
+    expected = unbroken(tmp_path, listing(data))
+    # Five groups, the last row bad: the state has long moved when it is found.
+    write_edges(data / name, 5, n_rows=10 * ROW_GROUP, bad=True)
+    recorder = Recorder()
+    changes = {"checkpoint_seconds": checkpoint_seconds}
+    paths = ingest(tmp_path / "graph", listing(data), settings(**changes), recorder)
+    assert recorder.names(Quarantined) == [name]
+    assert edges_of(paths) == expected
+    refused = next(event for event in recorder.events if isinstance(event, Quarantined))
+    assert refused.row == 10 * ROW_GROUP - 1
+    assert refused.value == "nan"
+    assert sorted(set(recorder.committed())) == [f"{seed}.parquet" for seed in range(4)]
+    assert len(recorder.committed()) == 4
+
+
+def test_a_truncated_file_is_quarantined_and_the_rest_goes_on(tmp_path: Path, data: Path) -> None:
+    expected = unbroken(tmp_path, listing(data))
+    whole = (data / "0.parquet").read_bytes()
+    (data / "1x.parquet").write_bytes(whole[: len(whole) // 2])
+    recorder = Recorder()
+    paths = ingest(tmp_path / "graph", listing(data), settings(), recorder)
+    assert recorder.names(Quarantined) == ["1x.parquet"]
+    assert edges_of(paths) == expected
+
+
+def test_killed_while_a_bad_file_is_undone_equals_the_run_without_it(
+    tmp_path: Path, data: Path
+) -> None:
+    expected = unbroken(tmp_path, listing(data))
+    write_edges(data / "15.parquet", 5, n_rows=10 * ROW_GROUP, bad=True)
+    files = listing(data)
+    for dies_at in range(2, 16):
+        root = tmp_path / f"graph-{dies_at}"
+        with pytest.raises(Crash):
+            ingest(root, files, settings(), Recorder(dies_at=dies_at))
+        assert edges_of(ingest(root, files, settings(), Recorder())) == expected, dies_at
+
+
+def test_equal_content_under_another_name_adds_nothing(tmp_path: Path, data: Path) -> None:
+    expected = unbroken(tmp_path, listing(data))
+    (data / "copy.parquet").write_bytes((data / "2.parquet").read_bytes())
+    recorder = Recorder()
+    paths = ingest(tmp_path / "graph", listing(data), settings(), recorder)
+    assert recorder.names(Duplicate) == ["copy.parquet"]
+    assert edges_of(paths) == expected
+
+
+def test_a_committed_path_with_new_content_is_quarantined(tmp_path: Path, data: Path) -> None:
+    paths = ingest(tmp_path / "graph", listing(data), settings(), Recorder())
+    before = edges_of(paths)
+    write_edges(data / "2.parquet", 99)
+    recorder = Recorder()
+    ingest(tmp_path / "graph", listing(data), settings(), recorder)
+    assert recorder.names(Quarantined) == ["2.parquet"]
+    refused = next(event for event in recorder.events if isinstance(event, Quarantined))
+    assert "earlier version" in refused.reason
+    assert edges_of(paths) == before
+
+
+def test_a_mended_file_is_taken(tmp_path: Path, data: Path) -> None:
+    write_edges(data / "4.parquet", 4, bad=True)
+    ingest(tmp_path / "graph", listing(data), settings(), Recorder())
+    write_edges(data / "4.parquet", 4)
+    recorder = Recorder()
+    paths = ingest(tmp_path / "graph", listing(data), settings(), recorder)
+    assert "4.parquet" in recorder.committed()
+    assert edges_of(paths) == unbroken(tmp_path, listing(data))
+
+
+def test_files_in_two_calls_equal_files_in_one(tmp_path: Path, data: Path) -> None:
+    files = listing(data)
+    ingest(tmp_path / "graph", files[:2], settings(), Recorder())
+    paths = ingest(tmp_path / "graph", files[2:], settings(), Recorder())
+    assert edges_of(paths) == unbroken(tmp_path, files)
+    assert SnapshotStore(paths.snapshots).numbers() == [1, 2]
+
+
+def test_a_second_call_without_news_publishes_nothing(tmp_path: Path, data: Path) -> None:
+    ingest(tmp_path / "graph", listing(data), settings(), Recorder())
+    paths = ingest(tmp_path / "graph", listing(data), settings(), Recorder())
+    assert SnapshotStore(paths.snapshots).numbers() == [1]
+
+
+def test_snapshots_come_by_edges_and_change_nothing(tmp_path: Path, data: Path) -> None:
+    expected = unbroken(tmp_path, listing(data))
+    paths = ingest(
+        tmp_path / "graph", listing(data), settings(snapshot_edges=2 * ROW_GROUP), Recorder()
+    )
+    assert SnapshotStore(paths.snapshots).numbers() == [1, 2, 3, 4]
+    assert edges_of(paths) == expected
+
+
+def test_snapshots_come_by_seconds(tmp_path: Path, data: Path) -> None:
+    paths = GraphPaths(root=tmp_path / "graph")
+    ticks = iter(range(10**6))
+    stream_settings = settings(snapshot_seconds=1.0)
+    Stream(paths, stream_settings, clock=lambda: float(next(ticks))).ingest(listing(data))
+    assert SnapshotStore(paths.snapshots).numbers() == [1, 2, 3, 4]
+
+
+def test_a_vanished_file_is_reported_and_the_rest_goes_on(tmp_path: Path, data: Path) -> None:
+    files = listing(data)
+    (data / "1.parquet").unlink()
+    recorder = Recorder()
+    ingest(tmp_path / "graph", files, settings(), recorder)
+    assert recorder.names(Quarantined) == ["1.parquet"]
+    assert len(recorder.committed()) == 3
+
+
+def test_too_many_nodes_quarantine_the_file_that_brings_them(tmp_path: Path, data: Path) -> None:
+    recorder = Recorder()
+    paths = ingest(tmp_path / "graph", listing(data), settings(max_nodes=2 * N_NODES), recorder)
+    assert recorder.names(Quarantined) == ["2.parquet"]
+    assert SnapshotStore(paths.snapshots).list()[-1].n_nodes == 2 * N_NODES
+
+
+def test_self_loops_are_counted_per_file_across_a_kill(tmp_path: Path, data: Path) -> None:
+    files = listing(data)
+    paths = GraphPaths(root=tmp_path / "graph")
+    with pytest.raises(Crash):
+        ingest(paths.root, files, settings(), Recorder(dies_at=3))
+    ingest(paths.root, files, settings(), Recorder())
+    resumed = Stream(paths, settings())
+    whole = Stream(GraphPaths(root=tmp_path / "whole"), settings())
+    whole.ingest(files)
+    assert resumed.files == whole.files
+    assert sum(file.n_self_loops for file in whole.files) == whole.state.n_self_loops > 0
+
+
+def test_a_writer_that_lost_its_right_changes_nothing(tmp_path: Path, data: Path) -> None:
+    paths = ingest(tmp_path / "graph", listing(data)[:1], settings(), Recorder())
+    before = edges_of(paths)
+
+    def refuse() -> None:
+        raise Crash
+
+    with pytest.raises(Crash):
+        Stream(paths, settings(), guard=refuse).ingest(listing(data))
+    assert edges_of(paths) == before
+    assert len(Stream(paths, settings()).files) == 1
+
+
+def test_empty_files_are_committed_and_make_no_snapshot(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    write_edges(data / "empty.parquet", 0, n_rows=0)
+    recorder = Recorder()
+    paths = ingest(tmp_path / "graph", listing(data), settings(), recorder)
+    assert recorder.committed() == ["empty.parquet"]
+    assert SnapshotStore(paths.snapshots).latest() is None
+
+
+def test_a_half_absorbed_file_that_changes_is_undone(tmp_path: Path, data: Path) -> None:
+    write_edges(data / "9.parquet", 9, n_rows=10 * ROW_GROUP)
+    files = listing(data)
+
+    def dies_inside_the_last_file() -> Iterator[Callable[[IngestEvent], None]]:
+        recorder = Recorder()
+
+        def on_event(event: IngestEvent) -> None:
+            recorder(event)
+            if isinstance(event, Progress) and event.path.endswith("9.parquet"):
+                inside.append(event)
+                if len(inside) == 2:
+                    raise Crash
+
+        inside: list[Progress] = []
+        yield on_event
+
+    with pytest.raises(Crash):
+        Stream(
+            GraphPaths(root=tmp_path / "graph"),
+            settings(),
+            on_event=next(dies_inside_the_last_file()),
+        ).ingest(files)
+    write_edges(data / "9.parquet", 11, n_rows=10 * ROW_GROUP)
+    paths = ingest(tmp_path / "graph", listing(data), settings(), Recorder())
+    assert edges_of(paths) == unbroken(tmp_path, listing(data))
+
+
+def test_a_half_absorbed_file_that_is_not_given_again_is_undone(tmp_path: Path, data: Path) -> None:
+    expected = unbroken(tmp_path, listing(data))
+    write_edges(data / "05.parquet", 9, n_rows=10 * ROW_GROUP)
+    with pytest.raises(Crash):
+        ingest(tmp_path / "graph", listing(data), settings(), Recorder(dies_at=2))
+    (data / "05.parquet").unlink()
+    assert edges_of(ingest(tmp_path / "graph", listing(data), settings(), Recorder())) == expected
+
+
+def test_settings_outside_their_range_are_refused() -> None:
+    with pytest.raises(ValueError, match="group_blocks must be at least 1, got 0"):
+        settings(group_blocks=0)
+    with pytest.raises(ValueError, match="n_threads must be at least 1, got 0"):
+        settings(n_threads=0)

@@ -1,0 +1,488 @@
+"""Parquet sources: which files are listed, how they are cut, and what damage does."""
+
+import os
+import pickle
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from distributed import LocalCluster
+
+from streaming.blocks import BadEdges, NodeKind, RawBlock
+from streaming.sources import EdgeFile, ParquetEdges, StagedFile, read_part, read_parts, stage
+
+
+def table(n_rows: int = 10, **columns: object) -> pa.Table:
+    return pa.table({"src": np.arange(n_rows), "dst": np.arange(n_rows) + 1} | columns)
+
+
+def write(path: Path, content: pa.Table | None = None, **options: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table() if content is None else content, path, **options)
+    return path
+
+
+def staged(path: Path, part_rows: int = 1 << 20) -> StagedFile:
+    [file] = ParquetEdges(path).list()
+    return stage(file, path.parent / "staging", part_rows=part_rows)
+
+
+def results(
+    file: StagedFile, kind: NodeKind = "int64", n_threads: int = 2
+) -> list[RawBlock | BadEdges]:
+    parts = [(file, part) for part in file.parts]
+    return list(read_parts(parts, node_kind=kind, max_nodes=1000, n_threads=n_threads))
+
+
+def listed(source: ParquetEdges, root: Path) -> list[str]:
+    return [os.path.relpath(file.path, root) for file in source.list()]
+
+
+# -------------------------------------------------------------------------------------- listing
+
+
+def test_directories_give_their_parquet_files_and_nothing_unfinished(tmp_path: Path) -> None:
+    for name in (
+        *("b.parquet", "a.PARQUET", "deep/er/c.parquet", "._hidden.parquet", ".x.parquet"),
+        *("_temporary/0/d.parquet", ".staging/e.parquet", "_SUCCESS", "readme.txt"),
+        *("f.parquet.tmp", "g.parquet.crc", "h.parquet~", "i.parquet._COPYING_"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "folder.parquet").mkdir()
+    expected = ["a.PARQUET", "b.parquet", "deep/er/c.parquet"]
+    assert listed(ParquetEdges(tmp_path), tmp_path) == expected
+    assert listed(ParquetEdges(f"{tmp_path}/"), tmp_path) == expected
+
+
+def test_hidden_directories_above_the_source_do_not_matter(tmp_path: Path) -> None:
+    write(tmp_path / ".cache" / "_data" / "a.parquet")
+    root = tmp_path / ".cache" / "_data"
+    assert listed(ParquetEdges(root), root) == ["a.parquet"]
+    assert listed(ParquetEdges(f"{root}/*.parquet"), root) == ["a.parquet"]
+
+
+def test_globs_give_every_finished_file_they_match(tmp_path: Path) -> None:
+    for name in ("part-0", "part-1.parquet", "part-2.tmp", "_part-3", "other", "sub/part-4"):
+        write(tmp_path / name)
+    (tmp_path / "part-dir").mkdir()
+    assert listed(ParquetEdges(f"{tmp_path}/part-*"), tmp_path) == ["part-0", "part-1.parquet"]
+    assert listed(ParquetEdges(f"{tmp_path}/*/part-?"), tmp_path) == ["sub/part-4"]
+    assert listed(ParquetEdges(f"{tmp_path}/nothing-*"), tmp_path) == []
+
+
+def test_a_file_that_is_named_is_taken_whatever_its_name(tmp_path: Path) -> None:
+    for name in ("_edges.bin", "edges[1].parquet"):
+        path = write(tmp_path / name)
+        assert [file.path for file in ParquetEdges(path).list()] == [str(path)]
+
+
+def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a.parquet")
+    monkeypatch.chdir(tmp_path)
+    assert [file.path for file in ParquetEdges(".").list()] == [str(tmp_path / "a.parquet")]
+
+
+def test_a_listing_tells_when_a_file_changed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    source = ParquetEdges(tmp_path)
+    [before] = source.list()
+    assert before.size == path.stat().st_size
+    os.utime(path, ns=(1, before_ns := 1_700_000_000_123_456_789))
+    [after] = source.list()
+    assert after != before
+    assert after.version == str(before_ns)
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(FileNotFoundError, match=f"a file, a directory or a glob, got '{missing}'"):
+        ParquetEdges(missing).list()
+    with pytest.raises(FileNotFoundError, match="memory://nowhere"):
+        ParquetEdges("memory://nowhere/at-all").list()
+
+
+def test_unknown_protocols_are_refused() -> None:
+    with pytest.raises(ValueError, match="Protocol not known"):
+        ParquetEdges("nosuch://bucket/path")
+
+
+def test_entity_tags_and_times_are_versions() -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/versions/a.parquet", b"x")
+    [file] = ParquetEdges("memory://versions/a.parquet").list()
+    assert datetime.fromisoformat(file.version).tzinfo == UTC
+    memory.pipe("/versions/a.parquet", b"y")
+    [later] = ParquetEdges("memory://versions/a.parquet").list()
+    assert later.version != file.version
+
+
+def test_storage_options_are_no_part_of_what_a_file_is() -> None:
+    one, two = (
+        EdgeFile(path="s3://b/a", size=1, version="v", storage_options={"secret": secret})
+        for secret in ("first", "second")
+    )
+    assert one == two
+    assert "first" not in repr(one)
+
+
+# -------------------------------------------------------------------------------------- staging
+
+
+def test_local_files_are_read_in_place(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    with staged(path) as file:
+        assert file.local_path == str(path)
+        assert not file.is_copy
+    assert path.exists()
+    assert not (tmp_path / "staging").exists()
+
+
+def test_remote_files_are_copied_once_and_deleted_when_released(tmp_path: Path) -> None:
+    content = write(tmp_path / "a.parquet").read_bytes()
+    fsspec.filesystem("memory").pipe("/remote/a.parquet", content)
+    [remote] = ParquetEdges("memory://remote").list()
+    with stage(remote, tmp_path / "staging") as file:
+        assert Path(file.local_path).read_bytes() == content
+        assert file.is_copy
+        assert file.file == remote
+        assert [block.n_rows for block in results(file) if isinstance(block, RawBlock)] == [10]
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
+def test_a_bad_remote_file_leaves_no_copy(tmp_path: Path) -> None:
+    fsspec.filesystem("memory").pipe("/remote-bad/a.parquet", b"PAR1 but no more")
+    [remote] = ParquetEdges("memory://remote-bad").list()
+    with pytest.raises(BadEdges, match=r"memory:///remote-bad/a\.parquet is not a readable"):
+        stage(remote, tmp_path / "staging")
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
+def test_a_file_that_vanished_is_no_fault_of_its_content(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    [file] = ParquetEdges(path).list()
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        stage(file, tmp_path / "staging")
+    fsspec.filesystem("memory").pipe("/vanishing/a.parquet", b"x")
+    [remote] = ParquetEdges("memory://vanishing").list()
+    fsspec.filesystem("memory").rm("/vanishing/a.parquet")
+    with pytest.raises(FileNotFoundError):
+        stage(remote, tmp_path / "staging")
+
+
+def test_changes_while_a_file_is_read_are_noticed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    file = staged(path)
+    assert file.is_unchanged()
+    os.utime(path, ns=(1, 1))
+    assert not file.is_unchanged()
+    file = staged(path)
+    other = write(tmp_path / "other.parquet")
+    os.utime(other, ns=(1, 1))
+    other.replace(path)  # same size and time, another file
+    assert not file.is_unchanged()
+    path.unlink()
+    assert not file.is_unchanged()
+
+
+def test_a_file_that_changed_since_it_was_listed_is_staged_as_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    [before] = ParquetEdges(path).list()
+    write(path, table(99))
+    file = stage(before, tmp_path / "staging")
+    assert file.n_rows == 99
+    assert file.file.version != before.version
+
+
+def test_staged_files_survive_pickling(tmp_path: Path) -> None:
+    file = staged(write(tmp_path / "a.parquet"))
+    assert pickle.loads(pickle.dumps(file)) == file
+
+
+# ---------------------------------------------------------------------------------------- parts
+
+
+def cut(tmp_path: Path, row_groups: list[int], part_rows: int) -> list[tuple[int, int, int, int]]:
+    path = tmp_path / "cut.parquet"
+    content = table(sum(row_groups))
+    with pq.ParquetWriter(path, content.schema) as writer:
+        start = 0
+        for n_rows in row_groups:
+            writer.write_table(content.slice(start, n_rows), row_group_size=max(n_rows, 1))
+            start += n_rows
+    file = staged(path, part_rows)
+    assert [(part.first_row, part.number) for part in file.parts] == [
+        (sum(earlier.n_rows for earlier in file.parts[:number]), number)
+        for number in range(len(file.parts))
+    ]
+    blocks = results(file)
+    ids = [block.src.to_numpy() for block in blocks if isinstance(block, RawBlock)]
+    assert np.array_equal(np.concatenate([*ids, []]), np.arange(sum(row_groups)))
+    return [(part.row_group, part.n_groups, part.skipped_rows, part.n_rows) for part in file.parts]
+
+
+def test_small_row_groups_are_read_together(tmp_path: Path) -> None:
+    assert cut(tmp_path, [4, 3, 3, 5, 5, 1], 10) == [(0, 3, 0, 10), (3, 2, 0, 10), (5, 1, 0, 1)]
+
+
+def test_large_row_groups_are_cut_into_slices(tmp_path: Path) -> None:
+    assert cut(tmp_path, [25, 2], 10) == [
+        *((0, 1, 0, 10), (0, 1, 10, 10), (0, 1, 20, 5)),
+        (1, 1, 0, 2),
+    ]
+
+
+def test_slices_and_whole_row_groups_are_never_mixed(tmp_path: Path) -> None:
+    assert cut(tmp_path, [2, 11, 1, 10, 10], 10) == [
+        (0, 1, 0, 2),
+        *((1, 1, 0, 10), (1, 1, 10, 1)),
+        (2, 1, 0, 1),
+        *((3, 1, 0, 10), (4, 1, 0, 10)),
+    ]
+
+
+def test_files_without_rows_have_no_parts(tmp_path: Path) -> None:
+    assert cut(tmp_path, [], 10) == []
+    empty = staged(write(tmp_path / "empty.parquet", table(0)))
+    assert (empty.parts, empty.n_rows, results(empty)) == ((), 0, [])
+
+
+def test_long_strings_make_parts_smaller(tmp_path: Path) -> None:
+    names = pa.array([f"{number:0400}" for number in range(2000)])
+    content = pa.table({"src": names, "dst": names})
+    path = write(tmp_path / "a.parquet", content, use_dictionary=False)
+    few = staged(path)
+    assert len(few.parts) == 1
+    n_bytes = few.parts[0].n_bytes
+    assert 2 * 2000 * 400 < n_bytes < 2.2 * 2000 * 400
+    many = staged(
+        write(tmp_path / "b.parquet", pa.concat_tables([content] * 100), use_dictionary=False)
+    )
+    assert len(many.parts) > 1
+    assert max(part.n_bytes for part in many.parts) <= 1.01 * 2**27
+
+
+@pytest.mark.parametrize("start", range(5))
+def test_slices_are_read_from_any_on(tmp_path: Path, start: int) -> None:
+    file = staged(write(tmp_path / "a.parquet", table(45)), part_rows=10)
+    for part in file.parts[start:]:
+        block = read_part(file, part, node_kind="int64", max_nodes=10)
+        assert block.src.to_pylist() == list(range(part.first_row, part.first_row + part.n_rows))
+
+
+def test_abandoned_reading_leaves_nothing_open(tmp_path: Path) -> None:
+    descriptors = Path("/proc/self/fd")
+    if not descriptors.exists():
+        pytest.skip("needs /proc")
+    path = write(tmp_path / "a.parquet", table(100))
+    file = staged(path, part_rows=10)
+    reading = read_parts(
+        [(file, part) for part in file.parts], node_kind="int64", max_nodes=10, n_threads=2
+    )
+    next(reading)
+    reading.close()  # type: ignore[attr-defined]
+    open_files = [os.path.realpath(descriptor) for descriptor in descriptors.iterdir()]
+    assert str(path) not in open_files
+
+
+def test_at_most_two_windows_of_parts_are_read_ahead(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", table(100), row_group_size=10)
+    file = staged(path, part_rows=10)
+    parts = [(file, part) for part in file.parts]
+    reading = read_parts(parts, node_kind="int64", max_nodes=10, n_threads=2)
+    assert isinstance(next(reading), RawBlock)
+    path.unlink()  # parts 0 to 3 may have been read by now, the others not
+    with pytest.raises(FileNotFoundError):
+        list(reading)
+
+
+# --------------------------------------------------------------------------------------- damage
+
+
+def test_a_bad_part_is_reported_in_its_place(tmp_path: Path) -> None:
+    weight = np.ones(60)
+    weight[25] = np.nan
+    weight[41] = -2
+    path = write(tmp_path / "a.parquet", table(60, weight=weight), row_group_size=10)
+    file = staged(path, part_rows=10)
+    for n_threads in (1, 2, 7):
+        found = results(file, n_threads=n_threads)
+        bad = {number: item for number, item in enumerate(found) if isinstance(item, BadEdges)}
+        assert [(error.part, error.row, error.value) for error in bad.values()] == [
+            (2, 25, "nan"),
+            (4, 41, "-2.0"),
+        ]
+        assert list(bad) == [2, 4]
+        assert all(error.__traceback__ is None for error in bad.values())
+
+
+def test_a_bad_slice_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    weight = np.ones(30)
+    weight[15] = 0
+    file = staged(write(tmp_path / "a.parquet", table(30, weight=weight)), part_rows=10)
+    first, second, third = results(file)
+    assert isinstance(second, BadEdges)
+    assert second.row == 15
+    assert isinstance(first, RawBlock)
+    assert isinstance(third, RawBlock)
+    assert third.src.to_pylist() == list(range(20, 30))
+
+
+def test_a_missing_column_is_noticed_when_staging(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", pa.table({"source": [1], "dst": [2]}))
+    with pytest.raises(BadEdges, match="column 'src' is missing; the file has source, dst"):
+        staged(path)
+
+
+def test_other_columns_are_not_read(tmp_path: Path) -> None:
+    content = table(5, note=[[{"a": 1}]] * 5, weight=pa.array([1, 2, 3, 4, 5], pa.int8()))
+    [block] = results(staged(write(tmp_path / "a.parquet", content)))
+    assert isinstance(block, RawBlock)
+    assert block.weight.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_wrong_types_are_named(tmp_path: Path) -> None:
+    file = staged(write(tmp_path / "a.parquet"))
+    [error] = results(file, "string")
+    assert isinstance(error, BadEdges)
+    assert "'src' must hold strings in this graph, got type int64" in error.reason
+
+
+def test_dictionary_columns_are_read(tmp_path: Path) -> None:
+    names = pa.array(["a", "b", "a"]).dictionary_encode()
+    path = write(tmp_path / "a.parquet", pa.table({"src": names, "dst": names}))
+    [block] = results(staged(path), "string")
+    assert isinstance(block, RawBlock)
+    assert block.src.to_pylist() == ["a", "b", "a"]
+
+
+def string_file(path: Path) -> bytes:
+    names = pa.array([f"node {number % 37}" for number in range(400)])
+    content = pa.table({"src": names, "dst": names[::-1], "weight": np.linspace(1, 2, 400)})
+    return write(path, content, row_group_size=100, write_page_checksum=True).read_bytes()
+
+
+def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    content = string_file(tmp_path / "whole.parquet")
+    path = tmp_path / "cut.parquet"
+    for length in [*range(12), *np.linspace(12, len(content) - 1, 120).astype(int)]:
+        path.write_bytes(content[:length])
+        with pytest.raises(BadEdges, match=r"cut\.parquet is not a readable Parquet file"):
+            staged(path)
+
+
+def test_what_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
+    for content in (b"", b"src,dst\n1,2\n", b"PAR1" * 50):
+        (tmp_path / "a.parquet").write_bytes(content)
+        with pytest.raises(BadEdges, match="is not a readable Parquet file"):
+            staged(tmp_path / "a.parquet")
+
+
+def test_a_damaged_page_is_refused_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    content = bytearray(string_file(path))
+    chunk = pq.ParquetFile(path).metadata.row_group(2).column(2)
+    content[chunk.dictionary_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
+    path.write_bytes(content)
+    file = staged(path, part_rows=100)
+    found = results(file, "string")
+    assert [isinstance(item, RawBlock) for item in found] == [True, True, False, True]
+    assert isinstance(found[2], BadEdges)
+    assert f"row group 2 of {path} cannot be decoded" in found[2].reason
+    assert found[2].part == 2
+
+
+def test_damage_anywhere_is_refused_or_harmless(tmp_path: Path) -> None:
+    content = string_file(tmp_path / "whole.parquet")
+    path = tmp_path / "damaged.parquet"
+    rng = np.random.default_rng(11)
+    n_refused = 0
+    for position in rng.integers(0, len(content), size=300):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << rng.integers(0, 8)
+        path.write_bytes(damaged)
+        try:
+            file = staged(path, part_rows=150)
+            found = [read_part(file, part, node_kind="string", max_nodes=10) for part in file.parts]
+            assert sum(block.n_rows for block in found) == file.n_rows
+        except BadEdges:
+            n_refused += 1
+    assert n_refused > 150
+
+
+def test_a_file_that_shrinks_while_it_is_read_kills_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    content = string_file(path)
+    file = staged(path, part_rows=100)
+    path.write_bytes(content[: len(content) // 2])
+    assert any(isinstance(item, BadEdges) for item in results(file, "string"))
+    assert not file.is_unchanged()
+
+
+# ------------------------------------------------------------------------------------------ dask
+
+
+def test_reading_in_threads_does_not_load_the_cluster_code(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from streaming.sources import ParquetEdges, read_parts, stage\n"
+        "[file] = ParquetEdges(sys.argv[1]).list()\n"
+        "staged = stage(file, Path('.'))\n"
+        "parts = [(staged, part) for part in staged.parts]\n"
+        "blocks = read_parts(parts, node_kind='int64', max_nodes=9, n_threads=2)\n"
+        "assert sum(block.n_rows for block in blocks) == 10\n"
+        "assert 'distributed' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
+
+
+def test_a_cluster_reads_the_same(tmp_path: Path) -> None:
+    weight = np.ones(60)
+    weight[25] = np.inf
+    path = write(tmp_path / "a.parquet", table(60, weight=weight), row_group_size=30)
+    file = staged(path, part_rows=10)
+    parts = [(file, part) for part in file.parts]
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=2,
+        processes=False,
+        dashboard_address=None,
+        protocol="tcp://",
+        host="127.0.0.1",
+    ) as cluster:
+        found = list(
+            read_parts(
+                parts,
+                node_kind="int64",
+                max_nodes=10,
+                n_threads=2,
+                scheduler=cluster.scheduler_address,
+            )
+        )
+    expected = results(file)
+    for there, here in zip(found, expected, strict=True):
+        if isinstance(here, BadEdges):
+            assert isinstance(there, BadEdges)
+            assert (str(there), there.part) == (str(here), here.part)
+        else:
+            assert isinstance(there, RawBlock)
+            assert there.src.equals(here.src)
+            assert np.array_equal(there.weight, here.weight)
+    assert sum(isinstance(item, BadEdges) for item in found) == 1
+
+
+def test_wrong_arguments_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="part_rows must be at least 1, got 0"):
+        staged(path, part_rows=0)
+    with pytest.raises(ValueError, match="n_threads must be at least 1, got 0"):
+        results(staged(path), n_threads=0)
