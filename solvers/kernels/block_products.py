@@ -1,4 +1,4 @@
-"""Products of a shifted Laplacian with a block of vectors, and the column sums PCG needs.
+"""Products of a shifted Laplacian with a block of vectors, and the vector steps of iterations.
 
 Blocks are C-contiguous (n_rows, n_columns). Every column is summed in an order that depends on
 nothing but the number of rows, so results do not depend on threads or on the other columns.
@@ -105,13 +105,13 @@ def advance(solution: Any, residual: Any, direction: Any, product: Any, length: 
 
 
 @njit(cache=True, nogil=True)
-def redirect(direction: Any, preconditioned: Any, factor: Any) -> None:
-    """New search direction in place: direction = preconditioned + factor * direction."""
+def redirect(direction: Any, preconditioned: Any, factor: Any, gain: Any) -> None:
+    """New search direction in place: direction = gain * preconditioned + factor * direction."""
     n_rows, n_columns = direction.shape
     for row in range(n_rows):
         for column in range(n_columns):
             direction[row, column] = (
-                preconditioned[row, column] + factor[column] * direction[row, column]
+                gain[column] * preconditioned[row, column] + factor[column] * direction[row, column]
             )
 
 

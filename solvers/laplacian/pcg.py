@@ -154,7 +154,8 @@ class BlockPCG:
         factor = np.divide(
             state.energy, old_energy, out=np.zeros_like(state.energy), where=old_energy > 0
         )
-        redirect(state.direction, state.scratch, factor.astype(self.rhs.dtype))
+        factor = factor.astype(self.rhs.dtype)
+        redirect(state.direction, state.scratch, factor, np.ones_like(factor))
 
     def _take_true_residual(self, state: PCGState) -> BoolArray:
         """Replace residuals by b - Mx and let solved columns leave; which of the rest restart."""

@@ -4,7 +4,7 @@ Both are symmetric, positive semidefinite, and definite on the space the system 
 Which one serves a graph is found by trying, in `solvers.laplacian.solver`.
 """
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import approx_chol
 import numpy as np
@@ -13,8 +13,17 @@ import scipy.sparse as sp
 from solvers.arrays import AnyArray, FloatArray, RealArray
 from solvers.laplacian.operator import ShiftedLaplacian
 
+PreconditionerName = Literal["auto", "jacobi", "approx-chol"]
+
 _COLUMNS_AT_ONCE = 8
 _UINT32_MAX = int(np.iinfo(np.uint32).max)
+
+
+def check_preconditioner(name: str) -> None:
+    """Raise ValueError unless ``name`` is a `PreconditionerName`."""
+    known = get_args(PreconditionerName)
+    if name not in known:
+        raise ValueError(f"preconditioner must be one of {', '.join(known)}, got {name!r}")
 
 
 class Preconditioner(Protocol):

@@ -7,7 +7,7 @@ iteration itself is in `solvers.laplacian.pcg`.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,14 @@ from solvers.iterate import Cancelled, Outcome, Progress, iterate
 from solvers.kernels.block_products import column_dots
 from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.pcg import BlockPCG, PCGState
-from solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi, Preconditioner
+from solvers.laplacian.preconditioners import (
+    ApproximateCholesky,
+    Jacobi,
+    Preconditioner,
+    PreconditionerName,
+    check_preconditioner,
+)
 from solvers.solution import Status
-
-PreconditionerName = Literal["auto", "jacobi", "approx-chol"]
 
 JACOBI_PATIENCE = 250
 """Jacobi steps worth taking before a factor pays: it costs 15 to 100 block products (measured)."""
@@ -105,9 +109,7 @@ class LaplacianSolver:
             raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
         if max_iter < 1:
             raise ValueError(f"max_iter must be >= 1, got {max_iter}")
-        if preconditioner not in get_args(PreconditionerName):
-            known = ", ".join(get_args(PreconditionerName))
-            raise ValueError(f"preconditioner must be one of {known}, got {preconditioner!r}")
+        check_preconditioner(preconditioner)
         if np.dtype(dtype) not in (np.float64, np.float32):
             raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
         self.graph = graph

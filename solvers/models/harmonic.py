@@ -18,7 +18,7 @@ from solvers.models.base import Model, Rule, check_labels, hyperparameter, refus
 from solvers.models.leave_one_out import LabeledKernel, choose_penalty
 from solvers.solution import Solution, Status
 
-_KERNEL_RTOL = 1e-5
+_KERNEL_RTOL = 1e-4
 _KERNEL_MAX_ITER = 10_000
 _RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
 _MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)

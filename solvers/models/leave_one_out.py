@@ -19,7 +19,7 @@ from solvers.labels import Labels
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.solution import Status
 
-MAX_KERNEL_NODES = 500
+MAX_KERNEL_NODES = 200
 """Labels used for the choice; of more, a stratified sample of this size."""
 
 PENALTY_GRID = 10.0 ** np.arange(-3.0, 3.5, 0.5)
@@ -118,7 +118,7 @@ def choose_penalty(
     kernel : LabeledKernel
         Of the graph; solved for labeled nodes it does not know yet.
     labels : Labels
-        Of more than 500 a stratified sample is used, and kappa carried over.
+        Of more than 200 a stratified sample is used, and kappa carried over.
     zero_mean : bool
         True for Stable-HFS, False for soft HFS.
     progress, cancelled

@@ -84,8 +84,9 @@ def test_advance_and_redirect_are_the_steps_of_conjugate_gradients(run) -> None:
     np.testing.assert_allclose(x, expected_x)
     np.testing.assert_allclose(r, expected_r)
     np.testing.assert_allclose(squares, (expected_r**2).sum(axis=0))
-    expected_p = q + length * p
-    run(redirect, p, q, length)
+    gain = np.array([1.0, 3.0, 0.1])
+    expected_p = gain * q + length * p
+    run(redirect, p, q, length, gain)
     np.testing.assert_allclose(p, expected_p)
 
 

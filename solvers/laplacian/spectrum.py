@@ -1,0 +1,202 @@
+"""Bounds on the spectrum of a preconditioned Laplacian, by Lanczos from random vectors.
+
+They say how well a preconditioner fits *every* direction, which no residual does: a direction
+that is a 1e-5 part of a right-hand side is invisible at a residual of 1e-2.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import eigvalsh_tridiagonal
+
+from solvers.arrays import FloatArray, RealArray
+from solvers.iterate import Outcome
+from solvers.kernels.block_products import advance, column_dots, redirect
+from solvers.laplacian.operator import ShiftedLaplacian
+from solvers.laplacian.preconditioners import Preconditioner
+from solvers.solution import Status
+
+_N_STARTS = 4
+_CHECK_EVERY = 4
+_EXHAUSTED = 1e-12
+_MARGIN_BELOW = 0.8
+_MARGIN_ABOVE = 1.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpectralBounds:
+    """An interval that holds the non-zero eigenvalues of M^-1 L.
+
+    Attributes
+    ----------
+    lowest, highest : float
+        Outermost Ritz values with a margin, 0 < lowest < highest.
+    status : Status
+        Converged when an eigenvalue below half the lowest Ritz value would have shown itself.
+    n_iter : int
+        Lanczos steps.
+    """
+
+    lowest: float
+    highest: float
+    status: Status
+    n_iter: int
+
+    @property
+    def centre(self) -> float:
+        """Middle of the interval."""
+        return (self.highest + self.lowest) / 2
+
+    @property
+    def half_width(self) -> float:
+        """Half the length of the interval."""
+        return (self.highest - self.lowest) / 2
+
+    def n_chebyshev_steps(self, rtol: float) -> int:
+        """Steps after which Chebyshev iteration leaves less than ``rtol`` of any direction."""
+        return int(np.ceil(np.arccosh(1 / rtol) / np.arccosh(self.centre / self.half_width)))
+
+
+@dataclass(slots=True, eq=False)
+class LanczosState:
+    """Conjugate gradients on random right-hand sides, and what their coefficients say.
+
+    ``lengths`` and ``factors`` hold the coefficients of every step, one row each.
+    """
+
+    iterate: RealArray
+    residual: RealArray
+    direction: RealArray
+    scratch: RealArray
+    energy: FloatArray
+    first_energy: FloatArray
+    lengths: list[FloatArray] = field(default_factory=list)
+    factors: list[FloatArray] = field(default_factory=list)
+    lowest: float = 1.0
+    highest: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lanczos:
+    """The method, for `solvers.iterate.iterate`.
+
+    The coefficients of preconditioned conjugate gradients make the Lanczos matrix of M^-1 L,
+    restricted to where the right-hand sides lie: zero sums on every component.
+
+    Attributes
+    ----------
+    operator, preconditioner
+        L, without shift, and M.
+    seed : int
+        Of the random vectors.
+    give_up_below : float
+        Stop as stagnated once the spectrum reaches below this value.
+    """
+
+    operator: ShiftedLaplacian
+    preconditioner: Preconditioner
+    seed: int
+    give_up_below: float = 0.0
+
+    def init(self) -> LanczosState:
+        """Random right-hand sides in which no direction is small."""
+        rng = np.random.default_rng(self.seed)
+        residual = rng.standard_normal((self.operator.n_nodes, _N_STARTS), self.operator.dtype)
+        residual *= np.sqrt(self.operator.diagonal)[:, None]
+        self.operator.project(residual)
+        direction = np.empty_like(residual)
+        self.preconditioner.apply(residual, direction)
+        energy = column_dots(residual, direction)
+        return LanczosState(
+            iterate=np.zeros_like(residual),
+            residual=residual,
+            direction=direction,
+            scratch=np.empty_like(residual),
+            energy=energy,
+            first_energy=energy,
+        )
+
+    def step(self, state: LanczosState) -> LanczosState:
+        """One step of conjugate gradients, and now and then the Ritz values."""
+        self.operator.product(state.direction, state.scratch)
+        curvature = column_dots(state.direction, state.scratch)
+        going = (curvature > 0) & (state.energy > _EXHAUSTED * state.first_energy)
+        length = np.divide(state.energy, curvature, out=np.zeros_like(curvature), where=going)
+        step = length.astype(self.operator.dtype)
+        advance(state.iterate, state.residual, state.direction, state.scratch, step)
+        self.preconditioner.apply(state.residual, state.scratch)
+        energy = column_dots(state.residual, state.scratch)
+        factor = np.divide(energy, state.energy, out=np.zeros_like(energy), where=going)
+        turn = factor.astype(self.operator.dtype)
+        redirect(state.direction, state.scratch, turn, np.ones_like(turn))
+        state.energy = energy
+        state.lengths.append(length)
+        state.factors.append(factor)
+        if len(state.lengths) % _CHECK_EVERY == 0 or self._is_exhausted(state):
+            _take_ritz_values(state)
+        return state
+
+    def terminate(self, state: LanczosState) -> Status | None:
+        """Converged when the lowest Ritz value can be trusted; stagnated below the limit."""
+        n_steps = len(state.lengths)
+        if self._is_exhausted(state):
+            return Status.CONVERGED
+        if n_steps == 0 or n_steps % _CHECK_EVERY:
+            return None
+        if state.lowest < self.give_up_below:
+            return Status.STAGNATED
+        # an eigenvalue below lowest / 2 would by now outweigh all others together: it is about
+        # 1 / n_nodes of a random vector, and a Chebyshev polynomial on the rest amplifies it
+        below = state.lowest / 2
+        centre = (state.highest + below) / (state.highest - below)
+        needed = 2 * np.sqrt(self.operator.n_nodes * state.highest / state.lowest)
+        return Status.CONVERGED if n_steps * np.arccosh(centre) >= np.arccosh(needed) else None
+
+    def fraction(self, state: LanczosState) -> float:
+        """Nothing is known of the end beforehand."""
+        return 0.0
+
+    def _is_exhausted(self, state: LanczosState) -> bool:
+        """Whether nothing is left of any right-hand side."""
+        return bool((state.energy <= _EXHAUSTED * state.first_energy).all())
+
+
+def spectral_bounds(
+    lanczos: Lanczos, *, max_iter: int, run: Callable[..., Outcome[LanczosState]]
+) -> SpectralBounds:
+    """Bounds on the non-zero spectrum of M^-1 L, all components together.
+
+    Parameters
+    ----------
+    lanczos : Lanczos
+        The pencil; each step costs one product with four vectors.
+    max_iter : int
+        Limit on the steps; reaching it is a status, not an error.
+    run : callable
+        `solvers.iterate.iterate` with its watchers bound.
+    """
+    outcome = run(lanczos, max_iter=max_iter)
+    return SpectralBounds(
+        lowest=_MARGIN_BELOW * outcome.state.lowest,
+        highest=_MARGIN_ABOVE * outcome.state.highest,
+        status=outcome.status,
+        n_iter=outcome.n_iter,
+    )
+
+
+def _take_ritz_values(state: LanczosState) -> None:
+    """Outermost eigenvalues of the Lanczos matrices of all columns."""
+    lengths, factors = np.array(state.lengths), np.array(state.factors)
+    ritz: list[float] = []
+    for column in range(lengths.shape[1]):
+        n_steps = int(np.argmin(np.append(lengths[:, column], 0.0) > 0))
+        if n_steps == 0:
+            continue
+        inverse, factor = 1 / lengths[:n_steps, column], factors[: n_steps - 1, column]
+        diagonal = inverse.copy()
+        diagonal[1:] += factor * inverse[:-1]
+        values = eigvalsh_tridiagonal(diagonal, np.sqrt(factor) * inverse[:-1])
+        ritz += [float(values[0]), float(values[-1])]
+    if ritz:
+        state.lowest, state.highest = min(ritz), max(ritz)
