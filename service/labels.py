@@ -1,0 +1,306 @@
+"""Labels as a history: each label and each removal is an event with a number, never changed.
+
+The label of a node is that of its last event. All events up to a number are what a job works on, so
+a prediction can name its labels for ever. Nodes stand by their external id, as text.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import ColumnElement, Connection, Select, func, insert, select, update
+
+from service.catalog import find_graph, lock_graph
+from service.database import Database, graphs, label_events
+from solvers.arrays import BoolArray, Int64Array
+
+LabelValue = str | int
+
+MAX_NODE_BYTES: Final = 2000
+"""PostgreSQL's indexes take no longer entries."""
+
+MAX_LABEL_BYTES: Final = 1000
+"""A label names a class; longer text is a mistake."""
+
+MAX_LISTED: Final = 1000
+"""Most refused nodes that a receipt names."""
+
+_INT64: Final = 2**63
+_NODES_PER_QUERY: Final = 10_000  # SQLite takes 32,766 parameters
+
+
+class BadLabels(ValueError):
+    """A node or label breaks a rule; nothing of the batch is stored.
+
+    Attributes
+    ----------
+    reason : str
+        The rule that is broken.
+    row : int
+        Row of the batch, from 0.
+    value : str
+        What stands there.
+    """
+
+    def __init__(self, reason: str, *, row: int, value: object) -> None:
+        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:79] + "…"
+        super().__init__(f"{reason}, got {shown} in row {row} (rows count from 0)")
+        self.reason = reason
+        self.row = row
+        self.value = shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelReceipt:
+    """What became of a batch.
+
+    Attributes
+    ----------
+    labels_seq : int
+        Number of the graph's last label event, with this batch.
+    accepted : int
+        Events stored.
+    refused : tuple of str
+        Nodes that the graph does not know, at most ``MAX_LISTED``; if there is any, nothing of the
+        batch is stored.
+    n_refused : int
+        How many there are.
+    """
+
+    labels_seq: int
+    accepted: int
+    refused: tuple[str, ...] = ()
+    n_refused: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CurrentLabels:
+    """The labels of a graph after one of its events, in the order of their events.
+
+    Attributes
+    ----------
+    nodes : pyarrow.LargeStringArray
+        (n_labeled,) external ids as text.
+    labels : list of str or int
+        (n_labeled,) as they were given.
+    seqs : (n_labeled,) int64
+        Number of the event of each.
+    labels_seq : int
+        The event up to which they count.
+    """
+
+    nodes: pa.LargeStringArray
+    labels: list[LabelValue]
+    seqs: Int64Array
+    labels_seq: int
+
+
+class LabelStore:
+    """Label events of all graphs.
+
+    With a ``connection`` the writing methods join the caller's transaction, so that labels and the
+    job they lead to are stored together.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(
+        self,
+        graph_id: str,
+        nodes: Sequence[str],
+        labels: Sequence[LabelValue],
+        *,
+        known: Callable[[pa.LargeStringArray], BoolArray] | None = None,
+        connection: Connection | None = None,
+    ) -> LabelReceipt:
+        """Store a label for each node; a node named twice keeps the later one.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        nodes, labels : sequences of equal length
+            External ids as text; strings or whole numbers.
+        known : callable, optional
+            Tells for each of some nodes whether the graph knows it. Unless it knows all, nothing
+            is stored and the receipt lists the others. Without it every node is taken.
+        connection : sqlalchemy.Connection, optional
+            A writing transaction to join.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        BadLabels
+            A node is not a string of at most `MAX_NODE_BYTES`, or a label neither a 64-bit integer
+            nor a string of 1 to `MAX_LABEL_BYTES`.
+        ValueError
+            The lengths differ.
+        """
+        if len(nodes) != len(labels):
+            raise ValueError(
+                f"nodes and labels must be equally long, got {len(nodes)} and {len(labels)}"
+            )
+        names = _checked_nodes(nodes)
+        values = [_label_text(row, label) for row, label in enumerate(labels)]
+        unknown = [] if known is None else _unknown(names, known)
+        with self._database.joined(connection) as joined:
+            if unknown:
+                return LabelReceipt(
+                    labels_seq=find_graph(joined, graph_id).labels_seq,
+                    accepted=0,
+                    refused=tuple(unknown[:MAX_LISTED]),
+                    n_refused=len(unknown),
+                )
+            return _append(joined, graph_id, nodes, values)
+
+    def delete(
+        self, graph_id: str, nodes: Sequence[str], *, connection: Connection | None = None
+    ) -> LabelReceipt:
+        """Take the labels of some nodes back; those that have none are passed over.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        BadLabels
+            A node is not a string of at most `MAX_NODE_BYTES`.
+        """
+        wanted = list(dict.fromkeys(_checked_nodes(nodes).to_pylist()))
+        with self._database.joined(connection) as joined:
+            lock_graph(joined, graph_id)
+            labeled: list[str] = []
+            for start in range(0, len(wanted), _NODES_PER_QUERY):
+                some = label_events.c.node.in_(wanted[start : start + _NODES_PER_QUERY])
+                labeled += joined.execute(_latest(graph_id, some)).scalars()
+            return _append(joined, graph_id, labeled, [None] * len(labeled))
+
+    def current(self, graph_id: str, *, upto_seq: int | None = None) -> CurrentLabels:
+        """The label of every labeled node, now or after an earlier event.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        """
+        rules = [] if upto_seq is None else [label_events.c.seq <= upto_seq]
+        with self._database.read() as connection:
+            labels_seq = find_graph(connection, graph_id).labels_seq
+            rows = connection.execute(_latest(graph_id, *rules)).all()
+        values: dict[str, LabelValue] = {}
+        for row in rows:
+            if row.label not in values:
+                values[row.label] = json.loads(row.label)
+        return CurrentLabels(
+            nodes=pa.array([row.node for row in rows], pa.large_string()),
+            labels=[values[row.label] for row in rows],
+            seqs=np.array([row.seq for row in rows], dtype=np.int64),
+            labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
+        )
+
+    def count(self, graph_id: str) -> int:
+        """Nodes that have a label."""
+        return sum(self.class_counts(graph_id).values())
+
+    def class_counts(self, graph_id: str) -> dict[LabelValue, int]:
+        """Nodes of each label, most frequent first."""
+        latest = _latest(graph_id).order_by(None).subquery()
+        n_nodes = func.count().label("n_nodes")
+        statement = select(latest.c.label, n_nodes).group_by(latest.c.label)
+        with self._database.read() as connection:
+            rows = connection.execute(statement.order_by(n_nodes.desc(), latest.c.label)).all()
+        return {json.loads(row.label): row.n_nodes for row in rows}
+
+
+def _latest(graph_id: str, *rules: ColumnElement[bool]) -> Select[Any]:
+    """The last event of each node among those that follow the rules, unless it is a removal.
+
+    A window, since both planners read it in one pass over the index; joins with the maxima and
+    "no later event" each took quadratic time on one of them.
+    """
+    events = label_events.c
+    age = func.row_number().over(partition_by=events.node, order_by=events.seq.desc())
+    ranked = (
+        select(events.node, events.label, events.seq, age.label("age"))
+        .where(events.graph_id == graph_id, *rules)
+        .subquery()
+        .c
+    )
+    return (
+        select(ranked.node, ranked.label, ranked.seq)
+        .where(ranked.age == 1, ranked.label.is_not(None))
+        .order_by(ranked.seq)
+    )
+
+
+def _append(
+    connection: Connection, graph_id: str, nodes: Sequence[str], labels: Sequence[str | None]
+) -> LabelReceipt:
+    """Number the events and store them; the graph's row keeps the numbers in order of commits."""
+    present = lock_graph(connection, graph_id).labels_seq
+    if not nodes:
+        return LabelReceipt(labels_seq=present, accepted=0)
+    last = connection.execute(
+        update(graphs)
+        .where(graphs.c.id == graph_id)
+        .values(labels_seq=graphs.c.labels_seq + len(nodes))
+        .returning(graphs.c.labels_seq)
+    ).scalar_one()
+    first = last - len(nodes) + 1
+    connection.execute(
+        insert(label_events),
+        [
+            {"graph_id": graph_id, "seq": seq, "node": node, "label": label}
+            for seq, (node, label) in enumerate(zip(nodes, labels, strict=True), start=first)
+        ],
+    )
+    return LabelReceipt(labels_seq=last, accepted=len(nodes))
+
+
+def _checked_nodes(nodes: Sequence[str]) -> pa.LargeStringArray:
+    for row, node in enumerate(nodes):
+        if not isinstance(node, str):
+            raise BadLabels("node must be a string", row=row, value=node)
+        if not _fits(node, MAX_NODE_BYTES):
+            raise BadLabels(
+                f"node must be Unicode text of at most {MAX_NODE_BYTES} bytes without NUL",
+                row=row,
+                value=node,
+            )
+    return pa.array(nodes, pa.large_string())
+
+
+def _unknown(
+    names: pa.LargeStringArray, known: Callable[[pa.LargeStringArray], BoolArray]
+) -> list[str]:
+    """Each unknown node once, in the order of the batch."""
+    unknown: list[str] = names.filter(pa.array(~known(names))).unique().to_pylist()
+    return unknown
+
+
+def _label_text(row: int, label: object) -> str:
+    """The label as a JSON scalar, which keeps 3 and "3" apart."""
+    if isinstance(label, str):
+        if label and _fits(label, MAX_LABEL_BYTES):
+            return json.dumps(label, ensure_ascii=False)
+        raise BadLabels(
+            f"label must have 1 to {MAX_LABEL_BYTES} bytes and no NUL", row=row, value=label
+        )
+    if not isinstance(label, bool) and isinstance(label, Integral):
+        if -_INT64 <= int(label) < _INT64:
+            return json.dumps(int(label))
+        raise BadLabels("label must be a 64-bit integer", row=row, value=label)
+    raise BadLabels("label must be a string or a whole number", row=row, value=label)
+
+
+def _fits(text: str, max_bytes: int) -> bool:
+    """True for text that every database and Arrow can hold within a length."""
+    try:
+        return len(text.encode()) <= max_bytes and "\0" not in text
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False

@@ -1,0 +1,68 @@
+"""The steps from one version of the schema to the next, run by `open_database`.
+
+A step is a file in `versions`, written by hand beside the change in `service.database`; a test
+compares the two on both back ends. The schema is only ever migrated forwards.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+_ADVISORY_LOCK: Final = 0x6C617077  # "lapw"; held while one process migrates on PostgreSQL
+
+Transaction = Callable[[], AbstractContextManager[Connection]]
+
+
+class DatabaseVersionError(RuntimeError):
+    """The database was migrated by a newer version of this program."""
+
+
+def upgrade(read: Transaction, write: Transaction) -> None:
+    """Bring a database to the present schema, in one transaction, safe among concurrent starts.
+
+    Parameters
+    ----------
+    read, write : callable returning a context manager of Connection
+        Open one transaction each; on SQLite the writing one locks the file from its start.
+
+    Raises
+    ------
+    DatabaseVersionError
+        The database is at a revision that this code does not know.
+    """
+    with read() as connection:
+        if _is_current(connection):
+            return
+    with write() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+        if not _is_current(connection):
+            config = _config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "service:migrations")
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _is_current(connection: Connection) -> bool:
+    """True at the newest revision, False before it; raises beyond it."""
+    scripts = ScriptDirectory.from_config(_config())
+    found = MigrationContext.configure(connection).get_current_revision()
+    known = {script.revision for script in scripts.walk_revisions()}
+    if found is not None and found not in known:
+        raise DatabaseVersionError(
+            f"the database must be at schema {scripts.get_current_head()} or before it, "
+            f"got the unknown {found}; install the newer version that wrote it"
+        )
+    return found == scripts.get_current_head()

@@ -1,0 +1,173 @@
+"""What the environment says, read once; nothing else in the project looks at environment variables.
+
+Light on purpose: every entry point imports this first and calls `prepare_environment` before numpy
+and numba are imported, since both read the environment when they load.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveInt, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+_THREAD_VARIABLES: Final = (
+    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+)
+
+
+class Settings(BaseSettings):
+    """The settings of one installation; each field is an environment variable ``LAPWING_<FIELD>``.
+
+    Parameters
+    ----------
+    home : Path
+        Directory of the graphs and, by default, of the SQLite file; kept as an absolute path.
+    database_url : str, optional
+        ``sqlite:///<path>`` or ``postgresql://user@host/name``; the default is a SQLite file in
+        ``home``.
+    database_password_file : Path, optional
+        File with the password that ``database_url`` leaves out.
+    scheduler : str, optional
+        Address of a dask scheduler; without one, blocks are read by threads of this process.
+    admin_key_file : Path, optional
+        File with an admin key, ``<prefix>.<secret>``, that is made valid at the start.
+    threads : int, optional
+        Threads of each process that computes; the default is one per processor that it may use.
+    checkpoint_seconds : float
+        Longest time between two checkpoints of a running ingest; what a kill costs to replay.
+    child_memory_bytes : int
+        Resident memory above which a process that solves forgets graphs it has prepared.
+    max_body_bytes : int
+        Largest body of one request.
+    max_backlog_bytes : int
+        Largest sum of pushed blocks of one graph that wait to be ingested.
+    log_level : {'debug', 'info', 'warning', 'error'}
+        The least severe messages that are logged.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        A variable breaks the rule of its field; a ValueError that names both.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="LAPWING_", env_ignore_empty=True, frozen=True)
+
+    home: Annotated[Path, Field(validate_default=True)] = Path("lapwing-data")
+    database_url: Annotated[str | None, Field(repr=False)] = None  # may hold a password
+    database_password_file: Path | None = None
+    scheduler: str | None = None
+    admin_key_file: Path | None = None
+    threads: PositiveInt | None = None
+    checkpoint_seconds: NonNegativeFloat = 30.0
+    child_memory_bytes: PositiveInt = 2 * 2**30
+    max_body_bytes: PositiveInt = 256 * 2**20
+    max_backlog_bytes: PositiveInt = 4 * 2**30
+    log_level: LogLevel = "info"
+
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        """The same directory from wherever a child process starts."""
+        return home.expanduser().absolute()
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _lower(cls, level: object) -> object:
+        return level.lower() if isinstance(level, str) else level
+
+    @property
+    def database(self) -> URL:
+        """The address for `open_database`, with the password; prints without it.
+
+        Raises
+        ------
+        ValueError
+            The address cannot be read, or there are two passwords.
+        OSError
+            The password file cannot be read.
+        """
+        if self.database_url is None:
+            return URL.create("sqlite", database=str(self.home / "lapwing.db"))
+        try:
+            url = make_url(self.database_url)
+        except ArgumentError as error:
+            raise ValueError(
+                "LAPWING_DATABASE_URL must read sqlite:///<path> or postgresql://<user>@<host>/<name>"
+            ) from error
+        if self.database_password_file is None:
+            return url
+        if url.password is not None:
+            raise ValueError(
+                "LAPWING_DATABASE_URL must leave out the password that "
+                f"LAPWING_DATABASE_PASSWORD_FILE holds, got {url!r}"
+            )
+        return url.set(password=self.database_password_file.read_text().rstrip("\r\n"))
+
+    @property
+    def graphs_directory(self) -> Path:
+        """Where each graph has a directory, named by its id."""
+        return self.home / "graphs"
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that one process computes with."""
+        return self.threads or _n_usable_processors()
+
+
+def prepare_environment(settings: Settings) -> None:
+    """Set what numba and the BLAS read when they load; variables already set stay as they are.
+
+    ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache`` or, where that cannot be written, a place in
+    the user's cache directory; ``threads``, when set, bounds the pools of numba and BLAS. Children
+    inherit both.
+
+    Raises
+    ------
+    OSError
+        Compiled code can be kept in neither directory.
+    """
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        os.environ["NUMBA_CACHE_DIR"] = str(_writable_directory(_cache_directories(settings)))
+    if settings.threads is not None:
+        for variable in _THREAD_VARIABLES:
+            os.environ.setdefault(variable, str(settings.threads))
+
+
+def _n_usable_processors() -> int:
+    """Fewer than the machine's when a container or taskset says so (Linux)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cache_directories(settings: Settings) -> tuple[Path, Path]:
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return settings.home / "numba-cache", user_cache / "lapwing" / "numba"
+
+
+def _writable_directory(candidates: Iterable[Path]) -> Path:
+    """The first directory that exists or can be made, and takes a file."""
+    refusals = []
+    for candidate in candidates:
+        try:
+            directory = candidate.expanduser()
+            directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=directory):
+                return directory
+        except (OSError, RuntimeError) as error:  # RuntimeError: expanduser() finds no home
+            refusals.append(f"{candidate}: {error}")
+    raise OSError(
+        "compiled code needs a writable directory, got "
+        + "; ".join(refusals)
+        + "; set NUMBA_CACHE_DIR"
+    )

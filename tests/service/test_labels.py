@@ -1,0 +1,288 @@
+"""Label events, on SQLite and on PostgreSQL."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import insert, select
+
+from service.catalog import Catalog, GraphNotFound, GraphSettings
+from service.database import Database, label_events, open_database, workers
+from service.labels import BadLabels, LabelStore
+from solvers.arrays import BoolArray
+
+LabelValue = str | int
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    database = open_database(database_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database: Database) -> LabelStore:
+    return LabelStore(database)
+
+
+@pytest.fixture
+def graph_id(database: Database) -> str:
+    return Catalog(database).create(GraphSettings(name="g")).id
+
+
+def known(*names: str) -> Callable[[pa.LargeStringArray], BoolArray]:
+    return lambda nodes: np.isin(np.array(nodes.to_pylist(), dtype=str), names)
+
+
+def labels_of(store: LabelStore, graph_id: str, upto_seq: int | None = None) -> dict[str, Any]:
+    current = store.current(graph_id, upto_seq=upto_seq)
+    return dict(zip(current.nodes.to_pylist(), current.labels, strict=True))
+
+
+def test_labels_come_back_as_they_were_given(store: LabelStore, graph_id: str) -> None:
+    given_labels: dict[str, LabelValue] = {
+        "a": "3",
+        "b": 3,
+        "c": -(2**63),
+        "d": 'quote " and \\ backslash',
+        "é 漢 \U0001f600": "é 漢 \U0001f600",
+        "": "of the empty name",
+    }
+    receipt = store.put(graph_id, list(given_labels), list(given_labels.values()))
+    assert (receipt.labels_seq, receipt.accepted, receipt.refused) == (6, 6, ())
+    stored = labels_of(store, graph_id)
+    assert stored == given_labels
+    assert [type(label) for label in stored.values()] == [str, int, int, str, str, str]
+
+
+def test_a_graph_without_labels_has_none(store: LabelStore, graph_id: str) -> None:
+    current = store.current(graph_id)
+    assert (len(current.nodes), current.labels, len(current.seqs)) == (0, [], 0)
+    assert current.labels_seq == 0
+    assert store.class_counts(graph_id) == {}
+
+
+def test_the_latest_label_wins_within_a_batch_and_after_it(
+    store: LabelStore, graph_id: str
+) -> None:
+    store.put(graph_id, ["a", "b", "a"], ["x", "x", "y"])
+    assert labels_of(store, graph_id) == {"a": "y", "b": "x"}
+    store.put(graph_id, ["b"], ["z"])
+    assert labels_of(store, graph_id) == {"a": "y", "b": "z"}
+    assert store.current(graph_id).seqs.tolist() == [3, 4]
+
+
+def test_earlier_labels_stay_readable(store: LabelStore, graph_id: str) -> None:
+    first = store.put(graph_id, ["a", "b"], [1, 2]).labels_seq
+    second = store.put(graph_id, ["a"], [3]).labels_seq
+    third = store.delete(graph_id, ["a", "b"]).labels_seq
+    assert labels_of(store, graph_id, 0) == {}
+    assert labels_of(store, graph_id, 1) == {"a": 1}
+    assert labels_of(store, graph_id, first) == {"a": 1, "b": 2}
+    assert labels_of(store, graph_id, second) == {"a": 3, "b": 2}
+    assert labels_of(store, graph_id, third) == {}
+    assert store.current(graph_id, upto_seq=second).labels_seq == second
+    assert store.current(graph_id, upto_seq=10**6).labels_seq == third
+
+
+def test_a_removal_is_an_event_of_the_nodes_that_had_a_label(
+    store: LabelStore, graph_id: str
+) -> None:
+    store.put(graph_id, ["a", "b"], ["x", "x"])
+    receipt = store.delete(graph_id, ["b", "never labeled", "b"])
+    assert (receipt.accepted, receipt.labels_seq) == (1, 3)
+    assert store.delete(graph_id, ["b"]).accepted == 0
+    assert labels_of(store, graph_id) == {"a": "x"}
+    store.put(graph_id, ["b"], ["again"])
+    assert labels_of(store, graph_id) == {"a": "x", "b": "again"}
+
+
+def test_an_empty_batch_is_no_event(store: LabelStore, graph_id: str) -> None:
+    store.put(graph_id, ["a"], ["x"])
+    for receipt in (store.put(graph_id, [], []), store.delete(graph_id, [])):
+        assert (receipt.labels_seq, receipt.accepted) == (1, 0)
+
+
+def test_unknown_nodes_are_listed_once_and_nothing_is_stored(
+    store: LabelStore, graph_id: str
+) -> None:
+    receipt = store.put(graph_id, ["a", "y", "b", "x", "y"], [1, 2, 3, 4, 5], known=known("a", "b"))
+    assert receipt.refused == ("y", "x")
+    assert (receipt.n_refused, receipt.accepted, receipt.labels_seq) == (2, 0, 0)
+    assert labels_of(store, graph_id) == {}
+    assert store.put(graph_id, ["a", "b"], [1, 2], known=known("a", "b")).accepted == 2
+
+
+def test_a_receipt_names_a_thousand_unknown_nodes_and_counts_all(
+    store: LabelStore, graph_id: str
+) -> None:
+    nodes = [f"n{number}" for number in range(1500)]
+    receipt = store.put(graph_id, nodes, [0] * 1500, known=known())
+    assert receipt.refused == tuple(nodes[:1000])
+    assert receipt.n_refused == 1500
+
+
+@pytest.mark.parametrize(
+    ("label", "reason"),
+    [
+        (True, "label must be a string or a whole number, got True in row 1"),
+        (np.True_, "label must be a string or a whole number"),
+        (1.0, "label must be a string or a whole number, got 1.0"),
+        (float("nan"), "label must be a string or a whole number, got nan"),
+        (None, "label must be a string or a whole number, got None"),
+        (2**63, "label must be a 64-bit integer"),
+        ("", "label must have 1 to 1000 bytes and no NUL, got ''"),
+        ("é" * 501, "label must have 1 to 1000 bytes"),
+        ("a\0b", "label must have 1 to 1000 bytes and no NUL"),
+        ("\ud800", "label must have 1 to 1000 bytes"),
+    ],
+)
+def test_a_label_against_the_rules_is_refused_with_its_row(
+    tmp_path: Any, label: Any, reason: str
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'lapwing.db'}")
+    graph_id = Catalog(database).create(GraphSettings(name="g")).id
+    store = LabelStore(database)
+    with pytest.raises(BadLabels, match=reason) as refusal:
+        store.put(graph_id, ["a", "b"], ["x", label])
+    assert refusal.value.row == 1
+    assert labels_of(store, graph_id) == {}
+    database.close()
+
+
+def test_a_node_against_the_rules_is_refused_with_its_row(store: LabelStore, graph_id: str) -> None:
+    refused: list[Any] = ["x" * 2001, "a\0b", "\ud800", 7, None]
+    for node in refused:
+        with pytest.raises(BadLabels, match=r"node must be .* in row 1") as refusal:
+            store.put(graph_id, ["a", node], ["x", "x"])
+        assert (refusal.value.row, refusal.value.value[:5]) == (1, repr(node)[:5])
+    store.put(graph_id, ["x" * 2000], ["the longest"])
+    assert labels_of(store, graph_id) == {"x" * 2000: "the longest"}
+
+
+def test_numpy_integers_are_integers(store: LabelStore, graph_id: str) -> None:
+    labels: Any = np.array([4, 5])
+    store.put(graph_id, ["a", "b"], labels)
+    assert labels_of(store, graph_id) == {"a": 4, "b": 5}
+
+
+def test_columns_of_different_length_are_refused(store: LabelStore, graph_id: str) -> None:
+    with pytest.raises(ValueError, match="equally long, got 2 and 1"):
+        store.put(graph_id, ["a", "b"], ["x"])
+
+
+def test_classes_are_counted_by_their_present_nodes(store: LabelStore, graph_id: str) -> None:
+    store.put(graph_id, list("abcde"), ["x", "x", "y", 1, "1"])
+    store.put(graph_id, ["c", "d"], ["x", "x"])
+    store.delete(graph_id, ["a"])
+    assert store.class_counts(graph_id) == {"x": 3, "1": 1}
+    assert store.count(graph_id) == 4
+
+
+def test_graphs_do_not_see_each_other(database: Database, store: LabelStore, graph_id: str) -> None:
+    other = Catalog(database).create(GraphSettings(name="other")).id
+    store.put(graph_id, ["a"], ["x"])
+    assert store.put(other, ["a"], ["y"]).labels_seq == 1
+    store.delete(other, ["a"])
+    assert labels_of(store, graph_id) == {"a": "x"}
+    assert store.class_counts(other) == {}
+
+
+def test_a_graph_that_is_not_there_takes_no_labels(store: LabelStore) -> None:
+    forbidden: list[Callable[[], object]] = [
+        lambda: store.put("none", ["a"], ["x"]),
+        lambda: store.put("none", ["a"], ["x"], known=known()),
+        lambda: store.delete("none", ["a"]),
+        lambda: store.current("none"),
+    ]
+    for each in forbidden:
+        with pytest.raises(GraphNotFound):
+            each()
+
+
+def test_labels_and_what_they_lead_to_are_stored_together(
+    database: Database, store: LabelStore, graph_id: str
+) -> None:
+    with database.write() as connection:
+        store.put(graph_id, ["a"], ["x"], connection=connection)
+        connection.execute(insert(workers).values(id="job", lanes=[]))
+        connection.rollback()
+    assert store.current(graph_id).labels_seq == 0
+    with database.write() as connection:
+        assert store.put(graph_id, ["a"], ["x"], connection=connection).labels_seq == 1
+        assert store.delete(graph_id, ["a"], connection=connection).labels_seq == 2
+    assert store.current(graph_id).labels_seq == 2
+
+
+def test_writers_at_once_get_numbers_without_gap_or_overlap(
+    database: Database, store: LabelStore, graph_id: str
+) -> None:
+    def write(writer: int) -> list[int]:
+        return [store.put(graph_id, [f"{writer}"] * 3, [0, 1, 2]).labels_seq for _ in range(5)]
+
+    with ThreadPoolExecutor(4) as pool:
+        ends = [end for each in pool.map(write, range(4), timeout=60) for end in each]
+    assert sorted(ends) == list(range(3, 63, 3))
+    with database.read() as connection:
+        statement = select(label_events.c.seq, label_events.c.label).order_by(label_events.c.seq)
+        rows = connection.execute(statement).all()
+    assert [row.seq for row in rows] == list(range(1, 61))
+    assert [row.label for row in rows] == ["0", "1", "2"] * 20  # batches stay whole
+
+
+def test_many_labels_are_one_batch(store: LabelStore, graph_id: str) -> None:
+    """More rows than a statement has parameters, on either back end."""
+    nodes = [f"node {number}" for number in range(70_000)]
+    assert store.put(graph_id, nodes, [number % 10 for number in range(70_000)]).accepted == 70_000
+    assert store.delete(graph_id, nodes[:40_000]).accepted == 40_000
+    assert store.count(graph_id) == 30_000
+
+
+@pytest.fixture(scope="module")
+def shared_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """One for all examples of a property; each makes a graph of its own."""
+    database = open_database(f"sqlite:///{tmp_path_factory.mktemp('shared') / 'lapwing.db'}")
+    yield database
+    database.close()
+
+
+NODES = st.lists(st.sampled_from("abcd"), max_size=4)
+EVENTS = st.lists(
+    NODES.map(lambda nodes: ("delete", nodes, []))
+    | NODES.flatmap(
+        lambda nodes: st.tuples(
+            st.just("put"),
+            st.just(nodes),
+            st.lists(st.integers(0, 3), min_size=len(nodes), max_size=len(nodes)),
+        )
+    ),
+    max_size=6,
+)
+
+
+@given(EVENTS)
+def test_labels_behave_like_a_dict_at_every_number(
+    shared_database: Database, events: list[tuple[str, list[str], list[int]]]
+) -> None:
+    catalog, store = Catalog(shared_database), LabelStore(shared_database)
+    graph_id = catalog.create(GraphSettings(name="g")).id
+    expected: dict[str, int] = {}
+    history: list[tuple[int, dict[str, int]]] = []
+    for kind, nodes, labels in events:
+        if kind == "put":
+            expected |= dict(zip(nodes, labels, strict=True))
+            receipt = store.put(graph_id, nodes, labels)
+        else:
+            expected = {node: label for node, label in expected.items() if node not in nodes}
+            receipt = store.delete(graph_id, nodes)
+        history.append((receipt.labels_seq, dict(expected)))
+    assert labels_of(store, graph_id) == expected
+    for seq, state in history:
+        assert labels_of(store, graph_id, seq) == state
+    catalog.delete(graph_id, cancel_jobs=lambda *_: None)

@@ -1,0 +1,130 @@
+"""Leases by the database's clock, on SQLite and on PostgreSQL."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+
+import pytest
+from sqlalchemy import insert, select, update
+
+from service.database import Database, leases, now, open_database, workers
+from service.leases import Lease, LeaseExpired, LeaseStore, confirm
+
+LONG = 600.0
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    database = open_database(database_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database: Database) -> LeaseStore:
+    return LeaseStore(database)
+
+
+def acquired(store: LeaseStore, holder: str = "me", ttl_seconds: float = LONG) -> Lease:
+    lease = store.acquire("ingest:g", holder, ttl_seconds)
+    assert lease is not None
+    return lease
+
+
+def let_expire(database: Database) -> None:
+    with database.write() as connection:
+        connection.execute(update(leases).values(expires_at=now(-0.001)))
+
+
+def write_as(database: Database, lease: Lease) -> None:
+    with database.write() as connection:
+        connection.execute(insert(workers).values(id=lease.holder, lanes=[]))
+        confirm(connection, lease)
+
+
+def test_one_holder_at_a_time(store: LeaseStore) -> None:
+    acquired(store, "me")
+    assert store.acquire("ingest:g", "other", LONG) is None
+    assert store.acquire("ingest:g", "me", LONG) is None
+    assert store.holder("ingest:g") == "me"
+
+
+def test_leases_of_other_names_are_free(store: LeaseStore) -> None:
+    acquired(store)
+    assert store.acquire("ingest:h", "other", LONG) is not None
+
+
+def test_a_lease_that_was_given_back_is_free_at_once(store: LeaseStore) -> None:
+    first = acquired(store)
+    store.release(first)
+    assert store.holder("ingest:g") is None
+    assert acquired(store, "other").token > first.token
+
+
+def test_a_lease_runs_out_by_itself(store: LeaseStore) -> None:
+    acquired(store, ttl_seconds=0.05)
+    deadline = monotonic() + 10
+    while store.acquire("ingest:g", "other", LONG) is None:
+        assert monotonic() < deadline, "the lease did not run out"
+    assert store.holder("ingest:g") == "other"
+
+
+def test_renewing_starts_the_time_again(database: Database, store: LeaseStore) -> None:
+    lease = acquired(store)
+    with database.write() as connection:
+        connection.execute(update(leases).values(expires_at=now(1.0)))
+    store.renew(lease)
+    with database.read() as connection:
+        left = connection.execute(select(leases.c.expires_at > now(LONG - 60))).scalar_one()
+    assert left
+
+
+def test_a_lease_that_ran_out_cannot_be_renewed(database: Database, store: LeaseStore) -> None:
+    lease = acquired(store)
+    let_expire(database)
+    with pytest.raises(LeaseExpired, match=r"ingest:g of me \(token 1\) has run out"):
+        store.renew(lease)
+
+
+def test_the_earlier_holder_cannot_write_over_the_next(
+    database: Database, store: LeaseStore
+) -> None:
+    earlier = acquired(store, "sleeper")
+    let_expire(database)
+    present = acquired(store, "other")
+    with pytest.raises(LeaseExpired):
+        write_as(database, earlier)
+    store.release(earlier)
+    with database.read() as connection:
+        assert connection.execute(select(workers)).all() == []
+    write_as(database, present)
+    assert store.holder("ingest:g") == "other"
+
+
+def test_nobody_takes_a_lease_between_its_confirmation_and_the_commit(
+    database: Database, store: LeaseStore
+) -> None:
+    lease = acquired(store, "me")
+    with ThreadPoolExecutor(1) as pool:
+        with database.write() as connection:
+            confirm(connection, lease)
+            connection.execute(update(leases).values(expires_at=now(-0.001)))
+            other = pool.submit(store.acquire, "ingest:g", "other", LONG)
+            connection.execute(insert(workers).values(id="mine", lanes=[]))
+            assert not other.done()
+        taken = other.result(timeout=30)
+    assert taken is not None
+    assert taken.token == lease.token + 1
+
+
+def test_of_many_who_want_a_lease_one_gets_it(store: LeaseStore) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        names = [f"holder-{number}" for number in range(8)]
+        got = list(pool.map(lambda name: store.acquire("x", name, LONG), names, timeout=60))
+    assert sum(lease is not None for lease in got) == 1
+
+
+@pytest.mark.parametrize("ttl_seconds", [0.0, -1.0, float("nan")])
+def test_a_time_that_is_not_positive_is_refused(store: LeaseStore, ttl_seconds: float) -> None:
+    with pytest.raises(ValueError, match="ttl_seconds must be positive"):
+        store.acquire("x", "me", ttl_seconds)
