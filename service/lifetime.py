@@ -1,0 +1,105 @@
+"""How long a process lives: until it is told to stop, or until its parent is gone.
+
+Used by every command that stays (serve, api, ingest, worker). Handlers only count and write one
+byte to a pipe: a lock taken in a handler could be held by the very code it interrupts.
+"""
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing import connection, parent_process
+from threading import Thread
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+GRACE_SECONDS: Final = 10.0
+"""How long a process that was told to stop may take before it is killed."""
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class StopSignal:
+    """Remembers SIGTERM, SIGINT and SIGHUP instead of dying of them; a context manager.
+
+    Usable as ``should_stop``: calling it tells whether a signal has come. Main thread only.
+    """
+
+    def __init__(self) -> None:
+        self.n_signals = 0
+        self._handlers: list[Any] = []
+
+    def __enter__(self) -> Self:
+        """Take over the signals."""
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._handlers = [signal.signal(number, self._note) for number in _SIGNALS]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the signals back."""
+        for number, handler in zip(_SIGNALS, self._handlers, strict=True):
+            signal.signal(number, handler)
+        os.close(self._read)
+        os.close(self._write)
+
+    def __call__(self) -> bool:
+        """Whether a signal has come."""
+        return self.n_signals > 0
+
+    def wait(self, seconds: float, *, n_signals: int = 1) -> bool:
+        """Wait until that many signals have come in all, or the time is over; whether they have."""
+        deadline = time.monotonic() + seconds
+        while self.n_signals < n_signals:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return False
+            if select.select([self._read], [], [], remaining)[0]:
+                os.read(self._read, 1)
+        return True
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.n_signals += 1
+        try:
+            os.write(self._write, b".")
+        except BlockingIOError:
+            return  # thousands of signals wait to be read already
+
+
+def stop_when_stdin_ends() -> None:
+    """From now on, stop this process as by SIGTERM when standard input ends, and kill it later.
+
+    The parent holds the other end of that pipe and writes nothing: it ends when the parent does,
+    however the parent dies.
+    """
+    _stop_after(lambda: os.read(0, 4096))
+
+
+def stop_with_parent() -> None:
+    """From now on, stop this process as by SIGTERM when its multiprocessing parent is gone.
+
+    Nothing happens in a process that multiprocessing has not started.
+    """
+    parent = parent_process()
+    if parent is not None:
+        sentinel = parent.sentinel
+        _stop_after(lambda: None if connection.wait([sentinel]) else True)
+
+
+def _stop_after(is_going_on: Callable[[], object]) -> None:
+    """Call the function in a thread until it is false; then stop this process."""
+
+    def watch() -> None:
+        while is_going_on():
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE_SECONDS)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Thread(target=watch, name="parent-watch", daemon=True).start()

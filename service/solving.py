@@ -1,0 +1,387 @@
+"""What runs inside a warm child: load a snapshot, prepare a model, solve, write the predictions.
+
+Knows files, not the database: a task says what to work on, an answer what the job will record.
+Prepared graphs stay in memory between tasks, so that a changed label costs a warm solve only.
+"""
+
+import gc
+import os
+import signal
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, Final
+
+import numpy as np
+import psutil
+import pyarrow as pa
+
+from service.predictions import PredictionMeta, label_values, write_predictions
+from service.tasks import Advanced, Answer, Failed, Solved, SolveTask, Stop, Stopped
+from solvers.iterate import ProgressReport
+from solvers.labels import Labels
+from solvers.models import CATALOGUE
+from solvers.models.base import Model
+from solvers.solution import Solution, Status
+from streaming.blocks import MAX_NODES, NodeKind
+from streaming.node_segments import CorruptSegment
+from streaming.nodes import NodeCollision, Nodes, open_nodes
+from streaming.snapshots import GraphPaths, Snapshot, SnapshotNotFound, SnapshotStore
+
+REPORT_SECONDS: Final = 0.5
+"""Progress within one phase is reported this often."""
+
+_PASSING: Final = (OSError, MemoryError, CorruptSegment, NodeCollision, SnapshotNotFound)
+"""What another attempt, which reads the files anew, may not meet again."""
+
+Report = Callable[[Advanced], None]
+Cancelled = Callable[[], bool]
+
+
+def validate_solve(model: str, parameters: Mapping[str, Any]) -> Model:
+    """The model with these hyperparameters.
+
+    Parameters
+    ----------
+    model : str
+        Public name.
+    parameters : mapping
+        JSON values by field name of the model's dataclass; those left out take their defaults.
+
+    Raises
+    ------
+    ValueError
+        No such model or parameter, or a value that breaks its rule.
+    """
+    if model not in CATALOGUE:
+        raise ValueError(f"model must be one of {', '.join(sorted(CATALOGUE))}, got {model!r}")
+    known = {parameter.name for parameter in fields(CATALOGUE[model])}
+    unknown = sorted(parameters.keys() - known)
+    if unknown:
+        raise ValueError(
+            f"model {model} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}"
+        )
+    try:
+        return CATALOGUE[model](**parameters)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+class _StoppedEarly(Exception):
+    """The task was told to stop between two phases."""
+
+
+class _Progress:
+    """Times the phases of a task, reports where it is and stops it between two phases."""
+
+    def __init__(self, report: Report, cancelled: Cancelled) -> None:
+        self.seconds: dict[str, float] = {}
+        self._report = report
+        self._cancelled = cancelled
+        self._last = Advanced(phase="")
+        self._last_at = 0.0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """One phase of the task."""
+        if self._cancelled():
+            raise _StoppedEarly
+        self._report(Advanced(phase=name))
+        began = monotonic()
+        yield
+        self.seconds[name] = round(monotonic() - began, 6)
+
+    def iteration(self, report: ProgressReport) -> None:
+        """Pass on what a model says after each step, at most every `REPORT_SECONDS`."""
+        if report.phase != self._last.phase or monotonic() - self._last_at >= REPORT_SECONDS:
+            self._last = Advanced(phase=report.phase, fraction=report.fraction)
+            self._last_at = monotonic()
+            self._report(self._last)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _LastSolution:
+    """Where the next solve of a model starts."""
+
+    class_names: tuple[str | int, ...]
+    solution: Solution
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _WarmGraph:
+    """One snapshot in memory with what was prepared on it, by class of model."""
+
+    snapshot: Snapshot
+    nodes: Nodes
+    prepared: dict[type[Model], Any] = field(default_factory=dict)
+    last: dict[type[Model], _LastSolution] = field(default_factory=dict)
+
+
+class WarmSolver:
+    """Solves tasks one after another and keeps what later ones can use again.
+
+    Of each graph one snapshot stays, the last one asked for, with what models prepared on it and
+    their last solutions. After a task the graphs longest unused are dropped until the process is
+    back within its memory.
+
+    Parameters
+    ----------
+    memory_bytes : int
+        Resident memory of the whole process to come back to after each task.
+    """
+
+    def __init__(self, *, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._graphs: OrderedDict[str, _WarmGraph] = OrderedDict()
+
+    @property
+    def n_graphs(self) -> int:
+        """Graphs in memory."""
+        return len(self._graphs)
+
+    def solve(self, task: SolveTask, *, report: Report, cancelled: Cancelled) -> Answer:
+        """`Solved` once the file of predictions is on the disk, or `Stopped`.
+
+        Raises
+        ------
+        ValueError
+            The task cannot be done: unknown parameters, no label in the snapshot, one class.
+        OSError, MemoryError, LookupError, RuntimeError
+            Files that could not be read or written.
+        """
+        progress = _Progress(report, cancelled)
+        model = validate_solve(task.model, task.parameters)
+        try:
+            with progress.phase("loading"):
+                graph = self._load(task)
+                labels, n_waiting = _labels_in_snapshot(task, graph)
+            is_warm = type(model) in graph.prepared
+            with progress.phase("preparing"):
+                if not is_warm:
+                    graph.prepared[type(model)] = model.prepare(graph.snapshot.graph)
+            with progress.phase("solving"):
+                solution = _solve(model, graph, labels, progress, cancelled)
+            with progress.phase("writing"):
+                file_name = _write(task, model, graph, labels, solution)
+        except _StoppedEarly:
+            return Stopped()
+        finally:
+            self._shrink()
+        return Solved(
+            result={
+                "file": file_name,
+                "status": solution.status.value,
+                "warning": _warning(solution.status),
+                "n_nodes": len(solution.reachable),
+                "n_unreachable": int(np.count_nonzero(~solution.reachable)),
+                "n_labels": labels.n_labeled,
+                "n_labels_waiting": n_waiting,
+                "n_classes": labels.n_classes,
+                "warm": is_warm,
+                "seconds": progress.seconds,
+                "stats": dict(solution.stats),
+            }
+        )
+
+    def _load(self, task: SolveTask) -> _WarmGraph:
+        """The snapshot and the node index, from memory when they were the last ones of the graph.
+
+        A newer snapshot replaces the older one before it is loaded, so that both are never in
+        memory together; the last solutions stay, since a node keeps its dense id.
+        """
+        known = self._graphs.pop(task.graph_id, None)
+        if known is None or known.snapshot.meta.number != task.snapshot:
+            last = {} if known is None else known.last
+            del known
+            paths = GraphPaths(root=task.graph_directory)
+            snapshot = SnapshotStore(paths.snapshots).load(task.snapshot)
+            nodes = open_nodes(
+                paths.nodes,
+                kind=snapshot.meta.node_kind,
+                n_nodes=snapshot.meta.n_nodes,
+                max_nodes=MAX_NODES,
+                writable=False,
+            )
+            known = _WarmGraph(snapshot=snapshot, nodes=nodes, last=last)
+        self._graphs[task.graph_id] = known
+        return known
+
+    def _shrink(self) -> None:
+        while self._graphs and _resident_bytes() > self._memory_bytes:
+            self._graphs.popitem(last=False)
+            gc.collect()
+
+
+def _resident_bytes() -> int:
+    """Memory of this process; of a factorisation only the system knows the size."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def _labels_in_snapshot(task: SolveTask, graph: _WarmGraph) -> tuple[Labels, int]:
+    """The labels whose nodes the snapshot has, and how many others there are."""
+    asked = _node_ids(task, graph.snapshot.meta.node_kind)
+    dense = graph.nodes.lookup(asked)
+    is_known = dense >= 0
+    n_known = int(np.count_nonzero(is_known))
+    if n_known == 0:
+        raise ValueError(
+            f"none of the {len(task.nodes)} labeled nodes is in snapshot {task.snapshot}; "
+            "label nodes that it has, or wait until their edges are ingested"
+        )
+    values = [label for label, known in zip(task.labels, is_known, strict=True) if known]
+    labels = Labels.from_pairs(dense[is_known], values)
+    label_values(labels.class_names)  # refuses names that show alike, before the work and not after
+    return labels, len(task.nodes) - n_known
+
+
+def _node_ids(task: SolveTask, kind: NodeKind) -> pa.Array:
+    """The labeled nodes in the type of the node index."""
+    return task.nodes if kind == "string" else task.nodes.cast(pa.int64())
+
+
+def _solve(
+    model: Model,
+    graph: _WarmGraph,
+    labels: Labels,
+    progress: _Progress,
+    cancelled: Cancelled,
+) -> Solution:
+    """The solution, which the next one starts from."""
+    last = graph.last.get(type(model))
+    start = None
+    if last is not None and last.class_names == labels.class_names:
+        start = _grown(last.solution, graph.snapshot.meta.n_nodes)
+    solution = model.solve(
+        graph.prepared[type(model)],
+        labels,
+        start=start,
+        progress=progress.iteration,
+        cancelled=cancelled,
+    )
+    if solution.status is Status.CANCELLED:
+        raise _StoppedEarly
+    if not np.isfinite(solution.scores).all():
+        raise ArithmeticError(
+            f"the scores are not finite (solver status {solution.status.value}); "
+            "the edge weights may span too many orders of magnitude"
+        )
+    graph.last[type(model)] = _LastSolution(class_names=labels.class_names, solution=solution)
+    return solution
+
+
+def _grown(solution: Solution, n_nodes: int) -> Solution:
+    """A solution of an older snapshot, with zeros for the nodes that came since."""
+    n_new = n_nodes - len(solution.scores)
+    if n_new <= 0:
+        return solution
+    return replace(
+        solution,
+        scores=np.pad(solution.scores, ((0, n_new), (0, 0))),
+        reachable=np.pad(solution.reachable, (0, n_new)),
+    )
+
+
+def _write(
+    task: SolveTask, model: Model, graph: _WarmGraph, labels: Labels, solution: Solution
+) -> str:
+    """Write the file of predictions; its name."""
+    made_of = graph.snapshot.meta
+    meta = PredictionMeta(
+        graph_id=task.graph_id,
+        job_id=task.job_id,
+        attempt=task.attempt,
+        model=task.model,
+        parameters=asdict(model),
+        snapshot=task.snapshot,
+        labels_seq=task.labels_seq,
+        features_version=task.features_version,
+        epsilon_asked=made_of.epsilon_asked,
+        epsilon_expected=made_of.epsilon_expected,
+        solver_status=solution.status.value,
+        score="class score",
+        class_names=labels.class_names,
+    )
+    path = write_predictions(
+        GraphPaths(root=task.graph_directory).predictions,
+        meta,
+        nodes=graph.nodes.external_ids(0, made_of.n_nodes),
+        scores=solution.scores,
+        reachable=solution.reachable,
+    )
+    return path.name
+
+
+def _warning(status: Status) -> str | None:
+    """What is short of perfect, and what to try."""
+    return None if status is Status.CONVERGED else f"{status.message}; {status.advice}"
+
+
+class _Mailbox:
+    """Reads the parent's messages in a thread of its own, so that a running task can be stopped.
+
+    When the parent is gone its end of the pipe closes, and this process ends at once.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.stop = Event()
+        self._connection = connection
+        self._tasks: SimpleQueue[SolveTask] = SimpleQueue()
+        Thread(target=self._listen, name="mailbox", daemon=True).start()
+
+    def next_task(self) -> SolveTask:
+        """The next task, once there is one."""
+        return self._tasks.get()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message = self._connection.recv()
+            except (EOFError, OSError):
+                os._exit(0)
+            if isinstance(message, Stop):
+                self.stop.set()
+            else:
+                self.stop.clear()
+                self._tasks.put(message)
+
+
+def serve(connection: Connection, *, memory_bytes: int) -> None:
+    """Answer tasks until the other end of the pipe is closed.
+
+    Parameters
+    ----------
+    connection : multiprocessing.connection.Connection
+        To the worker.
+    memory_bytes : int
+        See `WarmSolver`.
+    """
+    # A signal to the whole group is for the worker to act on: it says when this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    mailbox = _Mailbox(connection)
+    solver = WarmSolver(memory_bytes=memory_bytes)
+    while True:
+        task = mailbox.next_task()
+        connection.send(_answer(solver, task, connection.send, mailbox.stop.is_set))
+
+
+def _answer(solver: WarmSolver, task: SolveTask, report: Report, cancelled: Cancelled) -> Answer:
+    """How the task ended; what goes wrong is an answer too."""
+    try:
+        return solver.solve(task, report=report, cancelled=cancelled)
+    except _PASSING as error:
+        return Failed(error=_text(error), retry=True, trace=traceback.format_exc())
+    except (ValueError, ArithmeticError) as error:
+        return Failed(error=_text(error))
+    except Exception as error:  # noqa: BLE001  the job fails, the child lives on
+        return Failed(error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,96 @@
+"""What a worker and its warm child say to each other over their pipe.
+
+A task carries all that the child needs besides the files of the graph, so that the child never
+talks to the database. It answers each task once, after any number of progress messages.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveTask:
+    """Solve one snapshot for one set of labels.
+
+    Attributes
+    ----------
+    job_id : str
+    attempt : int
+        Name the file of predictions.
+    graph_id : str
+    graph_directory : Path
+        Where the graph keeps its snapshots, nodes and predictions.
+    snapshot, labels_seq, features_version : int
+        What was captured when the attempt began.
+    model : str
+        Public name.
+    parameters : mapping
+        As asked for.
+    nodes : pyarrow.LargeStringArray
+        External ids of the labeled nodes, as text.
+    labels : sequence of str or int
+        Their labels.
+    """
+
+    job_id: str
+    attempt: int
+    graph_id: str
+    graph_directory: Path
+    snapshot: int
+    labels_seq: int
+    features_version: int
+    model: str
+    parameters: Mapping[str, Any]
+    nodes: pa.LargeStringArray
+    labels: Sequence[str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """From the worker: end the present task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advanced:
+    """From the child: how far the task is."""
+
+    phase: str
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solved:
+    """The file of predictions lies on the disk; ``result`` is what the job will say."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The task cannot be done.
+
+    Attributes
+    ----------
+    error : str
+        For the user.
+    retry : bool
+        Whether another attempt may do better.
+    trace : str
+        For the log; empty where the error says it all.
+    """
+
+    error: str
+    retry: bool = False
+    trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The task ended because it was told to."""
+
+
+Answer = Solved | Failed | Stopped

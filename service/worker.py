@@ -1,0 +1,430 @@
+"""The worker: claims jobs and has warm children run them, one child and one job at a time per lane.
+
+Claim, capture what to work on, run, publish, finish. A thread renews the leases of running jobs,
+whatever the children do; the last write of an attempt is refused when the lease was lost.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from secrets import token_hex
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Any, Final
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+
+from service.catalog import Catalog, GraphNotFound
+from service.database import Database
+from service.job_queue import LEASE_SECONDS, DatabaseJobQueue
+from service.jobs import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
+from service.labels import LabelStore
+from service.lanes import WarmChild
+from service.leases import Lease, LeaseExpired, LeaseStore
+from service.predictions import PredictionStore
+from service.settings import Settings
+from service.tasks import Advanced, Answer, Failed, Solved, SolveTask, Stopped
+from service.workers import WorkerRegistry
+
+HEARTBEAT_SECONDS: Final = 2.0
+"""A third of a lease: two heartbeats may fail before a job is taken over."""
+
+GRACE_SECONDS: Final = 5.0
+"""How long running jobs may go on after the worker was told to stop."""
+
+HISTORY_SECONDS: Final = 30 * 86_400.0
+"""Finished jobs without predictions are remembered so long, and with them their keys."""
+
+_FIRST_POLL_SECONDS: Final = 0.05
+_LAST_POLL_SECONDS: Final = 0.2
+_RETRY_SECONDS: Final = 1.0
+_SOLE_WORKER: Final = "worker"
+
+_log = structlog.get_logger(__name__)
+
+
+class AnotherWorkerRunsError(RuntimeError):
+    """SQLite takes one worker at a time."""
+
+
+class _Attempt:
+    """A job that this worker runs, and why it may have to stop."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.is_cancelled = Event()
+        self.is_lost = Event()
+
+
+def _never() -> bool:
+    return False
+
+
+class Worker:
+    """Runs jobs of one database.
+
+    Parameters
+    ----------
+    database : Database
+        Queue, labels and catalog.
+    settings : Settings
+        Home directory; handed to the children.
+    lanes : sequence of Lane
+        What to run; one child each.
+    """
+
+    def __init__(
+        self, database: Database, settings: Settings, *, lanes: Sequence[Lane] = LANES
+    ) -> None:
+        self.id = f"{socket.gethostname()}-{os.getpid()}-{token_hex(3)}"
+        self._database = database
+        self._settings = settings
+        self._lanes = tuple(lanes)
+        self._queue = DatabaseJobQueue(database)
+        self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._attempts: list[_Attempt] = []
+        self._lock = Lock()
+        self._is_stopping = Event()
+        self._is_displaced = Event()
+        self._gives_up = Event()
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Run jobs until told to stop; then let them end, or give them back after a grace time.
+
+        Parameters
+        ----------
+        should_stop : callable
+            Asked ten times a second.
+
+        Raises
+        ------
+        AnotherWorkerRunsError
+            The database is SQLite and another worker runs on it.
+        """
+        registry = WorkerRegistry(self._database)
+        with (
+            self._sole_worker(should_stop) as renew,
+            self._heartbeats(lambda: registry.beat(self.id), renew),
+        ):
+            registry.register(self.id, self._lanes)
+            _log.info("worker started", worker=self.id, lanes=self._lanes)
+            try:
+                self._run_lanes(should_stop)
+            finally:
+                registry.remove(self.id)
+                _log.info("worker stopped", worker=self.id)
+
+    def run_one(self, job_id: str, *, should_stop: Callable[[], bool] = _never) -> Job:
+        """Run one job to its end in a child of its own; the job as it stands then.
+
+        It stands as it was when another worker runs it, or an equal one, and as queued when this
+        was told to stop.
+        """
+        child = WarmChild("one-job", self._settings)
+        with self._heartbeats():
+            try:
+                while not should_stop():
+                    job = self._queue.claim(self.id, LANES, job_id=job_id)
+                    if job is None:
+                        break
+                    self._run_job(job, child, should_stop)
+            finally:
+                child.stop()
+        return self._queue.get(job_id)
+
+    def _run_lanes(self, should_stop: Callable[[], bool]) -> None:
+        with ThreadPoolExecutor(len(self._lanes), thread_name_prefix="lane") as pool:
+            lanes = [pool.submit(self._run_lane, lane) for lane in self._lanes]
+            try:
+                while not should_stop() and not self._is_displaced.is_set():
+                    if wait(lanes, timeout=0.1, return_when="FIRST_COMPLETED").done:
+                        break  # a lane never ends by itself unless it is broken
+            finally:
+                self._is_stopping.set()
+                wait(lanes, timeout=GRACE_SECONDS)
+                self._gives_up.set()
+        for lane in lanes:
+            lane.result()
+
+    def _run_lane(self, lane: Lane) -> None:
+        child = WarmChild(lane, self._settings)
+        pause = _FIRST_POLL_SECONDS
+        try:
+            child.start()
+            while not self._is_stopping.is_set():
+                try:
+                    job = self._queue.claim(self.id, (lane,))
+                    if job is not None:
+                        self._run_job(job, child, self._gives_up.is_set)
+                        pause = _FIRST_POLL_SECONDS
+                        continue
+                except DBAPIError as error:
+                    _log.warning("database out of reach", lane=lane, error=str(error))
+                    pause = _RETRY_SECONDS
+                self._is_stopping.wait(pause)
+                pause = min(2 * pause, _LAST_POLL_SECONDS)
+        finally:
+            child.stop()
+
+    def _run_job(self, job: Job, child: WarmChild, gives_up: Callable[[], bool]) -> None:
+        """One attempt from its capture to its last write."""
+        log = _log.bind(job=job.id, attempt=job.attempt, lane=job.lane)
+        log.info("attempt started", graph=job.graph_id, model=job.model)
+        attempt = _Attempt(job)
+        with self._lock:
+            self._attempts.append(attempt)
+        try:
+            answer = self._answer(attempt, child, gives_up)
+            ended = self._conclude(attempt, answer)
+            log.info("attempt ended", status=ended.status, error=ended.error)
+        except LeaseLost:
+            log.warning("attempt dropped, its lease was lost")
+        except (KeyboardInterrupt, SystemExit):
+            self._queue.release(job.id, job.attempt)
+            raise
+        finally:
+            with self._lock:
+                self._attempts.remove(attempt)
+
+    def _answer(self, attempt: _Attempt, child: WarmChild, gives_up: Callable[[], bool]) -> Answer:
+        try:
+            task = self._task(attempt.job)
+        except (ValueError, GraphNotFound) as error:
+            return Failed(error=str(error))
+
+        def interrupted() -> bool:
+            return attempt.is_lost.is_set() or attempt.is_cancelled.is_set() or gives_up()
+
+        return child.run(task, progress=partial(self._note, attempt), interrupted=interrupted)
+
+    def _task(self, job: Job) -> SolveTask:
+        """What the attempt works on: the newest snapshot and all labels, as of now.
+
+        Raises
+        ------
+        ValueError
+            There is no snapshot or no label, or the job names no model.
+        GraphNotFound
+            The graph was deleted.
+        """
+        graph = Catalog(self._database).get_by_id(job.graph_id)
+        labels = LabelStore(self._database).current(job.graph_id)
+        name, snapshot = graph.settings.name, graph.progress.snapshot
+        if job.model is None:
+            raise ValueError(f"a job of kind {job.kind} must name a model, got none")
+        if snapshot is None:
+            raise ValueError(f"graph {name} has no snapshot yet; ingest edges first")
+        if not labels.labels:
+            raise ValueError(f"graph {name} has no labels; put labels of at least two classes")
+        captured = {
+            "snapshot": snapshot,
+            "labels_seq": labels.labels_seq,
+            "features_version": graph.features_version,
+        }
+        self._queue.capture(job.id, job.attempt, **captured)
+        return SolveTask(
+            job_id=job.id,
+            attempt=job.attempt,
+            graph_id=job.graph_id,
+            graph_directory=self._settings.graphs_directory / job.graph_id,
+            model=job.model,
+            parameters=job.parameters,
+            nodes=labels.nodes,
+            labels=labels.labels,
+            **captured,
+        )
+
+    def _note(self, attempt: _Attempt, advanced: Advanced) -> None:
+        """Store the progress; learn whether to stop."""
+        job = attempt.job
+        try:
+            if self._queue.progress(
+                job.id, job.attempt, phase=advanced.phase, fraction=advanced.fraction
+            ):
+                attempt.is_cancelled.set()
+        except LeaseLost:
+            attempt.is_lost.set()
+        except DBAPIError as error:
+            _log.warning("progress not stored", job=job.id, error=str(error))
+
+    def _conclude(self, attempt: _Attempt, answer: Answer) -> Job:
+        """The last write of the attempt."""
+        job = attempt.job
+        match answer:
+            case Solved(result=result):
+                return self._publish(job, result)
+            case Failed(error=error, retry=retry, trace=trace):
+                if trace:
+                    _log.error("attempt failed", job=job.id, attempt=job.attempt, trace=trace)
+                return self._queue.fail(job.id, job.attempt, error, retry=retry)
+            case Stopped() if attempt.is_cancelled.is_set():
+                return self._queue.cancelled(job.id, job.attempt)
+            case Stopped():
+                return self._queue.release(job.id, job.attempt)
+
+    def _publish(self, job: Job, result: Any) -> Job:
+        """The job with its predictions; a file that nobody will name goes at once."""
+        try:
+            ended = self._queue.finish(job.id, job.attempt, result)
+        except LeaseLost:
+            if not self._names(job.id, result["file"]):
+                self._predictions.discard(job.graph_id, result["file"])
+            raise
+        if ended.status is not JobStatus.SUCCEEDED:
+            self._predictions.discard(job.graph_id, result["file"])
+        self._tidy(job.graph_id)
+        return ended
+
+    def _tidy(self, graph_id: str) -> None:
+        """Remove predictions that newer ones have replaced, and jobs that ended long ago."""
+        try:
+            self._predictions.clean(graph_id)
+            kept = [job.id for job in self._predictions.kept(graph_id)]
+        except OSError as error:
+            _log.warning("old predictions not removed", graph=graph_id, error=str(error))
+        else:
+            self._queue.forget(graph_id, older_than_seconds=HISTORY_SECONDS, keep=kept)
+
+    def _names(self, job_id: str, file_name: str) -> bool:
+        """Whether the job has this file after all: a commit may succeed and its answer be lost."""
+        try:
+            result = self._queue.get(job_id).result
+        except UnknownJob:
+            return False
+        return result is not None and result["file"] == file_name
+
+    @contextmanager
+    def _heartbeats(self, *others: Callable[[], None]) -> Iterator[None]:
+        """Renew the leases of running jobs, and call the others, in a thread."""
+        ended = Event()
+
+        def beat() -> None:
+            while not ended.wait(HEARTBEAT_SECONDS):
+                try:
+                    self._renew()
+                    for other in others:
+                        other()
+                except DBAPIError as error:
+                    _log.warning("heartbeat not stored", worker=self.id, error=str(error))
+
+        thread = Thread(target=beat, name="heartbeats", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _renew(self) -> None:
+        with self._lock:
+            attempts = list(self._attempts)
+        for attempt in attempts:
+            try:
+                if self._queue.heartbeat(attempt.job.id, attempt.job.attempt):
+                    attempt.is_cancelled.set()
+            except LeaseLost:
+                attempt.is_lost.set()
+
+    @contextmanager
+    def _sole_worker(self, should_stop: Callable[[], bool]) -> Iterator[Callable[[], None]]:
+        """On SQLite, the right to be the one worker; yields what renews it."""
+        if not self._database.is_sqlite:
+            yield lambda: None
+            return
+        leases = LeaseStore(self._database)
+        held = [self._first_lease(leases, should_stop)]
+
+        def renew() -> None:
+            try:
+                leases.renew(held[0])
+            except LeaseExpired:  # this process was asleep
+                lease = leases.acquire(_SOLE_WORKER, self.id, LEASE_SECONDS)
+                if lease is None:
+                    self._is_displaced.set()
+                else:
+                    held[0] = lease
+
+        try:
+            yield renew
+        finally:
+            leases.release(held[0])
+        if self._is_displaced.is_set():
+            raise _another_worker(leases)
+
+    def _first_lease(self, leases: LeaseStore, should_stop: Callable[[], bool]) -> Lease:
+        """The lease; a worker that was killed a moment ago is waited for."""
+        deadline = monotonic() + LEASE_SECONDS + 1.0
+        while True:
+            lease = leases.acquire(_SOLE_WORKER, self.id, LEASE_SECONDS)
+            if lease is not None:
+                return lease
+            if should_stop() or monotonic() > deadline:
+                raise _another_worker(leases)
+            self._is_stopping.wait(_LAST_POLL_SECONDS)
+
+
+def _another_worker(leases: LeaseStore) -> AnotherWorkerRunsError:
+    return AnotherWorkerRunsError(
+        f"worker {leases.holder(_SOLE_WORKER)} runs on this SQLite database already; stop it, "
+        "or set LAPWING_DATABASE_URL to PostgreSQL for more than one"
+    )
+
+
+def run_until_finished(
+    database: Database,
+    settings: Settings,
+    job_id: str,
+    *,
+    on_change: Callable[[Job], None] | None = None,
+    should_stop: Callable[[], bool] = _never,
+) -> Job:
+    """Wait for a job, running it here whenever no worker is alive.
+
+    Parameters
+    ----------
+    database : Database
+    settings : Settings
+    job_id : str
+        The job.
+    on_change : callable, optional
+        Told the job whenever it has changed.
+    should_stop : callable
+        Once it is true, a job that runs here goes back to the queue and the wait ends.
+
+    Returns
+    -------
+    Job
+        Finished, unless ``should_stop`` came first.
+
+    Raises
+    ------
+    UnknownJob
+        There is no such job.
+    """
+    queue = DatabaseJobQueue(database)
+    registry = WorkerRegistry(database)
+    worker = Worker(database, settings)
+    is_over = Event()
+    running: Future[Job] | None = None
+    seen: Job | None = None
+    with ThreadPoolExecutor(1, thread_name_prefix="one-job") as pool:
+        try:
+            while True:
+                job = queue.wait(job_id, 0.0 if seen is None else _LAST_POLL_SECONDS)
+                if on_change is not None and job != seen:
+                    on_change(job)
+                seen = job
+                if job.status.is_final or should_stop():
+                    break
+                if running is not None and running.done():
+                    running.result()
+                    running = None
+                if running is None and not registry.alive(job.lane):
+                    running = pool.submit(worker.run_one, job_id, should_stop=is_over.is_set)
+        finally:
+            is_over.set()
+    return queue.get(job_id)

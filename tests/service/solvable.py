@@ -1,0 +1,125 @@
+"""A graph that jobs can solve: catalog row, snapshot, node index and labels, made by the stores."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from service.catalog import Catalog, GraphProgress, GraphSettings
+from service.database import Database
+from service.labels import LabelStore
+from service.settings import Settings
+from solvers.arrays import IntArray
+from solvers.graph import Graph
+from streaming.blocks import NodeKind
+from streaming.nodes import open_nodes
+from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
+
+TIGHT = {"graph_penalty": 1.0, "rtol": 1e-14}
+"""Parameters of a long solve: the residual cannot fall so far."""
+
+LONG_SIDE, LONG_CLASSES = 120, 40
+"""A grid and classes whose solve with `TIGHT` takes a second or more."""
+
+ENDLESS_SIDE, ENDLESS_CLASSES = 300, 80
+"""A grid and classes whose solve with `TIGHT` takes longer than any test waits."""
+
+
+def two_communities(n_nodes: int = 60, seed: int = 0) -> tuple[IntArray, IntArray]:
+    """Edges (u, v) of two connected halves joined by one edge; few edges within each half."""
+    rng = np.random.default_rng(seed)
+    half = n_nodes // 2
+    ring = np.arange(half)
+    u, v = (
+        [ring, ring + half, np.array([0])],
+        [(ring + 1) % half, (ring + 1) % half + half, np.array([half])],
+    )
+    for first in (0, half):
+        u.append(rng.integers(0, half, 3 * half) + first)
+        v.append(rng.integers(0, half, 3 * half) + first)
+    return np.concatenate(u), np.concatenate(v)
+
+
+def grid(side: int) -> tuple[IntArray, IntArray]:
+    """Edges of a square grid: hard for simple iterations, since its diameter is large."""
+    node = np.arange(side * side).reshape(side, side)
+    u = np.concatenate([node[:, :-1].ravel(), node[:-1].ravel()])
+    v = np.concatenate([node[:, 1:].ravel(), node[1:].ravel()])
+    return u, v
+
+
+def spread_labels(n_nodes: int, n_classes: int) -> dict[str, str | int]:
+    """Two labels of each class, far apart."""
+    nodes = np.linspace(0, n_nodes - 1, 2 * n_classes).astype(np.int64)
+    return {f"n{node}": int(index % n_classes) for index, node in enumerate(nodes)}
+
+
+def external_ids(nodes: IntArray, kind: NodeKind) -> pa.Array:
+    """Ids in the outer world: ``n7`` for strings, 107 for integers, 7 for dense ids."""
+    if kind == "string":
+        return pa.array([f"n{node}" for node in nodes], pa.large_string())
+    return pa.array(np.asarray(nodes, np.int64) + (100 if kind == "int64" else 0))
+
+
+def publish_snapshot(
+    directory: Path, number: int, u: IntArray, v: IntArray, *, kind: NodeKind = "string"
+) -> SnapshotMeta:
+    """Publish the graph of some edges as ingest would, ids in the order of appearance."""
+    paths = GraphPaths(root=directory)
+    nodes = open_nodes(paths.nodes, kind=kind, writable=True)
+    dense_u, dense_v = nodes.map(external_ids(u, kind), external_ids(v, kind))
+    n_nodes = nodes.publish()
+    graph = Graph.from_edges(dense_u, dense_v, np.ones(len(u)), n_nodes=n_nodes)
+    meta = SnapshotMeta(
+        number=number,
+        node_kind=kind,
+        n_nodes=n_nodes,
+        edges_seen=len(u),
+        edges_kept=graph.n_edges,
+        n_records=graph.n_edges,
+        self_loops=0,
+        epsilon_asked=0.7,
+        epsilon_expected=0.5,
+        sampling_constant=None,
+        max_edges_bound=False,
+        n_resparsifications=0,
+        n_failed_embeddings=0,
+        n_blocks=1,
+        n_files=1,
+        seed=0,
+        created_at=0.0,
+    )
+    SnapshotStore(paths.snapshots).publish(Snapshot(meta=meta, graph=graph))
+    return meta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solvable:
+    """One graph of a home directory."""
+
+    database: Database
+    settings: Settings
+    graph_id: str
+
+    @classmethod
+    def create(cls, database: Database, settings: Settings, name: str) -> "Solvable":
+        """An empty graph."""
+        graph_id = Catalog(database).create(GraphSettings(name=name)).id
+        return cls(database=database, settings=settings, graph_id=graph_id)
+
+    @property
+    def directory(self) -> Path:
+        """Of the graph."""
+        return self.settings.graphs_directory / self.graph_id
+
+    def publish(self, number: int, u: IntArray, v: IntArray) -> None:
+        """Publish a snapshot and tell the catalog."""
+        meta = publish_snapshot(self.directory, number, u, v)
+        progress = GraphProgress(n_nodes=meta.n_nodes, snapshot=number)
+        Catalog(self.database).record_progress(self.graph_id, progress)
+
+    def label(self, labels: dict[str, str | int]) -> int:
+        """Put labels; the number of the last."""
+        store = LabelStore(self.database)
+        return store.put(self.graph_id, list(labels), list(labels.values())).labels_seq

@@ -1,0 +1,252 @@
+"""Warm children as real processes: they answer, stay, stop, and die when they must."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from service.lanes import KILL_AFTER_SECONDS, WarmChild
+from service.settings import Settings
+from service.tasks import Advanced, Answer, Failed, Solved, SolveTask, Stopped
+from tests.service.solvable import (
+    ENDLESS_CLASSES,
+    ENDLESS_SIDE,
+    TIGHT,
+    grid,
+    publish_snapshot,
+    spread_labels,
+    two_communities,
+)
+
+DEADLINE_SECONDS = 30.0
+
+PARENT = """
+import sys, time
+from service.lanes import WarmChild
+from service.settings import Settings
+
+if __name__ == "__main__":
+    child = WarmChild("orphan", Settings(home=sys.argv[1]))
+    child.start()
+    print(child.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def eventually(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "not so within the time"
+        time.sleep(0.02)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def task(directory: Path, labels: dict[str, str | int]) -> SolveTask:
+    return SolveTask(
+        job_id="ab12",
+        attempt=1,
+        graph_id=directory.name,
+        graph_directory=directory,
+        snapshot=1,
+        labels_seq=1,
+        features_version=0,
+        model="hfs",
+        parameters={},
+        nodes=pa.array(labels, pa.large_string()),
+        labels=list(labels.values()),
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def quick(home: Path) -> SolveTask:
+    publish_snapshot(home / "quick", 1, *two_communities())
+    return task(home / "quick", {"n3": "left", "n33": "right"})
+
+
+@pytest.fixture(scope="module")
+def endless(home: Path) -> SolveTask:
+    publish_snapshot(home / "endless", 1, *grid(ENDLESS_SIDE))
+    labels = spread_labels(ENDLESS_SIDE**2, ENDLESS_CLASSES)
+    return replace(task(home / "endless", labels), parameters=TIGHT)
+
+
+@pytest.fixture(scope="module")
+def child(home: Path) -> Iterator[WarmChild]:
+    child = WarmChild("test", Settings(home=home))
+    yield child
+    child.stop()
+
+
+def run(child: WarmChild, asked: SolveTask) -> Answer:
+    return child.run(asked, progress=lambda _: None, interrupted=lambda: False)
+
+
+class Running:
+    """A task that runs in a thread of its own."""
+
+    def __init__(self, child: WarmChild, asked: SolveTask) -> None:
+        self.is_solving = Event()
+        self.interrupt = Event()
+        self._answers: list[Answer] = []
+        self._thread = Thread(target=self._run, args=(child, asked))
+        self._thread.start()
+        assert self.is_solving.wait(DEADLINE_SECONDS)
+
+    def answer(self) -> Answer:
+        self._thread.join(DEADLINE_SECONDS)
+        return self._answers[0]
+
+    def _run(self, child: WarmChild, asked: SolveTask) -> None:
+        self._answers.append(
+            child.run(asked, progress=self._note, interrupted=self.interrupt.is_set)
+        )
+
+    def _note(self, advanced: Advanced) -> None:
+        if advanced.fraction is not None:
+            self.is_solving.set()
+
+
+def test_a_child_stays_and_its_next_answer_is_warm(child: WarmChild, quick: SolveTask) -> None:
+    first = run(child, quick)
+    pid = child.pid
+    second = run(child, replace(quick, attempt=2))
+    assert isinstance(first, Solved)
+    assert isinstance(second, Solved)
+    assert (child.pid, second.result["warm"]) == (pid, True)
+
+
+def test_a_task_that_cannot_be_done_leaves_the_child_alive(
+    child: WarmChild, quick: SolveTask
+) -> None:
+    run(child, quick)
+    pid = child.pid
+    refused = run(child, replace(quick, parameters={"gamma": 1}))
+    assert isinstance(refused, Failed)
+    assert (refused.retry, refused.trace) == (False, "")
+    assert "no parameter 'gamma'" in refused.error
+    missing = run(child, replace(quick, snapshot=9))
+    assert isinstance(missing, Failed)
+    assert missing.retry
+    assert missing.error == "no snapshot 9, the newest is 1"
+    assert child.pid == pid
+
+
+def test_an_interrupted_task_stops_between_two_iterations(
+    child: WarmChild, endless: SolveTask
+) -> None:
+    running = Running(child, endless)
+    pid = child.pid
+    running.interrupt.set()
+    assert running.answer() == Stopped()
+    assert child.pid == pid
+
+
+def test_a_stop_that_comes_too_late_does_not_stop_the_next_task(
+    child: WarmChild, quick: SolveTask
+) -> None:
+    answers = [
+        child.run(
+            replace(quick, attempt=attempt), progress=lambda _: None, interrupted=lambda: True
+        )
+        for attempt in range(5)
+    ]
+    assert all(isinstance(answer, Solved | Stopped) for answer in answers)
+    assert isinstance(run(child, quick), Solved)
+
+
+def test_a_child_that_does_not_stop_is_killed_and_replaced(
+    child: WarmChild, quick: SolveTask, endless: SolveTask
+) -> None:
+    running = Running(child, endless)
+    pid = child.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    running.interrupt.set()
+    assert running.answer() == Stopped()
+    assert time.monotonic() - began >= KILL_AFTER_SECONDS
+    assert is_gone(pid)
+    assert isinstance(run(child, quick), Solved)
+    assert child.pid != pid
+
+
+def test_a_killed_child_is_a_failed_attempt_with_the_reason(
+    child: WarmChild, quick: SolveTask, endless: SolveTask
+) -> None:
+    running = Running(child, endless)
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGKILL)
+    answer = running.answer()
+    assert isinstance(answer, Failed)
+    assert answer.retry
+    assert answer.error == "the solving process was killed by SIGKILL, perhaps for want of memory"
+    assert isinstance(run(child, quick), Solved)
+
+
+def test_a_child_that_dies_between_two_tasks_is_replaced(
+    child: WarmChild, quick: SolveTask
+) -> None:
+    run(child, quick)
+    pid = child.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: is_gone(pid))
+    assert isinstance(run(child, quick), Solved)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_to_the_whole_group_are_the_workers_to_act_on(
+    child: WarmChild, quick: SolveTask, number: signal.Signals
+) -> None:
+    run(child, quick)
+    pid = child.pid
+    assert pid is not None
+    os.kill(pid, number)
+    assert isinstance(run(child, quick), Solved)
+    assert child.pid == pid
+
+
+def test_an_error_of_the_caller_ends_the_child_with_its_task(
+    child: WarmChild, quick: SolveTask
+) -> None:
+    def fail(_advanced: Advanced) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        child.run(quick, progress=fail, interrupted=lambda: False)
+    assert child.pid is None
+    assert isinstance(run(child, quick), Solved)
+
+
+def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, script, tmp_path], stdout=subprocess.PIPE, text=True, env=environment
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert not is_gone(pid)
+        parent.kill()
+    eventually(lambda: is_gone(pid))

@@ -1,0 +1,263 @@
+"""What a warm child does with a task, run in this process."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from service.predictions import PredictionFile
+from service.solving import WarmSolver, validate_solve
+from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
+from solvers.models import CATALOGUE
+from streaming.blocks import NodeKind
+from streaming.snapshots import SnapshotNotFound
+from tests.service.solvable import (
+    TIGHT,
+    external_ids,
+    grid,
+    publish_snapshot,
+    spread_labels,
+    two_communities,
+)
+
+MEMORY_BYTES = 2**34
+LABELS: dict[str, str | int] = {"n3": "left", "n7": "left", "n33": "right", "n37": "right"}
+
+
+def task(
+    directory: Path,
+    labels: dict[str, str | int] | None = None,
+    *,
+    snapshot: int = 1,
+    model: str = "hfs",
+    parameters: dict[str, Any] | None = None,
+) -> SolveTask:
+    labels = LABELS if labels is None else labels
+    return SolveTask(
+        job_id="ab12",
+        attempt=1,
+        graph_id=directory.name,
+        graph_directory=directory,
+        snapshot=snapshot,
+        labels_seq=len(labels),
+        features_version=0,
+        model=model,
+        parameters={} if parameters is None else parameters,
+        nodes=pa.array(labels, pa.large_string()),
+        labels=list(labels.values()),
+    )
+
+
+def ignore(_advanced: Advanced) -> None:
+    """Reports that no test looks at."""
+
+
+def run(solver: WarmSolver, asked: SolveTask, *, stop_after: float = np.inf) -> Answer:
+    """Solve, and say stop once the task was asked so often whether to go on."""
+    n_asked = 0
+
+    def cancelled() -> bool:
+        nonlocal n_asked
+        n_asked += 1
+        return n_asked > stop_after
+
+    return solver.solve(asked, report=ignore, cancelled=cancelled)
+
+
+def solved(solver: WarmSolver, asked: SolveTask) -> Solved:
+    answer = run(solver, asked)
+    assert isinstance(answer, Solved)
+    return answer
+
+
+def predictions(directory: Path, answer: Solved) -> PredictionFile:
+    return PredictionFile(directory / "predictions" / answer.result["file"])
+
+
+@pytest.fixture
+def solver() -> WarmSolver:
+    return WarmSolver(memory_bytes=MEMORY_BYTES)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A graph of two communities with one snapshot."""
+    publish_snapshot(tmp_path / "g", 1, *two_communities())
+    return tmp_path / "g"
+
+
+@pytest.mark.parametrize("model", sorted(CATALOGUE))
+def test_each_community_gets_its_label(directory: Path, solver: WarmSolver, model: str) -> None:
+    answer = solved(solver, task(directory, model=model))
+    file = predictions(directory, answer)
+    shown = dict(zip(*(file.table()[name].to_pylist() for name in ("node", "label")), strict=True))
+    assert shown == {f"n{node}": "left" if node < 30 else "right" for node in range(60)}
+    assert file.meta.model == model
+    assert file.meta.parameters == asdict(CATALOGUE[model]())
+    assert (file.meta.snapshot, file.meta.labels_seq) == (1, 4)
+    assert (file.meta.epsilon_asked, file.meta.epsilon_expected) == (0.7, 0.5)
+    assert answer.result["status"] == file.meta.solver_status == "converged"
+    assert answer.result["warning"] is None
+
+
+@pytest.mark.parametrize("kind", ["string", "int64", "dense"])
+def test_nodes_of_every_kind_are_found_and_shown(
+    tmp_path: Path, solver: WarmSolver, kind: NodeKind
+) -> None:
+    u, v = two_communities()
+    publish_snapshot(tmp_path / "g", 1, u, v, kind=kind)
+    nodes = external_ids(np.array([3, 33]), kind)
+    labels = dict(zip(map(str, nodes.to_pylist()), [10, 20], strict=True))
+    file = predictions(tmp_path / "g", solved(solver, task(tmp_path / "g", labels)))
+    table = file.table()
+    assert table["node"].type == (pa.large_string() if kind == "string" else pa.int64())
+    found = dict(zip(table["node"].to_pylist(), table["label"].to_pylist(), strict=True))
+    assert [found[node] for node in nodes.to_pylist()] == [10, 20]
+
+
+def test_labels_of_nodes_newer_than_the_snapshot_wait(directory: Path, solver: WarmSolver) -> None:
+    result = solved(solver, task(directory, LABELS | {"new": "left", "newer": "up"})).result
+    assert (result["n_labels"], result["n_labels_waiting"], result["n_classes"]) == (4, 2, 2)
+
+
+def test_nodes_that_no_label_reaches_are_counted_and_get_no_label(
+    tmp_path: Path, solver: WarmSolver
+) -> None:
+    u, v = two_communities()
+    apart = np.array([60, 61])
+    publish_snapshot(tmp_path / "g", 1, np.append(u, apart[0]), np.append(v, apart[1]))
+    answer = solved(solver, task(tmp_path / "g"))
+    assert answer.result["n_unreachable"] == 2
+    table = predictions(tmp_path / "g", answer).table()
+    lost = table.filter(pa.compute.invert(table["reachable"]))
+    assert set(lost["node"].to_pylist()) == {"n60", "n61"}
+    assert lost["label"].to_pylist() == [None, None]
+    assert lost["score:left"].to_pylist() == [0.5, 0.5]
+
+
+def test_a_second_solve_of_a_snapshot_is_warm_and_agrees(
+    directory: Path, solver: WarmSolver
+) -> None:
+    first = solved(solver, task(directory))
+    cold = predictions(directory, first).table()
+    second = solved(solver, replace(task(directory), attempt=2))
+    warm = predictions(directory, second).table()
+    assert not first.result["warm"]
+    assert second.result["warm"]
+    assert second.result["stats"]["n_iter"] == 0
+    np.testing.assert_allclose(warm["score:left"], cold["score:left"], atol=1e-5)
+
+
+def test_a_solve_with_other_classes_does_not_start_from_the_last_one(
+    directory: Path, solver: WarmSolver
+) -> None:
+    swapped: dict[str, str | int] = {
+        node: {"left": "right", "right": "left"}[str(label)] for node, label in LABELS.items()
+    }
+    renamed: dict[str, str | int] = {node: f"{label}!" for node, label in LABELS.items()}
+    for labels in (LABELS, swapped, renamed):
+        table = predictions(directory, solved(solver, task(directory, labels))).table()
+        at = table["node"].to_pylist().index("n3")
+        assert table["label"][at].as_py() == labels["n3"]
+
+
+def test_a_new_snapshot_replaces_the_old_one_and_starts_from_its_solution(
+    directory: Path, solver: WarmSolver
+) -> None:
+    solved(solver, task(directory))
+    u, v = two_communities()
+    publish_snapshot(directory, 2, np.append(u, 3), np.append(v, 60))
+    answer = solved(solver, task(directory, snapshot=2))
+    assert not answer.result["warm"]
+    assert answer.result["n_nodes"] == 61
+    file = predictions(directory, answer)
+    assert file.meta.snapshot == 2
+    assert file.lookup(np.array([60]))["label"].to_pylist() == ["left"]
+    assert solver.n_graphs == 1
+
+
+def test_graphs_beyond_the_memory_are_forgotten(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        publish_snapshot(tmp_path / name, 1, *two_communities())
+    roomy, tight = WarmSolver(memory_bytes=MEMORY_BYTES), WarmSolver(memory_bytes=1)
+    for name in ("a", "b", "a"):
+        roomy_answer = solved(roomy, task(tmp_path / name))
+        tight_answer = solved(tight, task(tmp_path / name))
+    assert (roomy.n_graphs, roomy_answer.result["warm"]) == (2, True)
+    assert (tight.n_graphs, tight_answer.result["warm"]) == (0, False)
+
+
+@pytest.mark.parametrize("stop_after", range(8))
+def test_a_task_stops_wherever_it_is_told_to(
+    directory: Path, solver: WarmSolver, stop_after: int
+) -> None:
+    asked = task(directory, parameters={"graph_penalty": 1.0, "rtol": 1e-12})
+    assert run(solver, asked, stop_after=stop_after) == Stopped()
+    assert not list(directory.glob("predictions/*"))
+    assert solved(solver, asked).result["status"] == "converged"
+
+
+def test_phases_are_reported_in_order_and_timed(directory: Path, solver: WarmSolver) -> None:
+    seen: list[Advanced] = []
+    answer = solver.solve(task(directory), report=seen.append, cancelled=lambda: False)
+    phases = list(dict.fromkeys(advanced.phase for advanced in seen))
+    assert phases[:3] == ["loading", "preparing", "solving"]
+    assert phases[-1] == "writing"
+    fractions = [advanced.fraction for advanced in seen if advanced.fraction is not None]
+    assert fractions
+    assert all(0 <= fraction <= 1 for fraction in fractions)
+    assert isinstance(answer, Solved)
+    assert answer.result["seconds"].keys() == {"loading", "preparing", "solving", "writing"}
+
+
+def test_a_solver_that_falls_short_is_a_result_with_a_warning(
+    tmp_path: Path, solver: WarmSolver
+) -> None:
+    publish_snapshot(tmp_path / "g", 1, *grid(30))
+    asked = task(tmp_path / "g", spread_labels(900, 3), parameters=TIGHT | {"max_iter": 3})
+    answer = solved(solver, asked)
+    assert answer.result["status"] == "max-iter"
+    assert "raise max_iter" in answer.result["warning"]
+    assert predictions(tmp_path / "g", answer).meta.solver_status == "max-iter"
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"nobody": "left"}, "none of the 1 labeled nodes is in snapshot 1"),
+        ({"n1": "left", "n2": "left"}, "one class only"),
+        ({"n1": 3, "n2": "3"}, "got 3 both as a number and as a string"),
+    ],
+)
+def test_labels_that_pose_no_problem_are_refused(
+    directory: Path, solver: WarmSolver, labels: dict[str, str | int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(solver, task(directory, labels))
+
+
+def test_a_snapshot_that_is_gone_is_named(directory: Path, solver: WarmSolver) -> None:
+    with pytest.raises(SnapshotNotFound, match="no snapshot 5, the newest is 1"):
+        run(solver, task(directory, snapshot=5))
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "message"),
+    [
+        ("hsf", {}, "model must be one of hfs, .*stable-hfs, got 'hsf'"),
+        ("hfs", {"gamma": 1}, "model hfs has no parameter 'gamma'; it has graph_penalty"),
+        ("hfs", {"graph_penalty": -1.0}, "graph_penalty must be"),
+        ("hfs", {"graph_penalty": [1.0]}, "graph_penalty must be"),
+        ("hfs", {"max_iter": True}, "max_iter must be an integer"),
+    ],
+)
+def test_wrong_parameters_are_named(model: str, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate_solve(model, parameters)
+
+
+def test_parameters_left_out_take_their_defaults() -> None:
+    assert validate_solve("hfs", {"rtol": 1e-3}) == CATALOGUE["hfs"](rtol=1e-3)  # type: ignore[call-arg]
