@@ -1,0 +1,383 @@
+"""Ingest of one graph by one process: the manifest's pending files through the stream.
+
+`Ingestor` does it once; `ingest_daemon` keeps graphs open and goes on. The lease `ingest:<graph>`
+makes one process at a time the writer. The stream's checkpoint comes first and the manifest follows
+in one fenced transaction, so whatever dies between them is told again.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.catalog import Catalog, GraphProgress, GraphRecord
+from service.database import Database
+from service.job_queue import request_auto_solve
+from service.leases import Lease, LeaseExpired, LeaseStore
+from service.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
+from service.predictions import PredictionStore
+from service.settings import Settings
+from streaming.events import Committed, Duplicate, IngestEvent, Quarantined, StreamSummary
+from streaming.pipeline import Stream, StreamSettings
+from streaming.records import SparsifierSettings
+from streaming.snapshots import GraphPaths, SnapshotStore
+from streaming.sources import EdgeFile, ParquetEdges
+
+LEASE_SECONDS: Final = 12.0
+RENEW_SECONDS: Final = 3.0
+KEPT_SNAPSHOTS: Final = 5
+"""The last ones; those that a kept prediction names stay as well."""
+
+_log = structlog.get_logger()
+
+
+class LeaseHeld(RuntimeError):
+    """Another process ingests this graph."""
+
+    def __init__(self, holder: str | None) -> None:
+        super().__init__(f"another process ingests this graph: {holder or 'it has just ended'}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What one pass did.
+
+    Attributes
+    ----------
+    n_committed, n_duplicates, n_quarantined : int
+        Files that ended so.
+    summary : StreamSummary
+        The stream after the pass.
+    """
+
+    n_committed: int
+    n_duplicates: int
+    n_quarantined: int
+    summary: StreamSummary
+
+
+class Ingestor:
+    """Brings pending files into graphs.
+
+    Parameters
+    ----------
+    database : Database
+        Catalog, manifest, leases.
+    settings : Settings
+        Home directory, threads, dask scheduler.
+    """
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._catalog = Catalog(database)
+        self._manifest = Manifest(database)
+
+    def discover(self, graph_id: str) -> int:
+        """List the sources into the manifest; returns the number of new files.
+
+        Followed sources are listed at every call, others until they have given a file.
+
+        Raises
+        ------
+        OSError
+            A source cannot be listed now.
+        """
+        return sum(
+            self.list_source(graph_id, source)
+            for source in self._manifest.list_sources(graph_id)
+            if source.follow or not any(self._counts(graph_id, source))
+        )
+
+    def list_source(self, graph_id: str, source: SourceRecord) -> int:
+        """List one source into the manifest; returns the number of new files."""
+        files = ParquetEdges(source.url).list()
+        listed = [(file.path, file.version, file.size) for file in files]
+        return self._manifest.register_files(graph_id, source.id, listed)
+
+    def ingest_graph(
+        self,
+        graph_id: str,
+        *,
+        should_stop: Callable[[], bool] = lambda: False,
+        on_event: Callable[[IngestEvent], None] = lambda _event: None,
+    ) -> IngestReport:
+        """Ingest what the sources and the pushes have pending, then let the graph go.
+
+        Raises
+        ------
+        LeaseHeld
+            Another process ingests this graph.
+        LeaseExpired
+            The lease ran out under way, as after a long sleep; nothing is lost.
+        streaming.pipeline.Interrupted
+            ``should_stop`` was true; the next call goes on.
+        GraphNotFound
+            The graph is not there, or was deleted under way.
+        """
+        with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
+            self.discover(graph_id)
+            return graph.ingest_pending()
+
+    @contextmanager
+    def open_graph(
+        self,
+        graph_id: str,
+        *,
+        should_stop: Callable[[], bool],
+        on_event: Callable[[IngestEvent], None] = lambda _event: None,
+    ) -> Iterator["OpenGraph"]:
+        """Hold the lease of a graph, its state in memory, for as many passes as are wanted."""
+        record = self._catalog.get_by_id(graph_id)
+        with _held_lease(self._database, f"ingest:{graph_id}") as keeper:
+            yield OpenGraph(
+                self._database,
+                self._settings,
+                record,
+                keeper,
+                should_stop=should_stop,
+                on_event=on_event,
+            )
+
+    def _counts(self, graph_id: str, source: SourceRecord) -> Iterable[int]:
+        return self._manifest.counts(graph_id, source_id=source.id).values()
+
+
+class OpenGraph:
+    """One graph's stream with the right to write it; made by `Ingestor.open_graph`."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        record: GraphRecord,
+        keeper: "LeaseKeeper",
+        *,
+        should_stop: Callable[[], bool],
+        on_event: Callable[[IngestEvent], None],
+    ) -> None:
+        self.record = record
+        self._database = database
+        self._manifest = Manifest(database)
+        self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._keeper = keeper
+        self._on_event = on_event
+        paths = GraphPaths(root=settings.graphs_directory / record.id)
+        self._snapshots = SnapshotStore(paths.snapshots)
+        self._stream = Stream(
+            paths,
+            stream_settings(record, settings),
+            on_event=self._take_event,
+            should_stop=lambda: should_stop() or keeper.is_lost,
+            guard=keeper.confirm,
+        )
+        self._recorded_snapshot = record.progress.snapshot
+        self._waiting: dict[tuple[str, str], FileRecord] = {}
+        self._n_ended = dict.fromkeys(("committed", "duplicate", "quarantined"), 0)
+
+    @property
+    def lease(self) -> Lease:
+        """The right to write this graph."""
+        return self._keeper.lease
+
+    def ingest_pending(self) -> IngestReport:
+        """Ingest what the manifest has pending, and what it wrongly takes for ingested."""
+        before = dict(self._n_ended)
+        pending = self._manifest.pending(self.record.id)
+        self._waiting = {(file.path, file.version): file for file in pending}
+        files = [_edge_file(file) for file in (*self._lost_files(), *pending)]
+        summary = self._stream.ingest(files)
+        self._record_snapshot(summary)
+        return IngestReport(
+            n_committed=self._n_ended["committed"] - before["committed"],
+            n_duplicates=self._n_ended["duplicate"] - before["duplicate"],
+            n_quarantined=self._n_ended["quarantined"] - before["quarantined"],
+            summary=summary,
+        )
+
+    def _lost_files(self) -> Sequence[FileRecord]:
+        """Committed files that the checkpoint lacks, as when it was restored from a copy."""
+        graph_id = self.record.id
+        absorbed = {file.path for file in self._stream.files}
+        if self._manifest.counts(graph_id)["committed"] <= len(absorbed):
+            return []
+        lost: list[FileRecord] = []
+        after_id = 0
+        while page := self._manifest.list_files(graph_id, status="committed", after_id=after_id):
+            lost += [file for file in page if file.path not in absorbed]
+            after_id = page[-1].id
+        _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
+        return lost
+
+    def _take_event(self, event: IngestEvent) -> None:
+        """Store what a file has come to before anybody hears of it."""
+        match event:
+            case Committed():
+                self._store_committed(event)
+            case Duplicate():
+                self._store(
+                    event.file, lambda file: FileOutcome.duplicate(file.id, digest=event.digest)
+                )
+            case Quarantined():
+                _log.warning("file quarantined", path=event.file.path, reason=event.reason)
+                self._store(
+                    event.file,
+                    lambda file: FileOutcome.quarantined(
+                        file.id, event.reason, row=event.row, value=event.value
+                    ),
+                )
+        self._on_event(event)
+
+    def _store_committed(self, event: Committed) -> None:
+        outcomes = []
+        pushed_paths = []
+        for absorbed in event.files:
+            file = self._waiting.get((absorbed.path, absorbed.version))
+            if file is None:
+                continue
+            outcomes.append(
+                FileOutcome.committed(
+                    file.id,
+                    digest=absorbed.digest,
+                    n_rows=absorbed.n_rows,
+                    n_self_loops=absorbed.n_self_loops,
+                )
+            )
+            if file.push_id is not None:
+                pushed_paths.append(Path(file.path))
+        self._finish(outcomes, event.summary)
+        self._n_ended["committed"] += len(outcomes)
+        if not self.record.settings.keep_raw:
+            for path in pushed_paths:
+                path.unlink(missing_ok=True)
+        self._snapshots.retire(
+            keep_last=KEPT_SNAPSHOTS, keep=self._predictions.kept_snapshots(self.record.id)
+        )
+
+    def _store(self, listed: EdgeFile, outcome_of: Callable[[FileRecord], FileOutcome]) -> None:
+        file = self._waiting.get((listed.path, listed.version))
+        if file is not None:
+            outcome = outcome_of(file)
+            # What is committed has not changed: tell the counters of the last snapshot again.
+            current = Catalog(self._database).get_by_id(self.record.id).progress
+            self._manifest.finish(self.record.id, [outcome], progress=current, lease=self.lease)
+            self._n_ended[outcome.status] += 1
+
+    def _record_snapshot(self, summary: StreamSummary) -> None:
+        """Make good for a process that died between a snapshot and the note of it."""
+        if summary.snapshot != self._recorded_snapshot:
+            self._finish([], summary)
+
+    def _finish(self, outcomes: Sequence[FileOutcome], summary: StreamSummary) -> None:
+        graph_id = self.record.id
+        progress = self._progress(summary)
+        with self._database.write() as connection:
+            self._manifest.finish(
+                graph_id,
+                outcomes,
+                progress=progress,
+                lease=self.lease,
+                connection=connection,
+            )
+            if summary.snapshot != self._recorded_snapshot:
+                request_auto_solve(connection, graph_id)
+        self._recorded_snapshot = summary.snapshot
+
+    def _progress(self, summary: StreamSummary) -> GraphProgress:
+        if summary.snapshot is None:
+            return GraphProgress(
+                n_nodes=summary.n_nodes,
+                edges_seen=summary.edges_seen,
+                self_loops=summary.self_loops,
+            )
+        meta = self._snapshots.meta(summary.snapshot)
+        return GraphProgress(
+            n_nodes=summary.n_nodes,
+            edges_seen=summary.edges_seen,
+            edges_kept=meta.edges_kept,
+            self_loops=summary.self_loops,
+            epsilon_expected=meta.epsilon_expected,
+            snapshot=summary.snapshot,
+        )
+
+
+class LeaseKeeper:
+    """Renews a lease in a thread of its own until told to stop."""
+
+    def __init__(self, store: LeaseStore, lease: Lease) -> None:
+        self.lease = lease
+        self.is_lost = False
+        self._store = store
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._thread.start()
+
+    def confirm(self) -> None:
+        """Renew now; raises `LeaseExpired` when another process may hold the lease."""
+        self._store.renew(self.lease)
+
+    def stop(self) -> None:
+        """Stop renewing and let the next holder have it."""
+        self._stopped.set()
+        self._thread.join()
+        self._store.release(self.lease)
+
+    def _renew(self) -> None:
+        while not self._stopped.wait(RENEW_SECONDS):
+            try:
+                self._store.renew(self.lease)
+            except LeaseExpired:
+                self.is_lost = True
+                return
+            except SQLAlchemyError as error:
+                # The lease runs out by itself if this lasts; every write asks for it anyway.
+                _log.warning("lease not renewed", lease=self.lease.name, error=str(error))
+
+
+@contextmanager
+def _held_lease(database: Database, name: str) -> Iterator[LeaseKeeper]:
+    store = LeaseStore(database)
+    holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+    lease = store.acquire(name, holder, LEASE_SECONDS)
+    if lease is None:
+        raise LeaseHeld(store.holder(name))
+    keeper = LeaseKeeper(store, lease)
+    try:
+        yield keeper
+    finally:
+        keeper.stop()
+
+
+def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
+    """Settings of a graph's stream, from what people chose and from what this machine has."""
+    chosen = record.settings
+    if chosen.seed is None:
+        raise ValueError("seed must be set by the catalog, got None")
+    every = chosen.snapshot_every
+    return StreamSettings(
+        node_kind=chosen.node_ids,
+        max_nodes=chosen.max_nodes,
+        sparsifier=SparsifierSettings(
+            epsilon=chosen.epsilon,
+            seed=chosen.seed,
+            expected_nodes=chosen.expected_nodes,
+            max_edges=chosen.max_edges,
+        ),
+        n_threads=settings.n_threads,
+        scheduler=settings.scheduler,
+        checkpoint_seconds=settings.checkpoint_seconds,
+        snapshot_edges=None if every is None else every.edges,
+        snapshot_seconds=None if every is None else every.seconds,
+    )
+
+
+def _edge_file(file: FileRecord) -> EdgeFile:
+    return EdgeFile(path=file.path, size=file.size, version=file.version)

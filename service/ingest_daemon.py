@@ -1,0 +1,215 @@
+"""The ingest daemon: watches all graphs and brings in what their sources and pushes have.
+
+It keeps the graphs it works on open, so that a small push costs no reload, and lets them go when
+they are idle, so that `lapwing ingest` and other daemons get their turn.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from sqlalchemy.exc import OperationalError
+
+from service.catalog import Catalog, GraphNotFound, GraphRecord
+from service.database import Database
+from service.ingest import Ingestor, LeaseHeld, OpenGraph
+from service.leases import LeaseExpired
+from service.manifest import Manifest
+from service.predictions import PredictionStore
+from service.settings import Settings
+from service.workers import WorkerRegistry
+from streaming.pipeline import Interrupted
+
+POLL_SECONDS: Final = 0.2
+LIST_SECONDS: Final = 2.0
+IDLE_SECONDS: Final = 30.0
+BEAT_SECONDS: Final = 2.0
+CLEAN_SECONDS: Final = 60.0
+PURGE_GRACE_SECONDS: Final = 600.0
+RETRY_SECONDS: Final = 5.0
+"""How long a graph whose files could not be read (disk, network) is left alone."""
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Held:
+    """A graph that is open, and since when it has had nothing to do."""
+
+    graph: OpenGraph
+    stack: ExitStack
+    idle_since: float
+
+
+class IngestDaemon:
+    """Runs until told to stop.
+
+    Parameters
+    ----------
+    database : Database
+        Catalog, manifest, leases.
+    settings : Settings
+        Home directory, threads, dask scheduler.
+    clock : callable
+        Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+        self._catalog = Catalog(database)
+        self._manifest = Manifest(database)
+        self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._ingestor = Ingestor(database, settings)
+        self._held: dict[str, _Held] = {}
+        self._rests_until: dict[str, float] = {}
+        self._list_at = 0.0
+        self._clean_at = 0.0
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Serve all graphs until ``should_stop``; the work in hand is left and replayed later."""
+        stopped = threading.Event()
+        heart = threading.Thread(target=self._beat, args=(stopped,), name="heartbeat", daemon=True)
+        heart.start()
+        _log.info("ingest daemon started")
+        try:
+            while not should_stop():
+                try:
+                    self.serve_once(should_stop)
+                except OperationalError as error:
+                    _log.warning("database not reachable", error=str(error.orig))
+                    stopped.wait(RETRY_SECONDS)
+                stopped.wait(POLL_SECONDS)
+        finally:
+            stopped.set()
+            self.close()
+            heart.join()
+        _log.info("ingest daemon stopped")
+
+    def serve_once(self, should_stop: Callable[[], bool]) -> int:
+        """Look at every graph once; returns how many had something to ingest."""
+        records = list(self._catalog.list())
+        self._let_go_of(self._held.keys() - {record.id for record in records})
+        if self._clock() >= self._list_at:
+            self._list_sources(records)
+            self._list_at = self._clock() + LIST_SECONDS
+        if self._clock() >= self._clean_at:
+            self._clean(records)
+            self._clean_at = self._clock() + CLEAN_SECONDS
+        return sum(self._serve(record, should_stop) for record in records)
+
+    def close(self) -> None:
+        """Let every graph go."""
+        self._let_go_of(set(self._held))
+
+    def _serve(self, record: GraphRecord, should_stop: Callable[[], bool]) -> bool:
+        """Ingest one graph if it has something pending."""
+        if should_stop() or self._clock() < self._rests_until.get(record.id, 0.0):
+            return False
+        if not self._manifest.backlog(record.id).n_files:
+            self._close_if_idle(record.id)
+            return False
+        try:
+            held = self._hold(record, should_stop)
+            report = held.graph.ingest_pending()
+        except LeaseHeld:
+            self._rests_until[record.id] = self._clock() + 1.0
+            return False
+        except (Interrupted, LeaseExpired, GraphNotFound) as reason:
+            _log.info("ingest left", graph=record.settings.name, reason=type(reason).__name__)
+            self._let_go_of({record.id})
+            return False
+        except OSError as error:
+            # No fault of a file's content: the disk is full, the store is away. Try again later.
+            _log.warning("ingest failed", graph=record.settings.name, error=str(error))
+            self._let_go_of({record.id})
+            self._rests_until[record.id] = self._clock() + RETRY_SECONDS
+            return False
+        held.idle_since = self._clock()
+        _log.info(
+            "ingested",
+            graph=record.settings.name,
+            committed=report.n_committed,
+            duplicates=report.n_duplicates,
+            quarantined=report.n_quarantined,
+            edges_seen=report.summary.edges_seen,
+            snapshot=report.summary.snapshot,
+        )
+        return True
+
+    def _hold(self, record: GraphRecord, should_stop: Callable[[], bool]) -> _Held:
+        """The open graph, opened anew when its settings have changed."""
+        held = self._held.get(record.id)
+        if held is not None and held.graph.record.settings == record.settings:
+            return held
+        self._let_go_of({record.id})
+        with ExitStack() as stack:
+            graph = stack.enter_context(
+                self._ingestor.open_graph(record.id, should_stop=should_stop)
+            )
+            held = _Held(graph=graph, stack=stack.pop_all(), idle_since=self._clock())
+        self._held[record.id] = held
+        return held
+
+    def _close_if_idle(self, graph_id: str) -> None:
+        held = self._held.get(graph_id)
+        if held is not None and self._clock() - held.idle_since >= IDLE_SECONDS:
+            self._let_go_of({graph_id})
+
+    def _let_go_of(self, graph_ids: set[str]) -> None:
+        for graph_id in graph_ids & self._held.keys():
+            self._held.pop(graph_id).stack.close()
+
+    def _list_sources(self, records: list[GraphRecord]) -> None:
+        for record in records:
+            for source in self._manifest.list_sources(record.id):
+                counts = self._manifest.counts(record.id, source_id=source.id)
+                if not source.follow and any(counts.values()):
+                    continue
+                try:
+                    self._ingestor.list_source(record.id, source)
+                except (OSError, ValueError) as error:
+                    _log.warning("source not listed", url=source.url, error=str(error))
+
+    def _clean(self, records: list[GraphRecord]) -> None:
+        """Remove what deleted graphs and replaced predictions leave behind."""
+        try:
+            self._catalog.purge_deleted(PURGE_GRACE_SECONDS, self._settings.graphs_directory)
+            for record in records:
+                self._predictions.clean(record.id)
+        except OSError as error:
+            _log.warning("files not removed", error=str(error))
+
+    def _beat(self, stopped: threading.Event) -> None:
+        """Show in the table of workers, with no lanes, that the daemon is alive."""
+        registry = WorkerRegistry(self._database)
+        worker_id = f"ingest:{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        is_registered = False
+        while True:
+            try:
+                if is_registered:
+                    registry.beat(worker_id)
+                else:
+                    registry.register(worker_id, ())
+                    is_registered = True
+                if stopped.wait(BEAT_SECONDS):
+                    registry.remove(worker_id)
+                    return
+            except OperationalError as error:
+                _log.warning("no heartbeat", error=str(error.orig))
+                if stopped.wait(BEAT_SECONDS):
+                    return

@@ -1,0 +1,319 @@
+"""Ingest: sources and pushes into the graph, their fate into the manifest, one writer at a time."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from service.catalog import AutoSolve, Catalog, GraphNotFound, GraphRecord, GraphSettings
+from service.database import Database, open_database
+from service.ingest import Ingestor, LeaseHeld
+from service.ingest_daemon import IngestDaemon
+from service.job_queue import DatabaseJobQueue
+from service.labels import LabelStore
+from service.leases import LeaseExpired, LeaseStore
+from service.manifest import FileRecord, Manifest
+from service.settings import Settings
+from service.workers import WorkerRegistry
+from streaming.checkpoints import CheckpointStore
+from streaming.events import Committed, IngestEvent
+from streaming.pipeline import Interrupted
+from streaming.snapshots import GraphPaths, SnapshotStore
+
+DEADLINE_SECONDS = 60.0
+
+
+def write_edges(path: Path, seed: int = 0, *, n_rows: int = 3_000, bad: bool = False) -> None:
+    rng = np.random.default_rng(seed)
+    src, dst = (rng.integers(0, 40, n_rows) for _ in range(2))
+    weight = np.ones(n_rows, np.float32)
+    if bad:
+        weight[-1] = -1.0
+    names = [pa.array([f"n{node}" for node in side]) for side in (src, dst)]
+    table = pa.table({"src": names[0], "dst": names[1], "weight": weight})
+    pq.write_table(table, path, row_group_size=1_000)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home", threads=1)
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database]:
+    settings.home.mkdir()
+    database = open_database(settings.database)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def graph(database: Database) -> GraphRecord:
+    return Catalog(database).create(
+        GraphSettings(name="g", epsilon=0.9, expected_nodes=40, seed=3, keep_raw=False)
+    )
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    directory = tmp_path / "edges"
+    directory.mkdir()
+    return directory
+
+
+def files(database: Database, graph: GraphRecord) -> dict[str, FileRecord]:
+    return {Path(file.path).name: file for file in Manifest(database).list_files(graph.id)}
+
+
+def test_files_of_a_source_end_in_graph_and_manifest(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    write_edges(source / "a.parquet", 0)
+    write_edges(source / "b.parquet", 1, bad=True)
+    (source / "c.parquet").write_bytes((source / "a.parquet").read_bytes())
+    Manifest(database).add_source(graph.id, str(source))
+    report = Ingestor(database, settings).ingest_graph(graph.id)
+    assert (report.n_committed, report.n_quarantined, report.n_duplicates) == (1, 1, 1)
+    found = files(database, graph)
+    assert {name: file.status for name, file in found.items()} == {
+        "a.parquet": "committed",
+        "b.parquet": "quarantined",
+        "c.parquet": "duplicate",
+    }
+    assert found["a.parquet"].n_rows == 3_000
+    assert found["a.parquet"].n_self_loops is not None
+    assert found["b.parquet"].row == 2_999
+    assert found["b.parquet"].value == "-1.0"
+    progress = Catalog(database).get("g").progress
+    assert progress.n_nodes == 40
+    assert progress.edges_seen == 3_000
+    assert progress.self_loops == found["a.parquet"].n_self_loops
+    assert progress.snapshot == 1
+    assert progress.epsilon_expected is not None
+    assert 0 < progress.edges_kept <= 780
+
+
+def test_a_second_pass_takes_only_what_is_new(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    write_edges(source / "a.parquet", 0)
+    Manifest(database).add_source(graph.id, str(source), follow=True)
+    ingestor = Ingestor(database, settings)
+    ingestor.ingest_graph(graph.id)
+    write_edges(source / "b.parquet", 1)
+    report = ingestor.ingest_graph(graph.id)
+    assert report.n_committed == 1
+    assert report.summary.edges_seen == 6_000
+    assert ingestor.ingest_graph(graph.id).n_committed == 0
+
+
+def test_a_missing_source_is_an_error_that_names_it(
+    database: Database, settings: Settings, graph: GraphRecord, tmp_path: Path
+) -> None:
+    Manifest(database).add_source(graph.id, str(tmp_path / "nothing"))
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        Ingestor(database, settings).ingest_graph(graph.id)
+
+
+def test_one_process_at_a_time_ingests_a_graph(
+    database: Database, settings: Settings, graph: GraphRecord
+) -> None:
+    ingestor = Ingestor(database, settings)
+    with (
+        ingestor.open_graph(graph.id, should_stop=lambda: False),
+        pytest.raises(LeaseHeld, match="another process ingests this graph"),
+    ):
+        ingestor.ingest_graph(graph.id)
+    ingestor.ingest_graph(graph.id)
+
+
+def test_without_its_lease_ingest_writes_nothing(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    write_edges(source / "a.parquet")
+    Manifest(database).add_source(graph.id, str(source))
+    ingestor = Ingestor(database, settings)
+    ingestor.discover(graph.id)
+    with ingestor.open_graph(graph.id, should_stop=lambda: False) as opened:
+        LeaseStore(database).release(opened.lease)
+        with pytest.raises((LeaseExpired, Interrupted)):
+            opened.ingest_pending()
+    assert files(database, graph)["a.parquet"].status == "pending"
+    paths = GraphPaths(root=settings.graphs_directory / graph.id)
+    assert SnapshotStore(paths.snapshots).latest() is None
+    assert CheckpointStore(paths.checkpoints).n_clean_nodes() == 0
+
+
+def test_dying_between_checkpoint_and_manifest_loses_and_doubles_nothing(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    write_edges(source / "a.parquet")
+    Manifest(database).add_source(graph.id, str(source))
+    ingestor = Ingestor(database, settings)
+    ingestor.ingest_graph(graph.id)
+    committed = Catalog(database).get("g").progress
+    # The manifest as it was before the process died: the checkpoint has the file, it does not.
+    other = Catalog(database).create(
+        GraphSettings(name="h", epsilon=0.9, expected_nodes=40, seed=3)
+    )
+    (settings.graphs_directory / graph.id).rename(settings.graphs_directory / other.id)
+    Manifest(database).add_source(other.id, str(source))
+    report = ingestor.ingest_graph(other.id)
+    assert report.n_committed == 1
+    assert Catalog(database).get("h").progress == committed
+
+
+def test_a_checkpoint_that_lacks_committed_files_takes_them_again(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    write_edges(source / "a.parquet", 0)
+    Manifest(database).add_source(graph.id, str(source), follow=True)
+    ingestor = Ingestor(database, settings)
+    ingestor.ingest_graph(graph.id)
+    root = settings.graphs_directory / graph.id
+    root.rename(settings.home / "lost")
+    write_edges(source / "b.parquet", 1)
+    ingestor.ingest_graph(graph.id)
+    assert Catalog(database).get("g").progress.edges_seen == 6_000
+
+
+def test_deleted_graph_is_not_found(
+    database: Database, settings: Settings, graph: GraphRecord
+) -> None:
+    queue = DatabaseJobQueue(database)
+    Catalog(database).delete(graph.id, cancel_jobs=queue.cancel_graph)
+    with pytest.raises(GraphNotFound):
+        Ingestor(database, settings).ingest_graph(graph.id)
+
+
+def test_a_new_snapshot_asks_for_the_automatic_solve(
+    database: Database, settings: Settings, source: Path
+) -> None:
+    graph = Catalog(database).create(
+        GraphSettings(name="auto", expected_nodes=40, auto_solve=AutoSolve(model="stable-hfs"))
+    )
+    LabelStore(database).put(graph.id, ["n1", "n2"], ["x", "y"])
+    write_edges(source / "a.parquet")
+    Manifest(database).add_source(graph.id, str(source))
+    Ingestor(database, settings).ingest_graph(graph.id)
+    page = DatabaseJobQueue(database).list(graph_id=graph.id)
+    assert [job.model for job in page.jobs] == ["stable-hfs"]
+
+
+@pytest.mark.parametrize("keep_raw", [True, False])
+def test_pushed_blocks_stay_only_where_raw_edges_are_kept(
+    database: Database, settings: Settings, keep_raw: bool
+) -> None:
+    graph = Catalog(database).create(
+        GraphSettings(name="push", expected_nodes=40, keep_raw=keep_raw)
+    )
+    block = GraphPaths(root=settings.graphs_directory / graph.id).pushes / "1.parquet"
+    block.parent.mkdir(parents=True)
+    write_edges(block)
+    Manifest(database).add_push(
+        graph.id, path=str(block), body_digest="d", n_rows=3_000, n_bytes=block.stat().st_size
+    )
+    assert Ingestor(database, settings).ingest_graph(graph.id).n_committed == 1
+    assert block.exists() is keep_raw
+
+
+def test_the_daemon_follows_sources_and_shows_a_heartbeat(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    write_edges(source / "a.parquet", 0)
+    Manifest(database).add_source(graph.id, str(source), follow=True)
+    stop = threading.Event()
+    daemon = IngestDaemon(database, settings)
+    thread = threading.Thread(target=daemon.run, args=(stop.is_set,))
+    thread.start()
+    try:
+        _wait_for_edges(database, 3_000)
+        write_edges(source / "b.parquet", 1)
+        _wait_for_edges(database, 6_000)
+        assert [record.lanes for record in WorkerRegistry(database).alive()] == [()]
+        assert LeaseStore(database).holder(f"ingest:{graph.id}") is not None
+    finally:
+        stop.set()
+        thread.join(timeout=DEADLINE_SECONDS)
+    assert not thread.is_alive()
+    assert WorkerRegistry(database).alive() == []
+    assert LeaseStore(database).holder(f"ingest:{graph.id}") is None
+
+
+def test_the_daemon_lets_an_idle_graph_go(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    write_edges(source / "a.parquet", 0)
+    Manifest(database).add_source(graph.id, str(source), follow=True)
+    ticks = [0.0]
+    daemon = IngestDaemon(database, settings, clock=lambda: ticks[0])
+    assert daemon.serve_once(lambda: False) == 1
+    ticks[0] = 20.0
+    daemon.serve_once(lambda: False)
+    assert LeaseStore(database).holder(f"ingest:{graph.id}") is not None
+    ticks[0] = 40.0
+    daemon.serve_once(lambda: False)
+    assert LeaseStore(database).holder(f"ingest:{graph.id}") is None
+
+
+def test_the_daemon_goes_on_after_a_source_that_cannot_be_listed(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path, tmp_path: Path
+) -> None:
+    write_edges(source / "a.parquet", 0)
+    Manifest(database).add_source(graph.id, str(tmp_path / "missing"), follow=True)
+    Manifest(database).add_source(graph.id, str(source), follow=True)
+    daemon = IngestDaemon(database, settings)
+    assert daemon.serve_once(lambda: False) == 1
+    daemon.close()
+    assert Catalog(database).get("g").progress.edges_seen == 3_000
+
+
+def test_changed_settings_hold_from_the_next_file_on(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    write_edges(source / "a.parquet", 0)
+    Manifest(database).add_source(graph.id, str(source), follow=True)
+    daemon = IngestDaemon(database, settings, clock=iter(range(0, 10**6, 10)).__next__)
+    daemon.serve_once(lambda: False)
+    Catalog(database).update(graph.id, lambda old: _with_epsilon(old, 0.5))
+    write_edges(source / "b.parquet", 1)
+    daemon.serve_once(lambda: False)
+    daemon.close()
+    paths = GraphPaths(root=settings.graphs_directory / graph.id)
+    assert [meta.epsilon_asked for meta in SnapshotStore(paths.snapshots).list()] == [0.9, 0.5]
+
+
+def test_asked_to_stop_the_daemon_leaves_the_file_for_later(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    write_edges(source / "a.parquet", 0)
+    Manifest(database).add_source(graph.id, str(source))
+    Ingestor(database, settings).discover(graph.id)
+    with pytest.raises(Interrupted):
+        Ingestor(database, settings).ingest_graph(graph.id, should_stop=lambda: True)
+    assert files(database, graph)["a.parquet"].status == "pending"
+    events: list[IngestEvent] = []
+    Ingestor(database, settings).ingest_graph(graph.id, on_event=events.append)
+    assert any(isinstance(event, Committed) for event in events)
+
+
+def _with_epsilon(settings: GraphSettings, epsilon: float) -> GraphSettings:
+    return GraphSettings(
+        name=settings.name,
+        epsilon=epsilon,
+        expected_nodes=settings.expected_nodes,
+        seed=settings.seed,
+        keep_raw=settings.keep_raw,
+    )
+
+
+def _wait_for_edges(database: Database, n_edges: int) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while Catalog(database).get("g").progress.edges_seen < n_edges:
+        assert time.monotonic() < deadline, "the daemon did not ingest the file"
+        threading.Event().wait(0.05)
