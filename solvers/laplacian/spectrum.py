@@ -125,6 +125,7 @@ class Lanczos:
         length = np.divide(state.energy, curvature, out=np.zeros_like(curvature), where=going)
         step = length.astype(self.operator.dtype)
         advance(state.iterate, state.residual, state.direction, state.scratch, step)
+        self.operator.project(state.residual)  # rounding must not feed constants back
         self.preconditioner.apply(state.residual, state.scratch)
         energy = column_dots(state.residual, state.scratch)
         factor = np.divide(energy, state.energy, out=np.zeros_like(energy), where=going)
@@ -154,8 +155,11 @@ class Lanczos:
         return Status.CONVERGED if n_steps * np.arccosh(centre) >= np.arccosh(needed) else None
 
     def fraction(self, state: LanczosState) -> float:
-        """Nothing is known of the end beforehand."""
-        return 0.0
+        """Digits gained over those after which nothing would be left."""
+        if self._is_exhausted(state):
+            return 1.0
+        left = float(np.max(state.energy / np.where(state.first_energy > 0, state.first_energy, 1)))
+        return float(np.log(left) / np.log(_EXHAUSTED)) if left > 0 else 1.0
 
     def _is_exhausted(self, state: LanczosState) -> bool:
         """Whether nothing is left of any right-hand side."""

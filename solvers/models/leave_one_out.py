@@ -1,9 +1,10 @@
 """Leave-one-out choice of the graph penalty, in closed form from the kernel between labeled nodes.
 
-Decision: the criterion is the log loss of left-out labels, not their number, and of the penalties
-it cannot tell apart (one standard error) the one nearest to the mean kernel diagonal is taken.
-Over 13 cases (digits, Cora, Citeseer, Facebook pages, MNIST; 2 to 20 labels per class) Stable-HFS
-then lost .8 % against the best penalty in hindsight; by squared error 1.6 %, by errors 1.1 %.
+Decision: penalties are weighed by the likelihood of the left-out labels and their logarithms
+averaged, as few labels leave many penalties equally good. Over 9 cases (digits, its sparsifier,
+Cora, Citeseer, Facebook pages; 2 to 20 labels per class) the accuracy of Stable-HFS was .3 points
+better on average than with the penalty nearest to the mean kernel diagonal among those within one
+standard error of the best, and .1 points worse in the worst case.
 On a component the soft models are kernel ridge regression with the pseudo-inverse of L as kernel
 (ALGORITHMS D.3). So the kernel between labeled nodes, one solve with L per labeled node, gives
 the prediction of every label by all others for any penalty, without another solve.
@@ -241,12 +242,9 @@ def _has_peers(groups: IntArray) -> BoolArray:
 
 def _best_of(scores: list[FloatArray], classes: IntArray) -> int:
     """Place in the grid of the choice that the module docstring describes."""
-    losses = np.array([_log_losses(one, classes) for one in scores])
-    lowest = int(losses.mean(axis=1).argmin())
-    excess = losses - losses[lowest]
-    is_close = excess.mean(axis=1) <= excess.std(axis=1) / np.sqrt(classes.size)
-    distance = np.abs(np.log10(PENALTY_GRID))
-    return int(np.where(is_close, distance, np.inf).argmin())
+    losses = np.array([_log_losses(one, classes).sum() for one in scores])
+    likelihood = np.exp(losses.min() - losses)
+    return round(float(np.average(np.arange(len(scores)), weights=likelihood)))
 
 
 def _log_losses(scores: FloatArray, classes: IntArray) -> FloatArray:
