@@ -9,6 +9,12 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+# Before numpy and numba are imported, here and in the processes that tests start: small matrices
+# are slower in several threads, and compiled kernels are shared.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".numba-cache"))
+
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings

@@ -89,7 +89,7 @@ def resistance_embedding(
 ) -> Embedding:
     """Embedding of the graph of the given records, one Laplacian solve per probe.
 
-    Up to the randomness of the projection every resistance lies within (1 +- rtol)^2 of the truth.
+    In the mean over signs every resistance lies within (1 +- rtol)^2 of the truth.
 
     Parameters
     ----------

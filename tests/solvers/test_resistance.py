@@ -140,11 +140,12 @@ def test_edges_between_communities_are_estimated_as_well_as_the_others(name: str
     rough = embed(edges, rtol=1e-2, **settings)
     assert rough.status is Status.CONVERGED
     ratio = edge_resistance(rough, edges.u, edges.v) / fine
-    # each coordinate errs by 1 %, and not all in the same direction
-    np.testing.assert_allclose(ratio, 1.0, atol=0.06)
+    # 1 % is a promise in the mean over signs; with fixed signs single edges stray further
+    np.testing.assert_allclose(ratio, 1.0, atol=0.1)
+    assert abs(ratio.mean() - 1) < 0.02
     crosses = (edges.u < 300) != (edges.v < 300)
     assert crosses.sum() == 2
-    np.testing.assert_allclose(ratio[crosses], 1.0, atol=0.03)
+    np.testing.assert_allclose(ratio[crosses], 1.0, atol=0.05)
 
 
 def test_the_preconditioner_follows_the_spectrum() -> None:
