@@ -1,0 +1,125 @@
+"""The application: stores, routes, errors and documentation put together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic.json_schema import models_json_schema
+
+from service.api import errors
+from service.api.bodies import BodyCap
+from service.api.routes import (
+    edges,
+    graphs,
+    jobs,
+    labels,
+    operations,
+    predictions,
+    snapshots,
+    sources,
+)
+from service.api.schemas import LabelsIn, Problem
+from service.api.stores import Stores
+from service.database import open_database
+from service.settings import Settings, prepare_environment
+
+_RESOURCES: Final = (graphs, edges, sources, labels, jobs, predictions, snapshots, operations)
+
+_TAGS: Final = [
+    {"name": "graphs", "description": "Graphs and their settings."},
+    {"name": "edges", "description": "Edges by push."},
+    {"name": "sources", "description": "Files that ingest reads, and what became of them."},
+    {"name": "labels", "description": "The labels that people give."},
+    {"name": "jobs", "description": "Work that outlives the request."},
+    {"name": "predictions", "description": "What came out."},
+    {"name": "snapshots", "description": "The sparsifier itself."},
+    {"name": "operations", "description": "Whether it runs, what runs, which models there are."},
+]
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The API of one home, ready to be served; also the factory for uvicorn.
+
+    Opens the database, which is created or migrated when need be, and makes the admin key of
+    ``settings.admin_key_file`` valid. The database is closed when the server shuts down.
+
+    Parameters
+    ----------
+    settings : Settings, optional
+        Those of the environment by default.
+
+    Raises
+    ------
+    ValueError, OSError, sqlalchemy.exc.SQLAlchemyError
+        A setting is wrong, or home or database cannot be opened.
+    """
+    settings = settings or Settings()
+    prepare_environment(settings)
+    settings.home.mkdir(parents=True, exist_ok=True)
+    stores = Stores.create(settings, open_database(settings.database))
+    if settings.admin_key_file is not None:
+        stores.keys.ensure_admin_key(settings.admin_key_file.read_text())
+    app = FastAPI(
+        title="Lapwing",
+        summary="Label a few nodes of a large graph; get every other node's label.",
+        version=version("lapwing"),
+        openapi_tags=_TAGS,
+        redoc_url=None,
+        generate_unique_id_function=_operation_id,
+        lifespan=_closing(stores),
+    )
+    app.state.stores = stores
+    app.add_middleware(BodyCap, max_bytes=settings.max_body_bytes)
+    errors.install(app)
+    for each in _RESOURCES:
+        app.include_router(each.router)
+    app.openapi = _described(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
+    return app
+
+
+def _closing(stores: Stores) -> Any:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        stores.database.close()
+
+    return lifespan
+
+
+def _operation_id(route: APIRoute) -> str:
+    """Clients that are generated have methods of these names."""
+    return route.name
+
+
+def _described(app: FastAPI) -> Any:
+    """The OpenAPI document, with the schemas that routes refer to by name."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(
+                title=app.title,
+                summary=app.summary,
+                version=app.version,
+                tags=app.openapi_tags,
+                routes=app.routes,
+            )
+            schemas = document.setdefault("components", {}).setdefault("schemas", {})
+            schemas.update(_referred_schemas())
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    return openapi
+
+
+def _referred_schemas() -> dict[str, Any]:
+    """Those that FastAPI does not see: of errors, and of bodies that a route reads itself."""
+    _, definitions = models_json_schema(
+        [(Problem, "serialization"), (LabelsIn, "validation")],
+        ref_template="#/components/schemas/{model}",
+    )
+    schemas: dict[str, Any] = definitions["$defs"]
+    return schemas

@@ -1,0 +1,96 @@
+"""Who may call what: bearer keys with scopes; before there is a key, only this machine may call.
+
+A route says beside itself which scope it needs: ``dependencies=[requires("label")]``.
+"""
+
+from ipaddress import IPv6Address, ip_address
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from service.api.stores import StoresHere
+from service.keys import Scope
+
+_bearer: Final = HTTPBearer(
+    auto_error=False,
+    scheme_name="key",
+    description="`<prefix>.<secret>` of `lapwing key create`, for some of the scopes read, label, "
+    "ingest and admin (all of them). Until there is a key, calls from this machine need none.",
+)
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+
+
+class KeyMissing(PermissionError):
+    """The request carries no key and comes from where one is needed."""
+
+
+class KeyRefused(PermissionError):
+    """The key is unknown, wrong or revoked."""
+
+
+class ScopeMissing(PermissionError):
+    """The key is not for this.
+
+    Attributes
+    ----------
+    scope : Scope
+        What it would have to allow.
+    """
+
+    def __init__(self, prefix: str, scope: Scope) -> None:
+        super().__init__(
+            f"the key must have the scope {scope}, key {prefix} has not; use another key"
+        )
+        self.scope = scope
+
+
+def requires(scope: Scope) -> Any:
+    """A dependency that lets a request pass only with a key of this scope."""
+
+    def check(request: Request, credentials: Credentials, stores: StoresHere) -> None:
+        if credentials is None:
+            _require_local(request, has_key=stores.keys.any_active())
+            return
+        key = stores.keys.verify(credentials.credentials)
+        if key is None:
+            raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")
+        if not key.allows(scope):
+            raise ScopeMissing(key.prefix, scope)
+
+    return Depends(check)
+
+
+def _require_local(request: Request, *, has_key: bool) -> None:
+    if has_key:
+        raise KeyMissing("the header must be there: Authorization: Bearer <prefix>.<secret>")
+    if request.client is None or not _is_loopback(request.client.host):
+        raise KeyMissing(
+            "without any key only this machine may call; make one with `lapwing key create NAME`"
+        )
+    if not _is_addressed_as_local(request):
+        raise KeyMissing(
+            "without any key the server must be called by a loopback name, and not from the pages "
+            "of another site; make a key with `lapwing key create NAME`"
+        )
+
+
+def _is_addressed_as_local(request: Request) -> bool:
+    """False for a web page that reaches for a server on its reader's machine."""
+    host = request.url.hostname
+    if host is None or not _is_loopback(host):
+        return False
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback

@@ -1,0 +1,186 @@
+"""Receiving bodies: counted and spooled while they arrive, in a format that their header names."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import Annotated, Any, BinaryIO, Final, cast
+
+from fastapi import Depends, Request
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.stores import StoresHere
+from service.formats import Format
+
+JSON: Final = "application/json"
+
+MAX_JSON_BYTES: Final = 16 << 20
+"""JSON is for little; more comes as a table. FastAPI reads it before it asks for the key."""
+
+_IN_MEMORY_BYTES: Final = 1 << 20
+"""A larger body goes to a file of the home's disk, which has no name and ends with the request."""
+
+
+class BodyTooLarge(ValueError):
+    """The body is larger than the server takes."""
+
+
+class BodyTypeUnknown(ValueError):
+    """The body is in a format or an encoding that cannot be read."""
+
+
+class BodyCap:
+    """Middleware: refuses what is larger than the cap, without reading more of it than that.
+
+    Parameters
+    ----------
+    app : ASGI application
+        Reading a body that is too large raises `BodyTooLarge` in it.
+    max_bytes : int
+        Largest table; other bodies are held in memory and end at `MAX_JSON_BYTES` already.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        max_bytes = self._max_bytes
+        if Format.of_media_type(_media_type(headers)) is None:
+            max_bytes = min(max_bytes, MAX_JSON_BYTES)
+        announced = headers.get("content-length", "0")
+        n_bytes = int(announced) if announced.isdecimal() else 0
+        n_received = 0
+
+        async def receive_within_cap() -> Message:
+            nonlocal n_received
+            _require_within(max_bytes, n_bytes)  # before the client is asked to send anything
+            message = await receive()
+            n_received += len(message.get("body", b""))
+            _require_within(max_bytes, n_received)
+            return message
+
+        await self._app(scope, receive_within_cap, send)
+
+
+def _require_within(max_bytes: int, n_bytes: int) -> None:
+    if n_bytes > max_bytes:
+        raise BodyTooLarge(
+            f"a body of this type must have at most {max_bytes} bytes, got {n_bytes} or more; send "
+            "it in pieces, JSON as a table, or raise LAPWING_MAX_BODY_BYTES"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUpload:
+    """A table that has arrived whole.
+
+    Attributes
+    ----------
+    file : binary file
+        At its start; closed with the request.
+    table_format : Format
+        How it is written.
+    digest : str
+        SHA-256 of format and content.
+    """
+
+    file: BinaryIO
+    table_format: Format
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonUpload:
+    """A JSON document that has arrived whole."""
+
+    content: bytes
+
+
+async def _table(request: Request, stores: StoresHere) -> AsyncIterator[TableUpload]:
+    table_format = _format_of(request)
+    if table_format is None:
+        raise _type_unknown(request, [])
+    async with _spooled(request, stores.settings.home) as (file, digest):
+        content = sha256(f"{table_format} {digest}".encode()).hexdigest()
+        yield TableUpload(file=file, table_format=table_format, digest=content)
+
+
+async def _table_or_json(
+    request: Request, stores: StoresHere
+) -> AsyncIterator[TableUpload | JsonUpload]:
+    table_format = _format_of(request)
+    if table_format is None and _media_type(request.headers) != JSON:
+        raise _type_unknown(request, [JSON])
+    async with _spooled(request, stores.settings.home) as (file, digest):
+        if table_format is None:
+            yield JsonUpload(content=await run_in_threadpool(file.read))
+        else:
+            yield TableUpload(file=file, table_format=table_format, digest=digest)
+
+
+TableBody = Annotated[TableUpload, Depends(_table)]
+"""A table in one of the formats."""
+
+TableOrJsonBody = Annotated[TableUpload | JsonUpload, Depends(_table_or_json)]
+"""The same, or JSON."""
+
+
+def body_schema(description: str, *, json: type[BaseModel] | None = None) -> dict[str, Any]:
+    """What OpenAPI says of a body that the route reads itself, for ``openapi_extra``."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    text = {"schema": {"type": "string"}}
+    content: dict[str, Any] = {
+        each.media_type: text if each in {Format.CSV, Format.NDJSON} else binary for each in Format
+    }
+    if json is not None:
+        schema = {"$ref": f"#/components/schemas/{json.__name__}"}
+        content = {JSON: {"schema": schema}, **content}
+    return {"requestBody": {"description": description, "required": True, "content": content}}
+
+
+@asynccontextmanager
+async def _spooled(request: Request, directory: Path) -> AsyncIterator[tuple[BinaryIO, str]]:
+    """The body in a file, and its SHA-256."""
+    digest = sha256()
+    n_bytes = 0
+    with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(directory)) as file:
+        async for chunk in request.stream():
+            digest.update(chunk)
+            n_bytes += len(chunk)
+            if n_bytes <= _IN_MEMORY_BYTES:
+                file.write(chunk)
+            else:
+                await run_in_threadpool(file.write, chunk)
+        file.seek(0)
+        yield cast("BinaryIO", file), digest.hexdigest()
+
+
+def _format_of(request: Request) -> Format | None:
+    """The table format that the headers name, if they name one."""
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise BodyTypeUnknown(
+            f"Content-Encoding must be identity, got {encoding}; send plain bytes"
+        )
+    return Format.of_media_type(_media_type(request.headers))
+
+
+def _media_type(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _type_unknown(request: Request, others: list[str]) -> BodyTypeUnknown:
+    known = ", ".join([*others, *(each.media_type for each in Format)])
+    received = request.headers.get("content-type", "none")
+    return BodyTypeUnknown(f"Content-Type must be one of {known}, got {received}")

@@ -1,0 +1,251 @@
+"""Errors as RFC 9457 problems; the only place that knows error codes.
+
+Stores and routes raise exceptions that say what is wrong; the table here says which code, type and
+title each class has. What is not in the table is a fault of ours: 500, without details.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DataError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+
+from service.api.auth import KeyMissing, KeyRefused, ScopeMissing
+from service.api.bodies import BodyTooLarge, BodyTypeUnknown
+from service.api.readiness import NotReady
+from service.api.schemas import InvalidArgument, Problem
+from service.api.tables import FormatNotOffered
+from service.catalog import GraphConflict, GraphExists, GraphNotFound
+from service.jobs import IdempotencyConflict, UnknownJob
+from service.labeling import LabelsRefused
+from service.labels import BadLabels
+from service.manifest import FileNotListed, SourceNotFound
+from service.predictions import PredictionsNotFound
+from service.pushes import RETRY_SECONDS, BacklogFull
+from service.reading import NodeNotFound, NodeNotPredicted
+from service.uploads import BadUpload
+from streaming.blocks import BadEdges
+from streaming.snapshots import SnapshotNotFound
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+_log = structlog.get_logger(__name__)
+
+_NAMED_ARGUMENT: Final = re.compile(r"(?:column )?'?(?P<name>[A-Za-z_][\w.-]*)'? must ")
+_MAX_SHOWN: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Code and title of a problem; its type is ``urn:lapwing:problem:`` and the title's words."""
+
+    status: HTTPStatus
+    title: str
+
+    @property
+    def uri(self) -> str:
+        words = re.sub(r"[^a-z]+", "-", self.title.lower()).strip("-")
+        return f"urn:lapwing:problem:{words}"
+
+
+_KINDS: Final[dict[type[Exception], _Kind]] = {
+    ClientDisconnect: _Kind(HTTPStatus.BAD_REQUEST, "Body broke off"),
+    KeyMissing: _Kind(HTTPStatus.UNAUTHORIZED, "Key missing"),
+    KeyRefused: _Kind(HTTPStatus.UNAUTHORIZED, "Key refused"),
+    ScopeMissing: _Kind(HTTPStatus.FORBIDDEN, "Scope missing"),
+    GraphNotFound: _Kind(HTTPStatus.NOT_FOUND, "Graph not found"),
+    SourceNotFound: _Kind(HTTPStatus.NOT_FOUND, "Source not found"),
+    FileNotListed: _Kind(HTTPStatus.NOT_FOUND, "File not found"),
+    SnapshotNotFound: _Kind(HTTPStatus.NOT_FOUND, "Snapshot not found"),
+    UnknownJob: _Kind(HTTPStatus.NOT_FOUND, "Job not found"),
+    PredictionsNotFound: _Kind(HTTPStatus.NOT_FOUND, "Predictions not found"),
+    NodeNotFound: _Kind(HTTPStatus.NOT_FOUND, "Node not found"),
+    NodeNotPredicted: _Kind(HTTPStatus.NOT_FOUND, "Node newer than snapshot"),
+    FormatNotOffered: _Kind(HTTPStatus.NOT_ACCEPTABLE, "Format not offered"),
+    GraphExists: _Kind(HTTPStatus.CONFLICT, "Graph exists"),
+    GraphConflict: _Kind(HTTPStatus.CONFLICT, "Setting is fixed"),
+    IdempotencyConflict: _Kind(HTTPStatus.CONFLICT, "Idempotency-Key in use"),
+    BodyTooLarge: _Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Body too large"),
+    BodyTypeUnknown: _Kind(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Body type unknown"),
+    BadEdges: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Edges break the contract"),
+    BadUpload: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid content"),
+    BadLabels: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Labels break the contract"),
+    LabelsRefused: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Unknown nodes"),
+    InvalidArgument: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
+    RequestValidationError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
+    DataError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
+    BacklogFull: _Kind(HTTPStatus.TOO_MANY_REQUESTS, "Backlog full"),
+    NotReady: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Not ready"),
+    OperationalError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
+    PoolTimeoutError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
+}
+_FAULT: Final = _Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error")
+
+
+def install(app: FastAPI) -> None:
+    """Have every error of an application answered with a problem."""
+    for kind in _KINDS:
+        app.add_exception_handler(kind, _known)
+    app.add_exception_handler(HTTPException, _of_framework)
+    app.add_exception_handler(Exception, _fault)
+
+
+def problems(*kinds: type[Exception]) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of some errors of a route, for ``responses``."""
+    titles: dict[int | str, list[str]] = {}
+    for kind in kinds:
+        titles.setdefault(int(_KINDS[kind].status), []).append(_KINDS[kind].title)
+    return {status: _response(" · ".join(dict.fromkeys(each))) for status, each in titles.items()}
+
+
+def any_problem() -> dict[int | str, dict[str, Any]]:
+    """The same for those that any route may have."""
+    return {"default": _response("An error, as RFC 9457 says")}
+
+
+def _response(description: str) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
+    return {"description": description, "content": {MEDIA_TYPE: {"schema": schema}}}
+
+
+def _known(request: Request, error: Exception) -> Response:
+    kind = next(_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
+    if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error(kind.title.lower(), path=request.url.path, exc_info=error)
+    return _answer(kind, _details(error), _headers(error))
+
+
+def _of_framework(request: Request, raised: Exception) -> Response:
+    """Unknown paths and methods; and what FastAPI wraps while it reads a body."""
+    error = cast("HTTPException", raised)  # it is registered for this class only
+    cause = error.__cause__
+    if isinstance(cause, Exception) and isinstance(cause, tuple(_KINDS)):
+        return _known(request, cause)
+    status = HTTPStatus(error.status_code)
+    headers = dict(error.headers or {})
+    if status is HTTPStatus.NOT_FOUND:
+        detail = f"nothing is at {request.url.path}; /docs shows what there is"
+    elif status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_of(request))
+        detail = f"{request.url.path} takes {headers['Allow']}, got {request.method}"
+    else:
+        detail = str(error.detail)
+    return _answer(_Kind(status, status.phrase), {"detail": detail}, headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """All methods that the path takes; a route knows its own only."""
+    routes = request.app.routes
+    return [
+        method
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes
+        )
+    ]
+
+
+def _fault(_request: Request, _error: Exception) -> Response:
+    """The server logs the exception itself."""
+    return _answer(_FAULT, {"detail": "the server failed; its log says why"}, {})
+
+
+def _answer(kind: _Kind, details: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
+    body = {"type": kind.uri, "title": kind.title, "status": int(kind.status), **details}
+    return Response(
+        # The standard library, since a value may be half of a surrogate pair, which orjson refuses.
+        json.dumps({name: value for name, value in body.items() if value is not None}),
+        status_code=int(kind.status),
+        media_type=MEDIA_TYPE,
+        headers=dict(headers),
+    )
+
+
+def _details(error: Exception) -> dict[str, Any]:
+    match error:
+        case RequestValidationError():
+            return _of_validation(error)
+        case BadEdges() | BadUpload() | BadLabels():
+            return {
+                "detail": str(error),
+                "argument": _argument(error.reason),
+                "rule": error.reason,
+                "row": error.row,
+                "value": error.value,
+            }
+        case LabelsRefused():
+            receipt = error.receipt
+            return {
+                "detail": str(error),
+                "argument": "node",
+                "refused": list(receipt.refused),
+                "n_refused": receipt.n_refused,
+                "accepted": receipt.accepted,
+                "labels_seq": receipt.labels_seq,
+            }
+        case DataError():  # a NUL, which PostgreSQL has no room for in text
+            return {"detail": "every argument must be text that the database can hold"}
+        case OperationalError() | PoolTimeoutError():
+            return {"detail": "the database does not answer; try again in a moment"}
+        case _:
+            return {"detail": str(error), "argument": _argument(str(error))}
+
+
+def _of_validation(error: RequestValidationError) -> dict[str, Any]:
+    """The first rule that is broken, and all of them in ``errors``."""
+    broken = [_broken_rule(each) for each in error.errors()]
+    first = broken[0]
+    received = "" if "value" not in first else f", got {first['value']}"
+    has_received = received and received in first["rule"]
+    place = (
+        "" if first["argument"] is None or first["argument"] in first["rule"] else first["argument"]
+    )
+    detail = f"{place}: {first['rule']}" if place else first["rule"]
+    return {
+        "detail": detail if has_received else detail + received,
+        **first,
+        "errors": broken if len(broken) > 1 else None,
+    }
+
+
+def _broken_rule(error: Mapping[str, Any]) -> dict[str, Any]:
+    rule = str(error["msg"]).removeprefix("Value error, ")
+    if error["loc"] == ("body",) and error["type"].endswith("_type"):
+        rule = "the body must be a JSON object, with Content-Type: application/json"
+    # The first part says where the argument stands: body, query, path or header.
+    place = ".".join(str(part) for part in error["loc"][1:])
+    broken: dict[str, Any] = {"argument": _argument(rule) or place or None, "rule": rule}
+    if isinstance(error["input"], str | int | float):
+        broken["value"] = str(error["input"])[:_MAX_SHOWN]
+    return broken
+
+
+def _argument(rule: str) -> str | None:
+    """The argument that a message of the form "<argument> must <rule>, got <value>" is about."""
+    match = _NAMED_ARGUMENT.match(rule)
+    return match["name"] if match else None
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    challenge = 'Bearer realm="lapwing"'
+    match error:
+        case KeyMissing():
+            return {"WWW-Authenticate": challenge}
+        case KeyRefused():
+            return {"WWW-Authenticate": f'{challenge}, error="invalid_token"'}
+        case ScopeMissing(scope=scope):
+            return {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="{scope}"'}
+        case BacklogFull() | OperationalError() | PoolTimeoutError():
+            return {"Retry-After": str(RETRY_SECONDS)}
+        case _:
+            return {}

@@ -1,0 +1,77 @@
+"""Graphs and their settings."""
+
+from http import HTTPStatus
+
+from fastapi import Response
+
+from service.api.auth import requires
+from service.api.errors import problems
+from service.api.routes.common import resource
+from service.api.schemas import (
+    BacklogOut,
+    GraphCreate,
+    GraphDetails,
+    GraphList,
+    GraphOut,
+    GraphPatch,
+    InvalidArgument,
+    refusing,
+)
+from service.api.stores import GraphHere, Stores, StoresHere
+from service.catalog import GraphConflict, GraphExists, GraphNotFound, GraphRecord
+
+router = resource("graphs", "/v1/graphs")
+
+
+@router.post(
+    "",
+    status_code=HTTPStatus.CREATED,
+    dependencies=[requires("admin")],
+    responses=problems(GraphExists, InvalidArgument),
+)
+def create_graph(body: GraphCreate, stores: StoresHere, response: Response) -> GraphDetails:
+    """Create an empty graph."""
+    graph = stores.catalog.create(body.to_settings())
+    response.headers["Location"] = f"/v1/graphs/{graph.settings.name}"
+    return _details(graph, stores)
+
+
+@router.get("", dependencies=[requires("read")])
+def list_graphs(stores: StoresHere) -> GraphList:
+    """All graphs, by name."""
+    return GraphList(graphs=[GraphOut.of(graph) for graph in stores.catalog.list()])
+
+
+@router.get("/{graph}", dependencies=[requires("read")], responses=problems(GraphNotFound))
+def get_graph(graph: GraphHere, stores: StoresHere) -> GraphDetails:
+    """One graph: settings, counters, accuracy, backlog, snapshot and labels_seq."""
+    return _details(graph, stores)
+
+
+@router.patch(
+    "/{graph}",
+    dependencies=[requires("admin")],
+    responses=problems(GraphNotFound, GraphConflict, GraphExists, InvalidArgument),
+)
+def change_graph(body: GraphPatch, graph: GraphHere, stores: StoresHere) -> GraphDetails:
+    """Change settings; they hold from the next block on."""
+    with refusing():
+        changed = stores.catalog.update(graph.id, body.changed)
+    return _details(changed, stores)
+
+
+@router.delete(
+    "/{graph}",
+    status_code=HTTPStatus.NO_CONTENT,
+    dependencies=[requires("admin")],
+    responses=problems(GraphNotFound),
+)
+def delete_graph(graph: GraphHere, stores: StoresHere) -> None:
+    """Delete a graph: its jobs are cancelled, its name is free at once, its files go later."""
+    stores.catalog.delete(graph.id, cancel_jobs=stores.jobs.cancel_graph)
+
+
+def _details(graph: GraphRecord, stores: Stores) -> GraphDetails:
+    backlog = BacklogOut.model_validate(stores.manifest.backlog(graph.id))
+    files = dict(stores.manifest.counts(graph.id))
+    return GraphDetails(**GraphOut.values(graph), backlog=backlog, files=files)

@@ -1,0 +1,132 @@
+"""Jobs: submit, watch, cancel."""
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import anyio
+import orjson
+from fastapi import Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from service.api.auth import requires
+from service.api.errors import problems
+from service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
+from service.api.schemas import InvalidArgument, JobIn, JobList, JobOut
+from service.api.stores import GraphHere, Stores, StoresHere
+from service.api.waiting import WaitSeconds, wait_until
+from service.catalog import GraphNotFound
+from service.jobs import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
+
+router = resource("jobs", "/v1")
+
+_EVENT_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events until the job is finished.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+_EVENTS_PAUSE_SECONDS = 0.25
+_SIGN_OF_LIFE_SECONDS = 15.0
+
+
+@router.post(
+    ONE_GRAPH.removeprefix("/v1") + "/jobs",
+    status_code=HTTPStatus.ACCEPTED,
+    dependencies=[requires("label")],
+    responses=problems(GraphNotFound, IdempotencyConflict, InvalidArgument),
+)
+def submit_job(
+    body: JobIn,
+    graph: GraphHere,
+    stores: StoresHere,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> JobOut:
+    """Submit a job; it is durable before the answer, and a worker will run it."""
+    job = stores.jobs.submit(body.to_spec(graph.id, idempotency_key))
+    response.headers["Location"] = f"/v1/jobs/{job.id}"
+    return JobOut.of(job)
+
+
+@router.get("/jobs", dependencies=[requires("read")], responses=problems(GraphNotFound, UnknownJob))
+def list_jobs(
+    stores: StoresHere,
+    graph: Annotated[str | None, Query(description="Only jobs of this graph.")] = None,
+    status: Annotated[JobStatus | None, Query(description="Only jobs that stand so.")] = None,
+    page: Annotated[str | None, Query(description="The `next_page` of the page before.")] = None,
+    page_size: PageSize = 50,
+) -> JobList:
+    """Jobs, newest first."""
+    graph_id = None if graph is None else stores.catalog.get(graph).id
+    found = stores.jobs.list(graph_id=graph_id, status=status, limit=page_size, page=page)
+    return JobList(jobs=[JobOut.of(job) for job in found.jobs], next_page=found.next_page)
+
+
+@router.get("/jobs/{job_id}", dependencies=[requires("read")], responses=problems(UnknownJob))
+async def get_job(
+    request: Request, job_id: str, stores: StoresHere, wait: WaitSeconds = 0
+) -> JobOut:
+    """One job; `wait` can wait until it is finished."""
+    job = await wait_until(
+        request,
+        lambda: stores.jobs.get(job_id),
+        lambda job: job.status.is_final,
+        seconds=wait,
+    )
+    return JobOut.of(job)
+
+
+@router.post(
+    "/jobs/{job_id}:cancel", dependencies=[requires("label")], responses=problems(UnknownJob)
+)
+def cancel_job(job_id: str, stores: StoresHere) -> JobOut:
+    """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
+    return JobOut.of(stores.jobs.cancel(job_id))
+
+
+@router.get(
+    "/jobs/{job_id}/events",
+    dependencies=[requires("read")],
+    response_class=StreamingResponse,
+    responses=_EVENT_STREAM | problems(UnknownJob),
+)
+def watch_job(
+    job_id: str,
+    stores: StoresHere,
+    last_event_id: Annotated[
+        int,
+        Header(
+            ge=0, le=MAX_ID, description="Start after this event, as browsers do after a break."
+        ),
+    ] = 0,
+) -> StreamingResponse:
+    """The job's history and then its news, as server-sent events."""
+    stores.jobs.get(job_id)  # so that an unknown job is an error and no empty stream
+    return StreamingResponse(
+        _event_stream(stores, job_id, last_event_id),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+async def _event_stream(stores: Stores, job_id: str, after_seq: int) -> AsyncIterator[bytes]:
+    quiet_since = anyio.current_time()
+    while True:
+        # In this order: what a finished job has to tell is there before it counts as finished.
+        is_final = (await run_in_threadpool(stores.jobs.get, job_id)).status.is_final
+        for event in await run_in_threadpool(stores.jobs.events, job_id, after_seq=after_seq):
+            yield _event_lines(event)
+            after_seq, quiet_since = event.seq, anyio.current_time()
+        if is_final:
+            return
+        if anyio.current_time() - quiet_since > _SIGN_OF_LIFE_SECONDS:
+            yield b": still waiting\n\n"
+            quiet_since = anyio.current_time()
+        await anyio.sleep(_EVENTS_PAUSE_SECONDS)
+
+
+def _event_lines(event: JobEvent) -> bytes:
+    data = orjson.dumps({"at": event.at, **(event.data or {})})
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, event.kind.encode(), data)

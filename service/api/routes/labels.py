@@ -1,0 +1,100 @@
+"""Labels of nodes: put, read, take back."""
+
+from typing import Annotated
+
+import orjson
+from fastapi import Query
+from fastapi.responses import StreamingResponse
+
+from service.api.auth import requires
+from service.api.bodies import (
+    BodyTooLarge,
+    BodyTypeUnknown,
+    JsonUpload,
+    TableOrJsonBody,
+    TableUpload,
+    body_schema,
+)
+from service.api.errors import problems
+from service.api.routes.common import ONE_GRAPH, resource
+from service.api.schemas import LabelsIn, LabelsOut
+from service.api.stores import GraphHere, StoresHere
+from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
+from service.catalog import GraphNotFound
+from service.labeling import LabelsRefused, UnknownNodes, encode_labels
+from service.labels import BadLabels
+from service.uploads import BadUpload, LabelRow, checked_label_rows, label_rows, node_id
+from streaming.blocks import NodeKind
+
+router = resource("labels", f"{ONE_GRAPH}/labels")
+
+
+@router.put(
+    "",
+    dependencies=[requires("label")],
+    openapi_extra=body_schema(
+        "Columns `node` and `label`.",
+        json=LabelsIn,
+    ),
+    responses=problems(
+        GraphNotFound, BodyTooLarge, BodyTypeUnknown, BadUpload, BadLabels, LabelsRefused
+    ),
+)
+def put_labels(
+    graph: GraphHere,
+    stores: StoresHere,
+    body: TableOrJsonBody,
+    unknown: Annotated[
+        UnknownNodes,
+        Query(description="Nodes that the graph does not know: refuse all, or keep their labels."),
+    ] = "refuse",
+) -> LabelsOut:
+    """Put labels; the latest of a node holds, and all are durable before the answer."""
+    rows = _rows(body, graph.settings.node_ids)
+    return LabelsOut.of(stores.labeling.put(graph, rows, unknown=unknown))
+
+
+@router.get(
+    "",
+    dependencies=[requires("read")],
+    response_class=StreamingResponse,
+    responses=table_answer("Columns `node` and `label`, ready to be put again.")
+    | problems(GraphNotFound, FormatNotOffered),
+)
+def get_labels(
+    graph: GraphHere, stores: StoresHere, table_format: ChosenFormat
+) -> StreamingResponse:
+    """The present label of every labeled node."""
+    current = stores.labels.current(graph.id)
+    return table_response(
+        encode_labels(current, graph.settings.node_ids, table_format),
+        table_format,
+        name=f"{graph.settings.name}-labels",
+        headers={"Lapwing-Labels-Seq": str(current.labels_seq)},
+    )
+
+
+@router.delete(
+    "", dependencies=[requires("label")], responses=problems(GraphNotFound, BadUpload, BadLabels)
+)
+def delete_labels(
+    graph: GraphHere,
+    stores: StoresHere,
+    node: Annotated[list[str], Query(min_length=1, description="May be given several times.")],
+) -> LabelsOut:
+    """Take labels back; `accepted` counts the nodes that had one."""
+    nodes = [node_id(each, graph.settings.node_ids) for each in node]
+    return LabelsOut.of(stores.labeling.delete(graph, nodes))
+
+
+def _rows(body: TableUpload | JsonUpload, node_kind: NodeKind) -> list[LabelRow]:
+    if isinstance(body, TableUpload):
+        return label_rows(body.file, body.table_format, node_kind)
+    try:
+        document = orjson.loads(body.content)
+    except orjson.JSONDecodeError as error:
+        raise BadUpload(f"the body must be JSON ({error.msg})") from error
+    rows = document.get("labels") if isinstance(document, dict) else None
+    if not isinstance(rows, list) or len(document) > 1:
+        raise BadUpload('the body must read {"labels": [{"node": ..., "label": ...}, ...]}')
+    return checked_label_rows(rows, node_kind)

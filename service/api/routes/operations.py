@@ -1,0 +1,58 @@
+"""Whether the service runs, what runs, and which models it has."""
+
+from importlib.metadata import version
+from inspect import getdoc
+
+from fastapi import APIRouter
+from fastapi.responses import RedirectResponse
+
+from service.api.auth import requires
+from service.api.errors import any_problem, problems
+from service.api.readiness import NotReady, require_ready
+from service.api.schemas import Health, ModelList, ModelOut, VersionOut
+from service.api.stores import StoresHere
+from solvers.models import CATALOGUE
+from solvers.models.base import parameter_schema
+
+router = APIRouter(tags=["operations"], responses=any_problem())
+
+
+@router.get("/", include_in_schema=False)
+def home() -> RedirectResponse:
+    """The documentation."""
+    return RedirectResponse("/docs")
+
+
+@router.get("/v1/models", dependencies=[requires("read")])
+def list_models() -> ModelList:
+    """The catalogue: every model with the JSON Schema of its hyperparameters."""
+    return ModelList(
+        models=[
+            ModelOut(
+                name=name,
+                description=(getdoc(model) or "").partition("\n")[0],
+                uses_features=model.uses_features,
+                parameters=parameter_schema(model),
+            )
+            for name, model in sorted(CATALOGUE.items())
+        ]
+    )
+
+
+@router.get("/v1/version")
+def get_version() -> VersionOut:
+    """What runs here."""
+    return VersionOut(version=version("lapwing"))
+
+
+@router.get("/healthz")
+def healthz() -> Health:
+    """The process is up."""
+    return Health()
+
+
+@router.get("/readyz", responses=problems(NotReady))
+def readyz(stores: StoresHere) -> Health:
+    """The database answers in its present schema and the home directory takes files."""
+    require_ready(stores.settings, stores.database)
+    return Health()

@@ -1,0 +1,50 @@
+"""Snapshots: the sparsifier itself, for download."""
+
+from typing import Annotated
+
+from fastapi import Path
+from fastapi.responses import StreamingResponse
+
+from service.api.auth import requires
+from service.api.errors import problems
+from service.api.routes.common import MAX_ID, ONE_GRAPH, resource
+from service.api.schemas import SnapshotList, SnapshotOut
+from service.api.stores import GraphHere, StoresHere
+from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
+from service.catalog import GraphNotFound
+from service.export import snapshot_edges
+from service.formats import encode
+from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+
+router = resource("snapshots", f"{ONE_GRAPH}/snapshots")
+
+
+@router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
+def list_snapshots(graph: GraphHere, stores: StoresHere) -> SnapshotList:
+    """The snapshots that are kept, newest first, with the accuracy of each."""
+    paths = GraphPaths(root=stores.settings.graphs_directory / graph.id)
+    kept = SnapshotStore(paths.snapshots).list()
+    return SnapshotList(snapshots=[SnapshotOut.of(meta) for meta in reversed(kept)])
+
+
+@router.get(
+    "/{number}/edges",
+    dependencies=[requires("read")],
+    response_class=StreamingResponse,
+    responses=table_answer("Columns `src`, `dst`, `weight`; each edge once.")
+    | problems(GraphNotFound, SnapshotNotFound, FormatNotOffered),
+)
+def get_snapshot_edges(
+    number: Annotated[int, Path(ge=1, le=MAX_ID)],
+    graph: GraphHere,
+    stores: StoresHere,
+    table_format: ChosenFormat,
+) -> StreamingResponse:
+    """The edges of a snapshot, with the ids that they came with."""
+    edges = snapshot_edges(graph, stores.settings.graphs_directory, stores.nodes, number)
+    return table_response(
+        encode(edges.schema, edges.batches(), table_format),
+        table_format,
+        name=f"{graph.settings.name}-snapshot-{number}",
+        headers={"Lapwing-Snapshot": str(number), "ETag": f'"{graph.id}-{number}-{table_format}"'},
+    )

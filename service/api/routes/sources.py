@@ -1,0 +1,139 @@
+"""What the ingest daemon reads, and what became of it."""
+
+from http import HTTPStatus
+from pathlib import PurePath
+from typing import Annotated
+
+from fastapi import Path, Query, Request, Response
+
+from service.api.auth import requires
+from service.api.errors import problems
+from service.api.routes.common import MAX_ID, ONE_GRAPH, PageSize, resource
+from service.api.schemas import (
+    FileOut,
+    FilePage,
+    InvalidArgument,
+    RetryOut,
+    SourceIn,
+    SourceList,
+    SourceOut,
+    refusing,
+)
+from service.api.stores import GraphHere, Stores, StoresHere
+from service.api.waiting import WaitSeconds, wait_until
+from service.catalog import GraphNotFound, GraphRecord
+from service.manifest import FileNotListed, FileStatus, SourceNotFound, SourceRecord
+from streaming.sources import ParquetEdges
+
+router = resource("sources", ONE_GRAPH)
+
+Status = Annotated[FileStatus | None, Query(description="Only files that stand so.")]
+FileId = Annotated[int, Path(ge=1, le=MAX_ID)]
+Page = Annotated[int, Query(ge=0, le=MAX_ID, description="The `next_page` of the page before.")]
+
+
+@router.post(
+    "/sources",
+    status_code=HTTPStatus.CREATED,
+    dependencies=[requires("ingest")],
+    responses=problems(GraphNotFound, InvalidArgument),
+)
+def add_source(
+    body: SourceIn, graph: GraphHere, stores: StoresHere, response: Response
+) -> SourceOut:
+    """Have ingest read a source; one that is there already gets the new `follow`."""
+    with refusing():
+        _require_readable(body.url)
+        source = stores.manifest.add_source(graph.id, body.url, follow=body.follow)
+    response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/sources/{source.id}"
+    return _shown(source, graph, stores)
+
+
+@router.get("/sources", dependencies=[requires("read")], responses=problems(GraphNotFound))
+def list_sources(
+    graph: GraphHere,
+    stores: StoresHere,
+    status: Status = None,
+    page: Page = 0,
+    page_size: PageSize = 100,
+) -> SourceList:
+    """The sources, and a page of the manifest: pending, committed, quarantined with the reason."""
+    sources = [_shown(each, graph, stores) for each in stores.manifest.list_sources(graph.id)]
+    files = _page(graph, stores, status, page, page_size)
+    return SourceList(sources=sources, files=files.files, next_page=files.next_page)
+
+
+@router.delete(
+    "/sources/{source_id}",
+    status_code=HTTPStatus.NO_CONTENT,
+    dependencies=[requires("ingest")],
+    responses=problems(GraphNotFound, SourceNotFound),
+)
+def remove_source(source_id: str, graph: GraphHere, stores: StoresHere) -> None:
+    """Read nothing more from a source; what is committed stays in the graph."""
+    stores.manifest.remove_source(graph.id, source_id)
+
+
+@router.post(
+    "/sources/{source_id}:retry",
+    dependencies=[requires("ingest")],
+    responses=problems(GraphNotFound, SourceNotFound),
+)
+def retry_source(source_id: str, graph: GraphHere, stores: StoresHere) -> RetryOut:
+    """Offer the quarantined files of a source again."""
+    return RetryOut(n_files=stores.manifest.retry_source(graph.id, source_id))
+
+
+@router.get("/files", dependencies=[requires("read")], responses=problems(GraphNotFound))
+def list_files(
+    graph: GraphHere,
+    stores: StoresHere,
+    status: Status = None,
+    page: Page = 0,
+    page_size: PageSize = 100,
+) -> FilePage:
+    """A page of the manifest, pushes included, oldest first."""
+    return _page(graph, stores, status, page, page_size)
+
+
+@router.get(
+    "/files/{file_id}",
+    dependencies=[requires("read")],
+    responses=problems(GraphNotFound, FileNotListed),
+)
+async def get_file(
+    request: Request, file_id: FileId, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
+) -> FileOut:
+    """One file; `wait` can wait until it is pending no more."""
+    file = await wait_until(
+        request,
+        lambda: stores.manifest.file(graph.id, file_id),
+        lambda file: file.status != "pending",
+        seconds=wait,
+    )
+    return FileOut.of(file)
+
+
+def _require_readable(url: str) -> None:
+    """Refuse what no ingest process could read; that something is there is for ingest to see."""
+    is_local = "://" not in url and "::" not in url
+    if is_local and not PurePath(url).is_absolute():
+        raise ValueError(f"url must be an absolute path or an fsspec URL, got {url!r}")
+    try:
+        ParquetEdges(url)
+    except ValueError as error:
+        raise ValueError(
+            f"url must name files that ingest can read, got {url!r}: {error}"
+        ) from error
+
+
+def _shown(source: SourceRecord, graph: GraphRecord, stores: Stores) -> SourceOut:
+    return SourceOut.of(source, dict(stores.manifest.counts(graph.id, source_id=source.id)))
+
+
+def _page(
+    graph: GraphRecord, stores: Stores, status: FileStatus | None, page: int, page_size: int
+) -> FilePage:
+    files = stores.manifest.list_files(graph.id, status=status, after_id=page, limit=page_size + 1)
+    shown = [FileOut.of(file) for file in files[:page_size]]
+    return FilePage(files=shown, next_page=str(shown[-1].id) if len(files) > page_size else None)

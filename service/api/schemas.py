@@ -1,0 +1,509 @@
+"""What JSON bodies look like, in and out; pydantic ends here."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, asdict, fields, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
+from service.jobs import Job, JobSpec, JobStatus, lane_of
+from service.labels import LabelReceipt
+from service.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
+from service.reading import Lookup, Prediction
+from service.solving import validate_solve
+from streaming.blocks import NodeKind
+from streaming.snapshots import SnapshotMeta
+
+MAX_LOOKUP: int = 10_000
+"""Nodes in one lookup; more come as a table."""
+
+NodeIn = int | str
+"""JSON readers that hold numbers as floats send 64-bit integers as strings."""
+
+_DEFAULTS = {
+    each.name: each.default for each in fields(GraphSettings) if each.default is not MISSING
+}
+
+
+class InvalidArgument(ValueError):
+    """An argument breaks a rule that a store knows."""
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Around a call whose plain ValueErrors speak of arguments of the request."""
+    try:
+        yield
+    except ValueError as error:
+        if type(error) is ValueError:
+            raise InvalidArgument(str(error)) from error
+        raise
+
+
+class _Input(BaseModel):
+    """A body: what it does not know it refuses, and "1" is no number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Output(BaseModel):
+    """An answer."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class Problem(_Output):
+    """An error (RFC 9457): what is wrong, with which argument, and what to do."""
+
+    type: str = Field(examples=["urn:lapwing:problem:graph-not-found"])
+    title: str
+    status: int
+    detail: str
+    argument: str | None = Field(None, description="What breaks a rule.")
+    rule: str | None = None
+    row: int | None = Field(None, description="Row of the body, from 0.")
+    value: str | None = Field(None, description="What stands there.")
+    refused: list[str] | None = Field(None, description="Nodes that the graph does not know.")
+    n_refused: int | None = None
+
+
+class SnapshotEveryIn(_Input):
+    """Publish a snapshot after so many edges or seconds, whichever comes first."""
+
+    edges: int | None = None
+    seconds: float | None = None
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        self.to_record()
+        return self
+
+    def to_record(self) -> SnapshotEvery:
+        """The same for the catalog; raises ValueError."""
+        return SnapshotEvery(edges=self.edges, seconds=self.seconds)
+
+
+class Solve(_Input):
+    """A model with its hyperparameters; those left out take their defaults. See `/v1/models`."""
+
+    model: str = Field(examples=["stable-hfs"])
+    parameters: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        validate_solve(self.model, self.parameters)
+        return self
+
+
+class _GraphFields(_Input):
+    node_ids: NodeKind = Field(_DEFAULTS["node_ids"], description="Fixed once the graph exists.")
+    epsilon: float = Field(_DEFAULTS["epsilon"], description="Spectral accuracy asked, in (0, 1).")
+    max_edges: int | None = Field(
+        _DEFAULTS["max_edges"], description="Most edges to keep; wins over epsilon."
+    )
+    expected_nodes: int = Field(_DEFAULTS["expected_nodes"], description="Fixed, see node_ids.")
+    max_nodes: int = Field(_DEFAULTS["max_nodes"], description="Fixed, see node_ids.")
+    seed: int | None = Field(_DEFAULTS["seed"], description="Fixed; drawn when left out.")
+    keep_raw: bool = Field(_DEFAULTS["keep_raw"], description="Keep pushed edges for later passes.")
+    snapshot_every: SnapshotEveryIn | None = Field(
+        None, description="Snapshots besides the one at the end of each run of files."
+    )
+    auto_solve: Solve | None = Field(
+        None, description="Solved again after every new snapshot and every change of a label."
+    )
+
+    def _given(self) -> dict[str, Any]:
+        """The fields that the body holds, as the catalog wants them."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        if isinstance(each := given.get("snapshot_every"), SnapshotEveryIn):
+            given["snapshot_every"] = each.to_record()
+        if isinstance(each := given.get("auto_solve"), Solve):
+            given["auto_solve"] = AutoSolve(model=each.model, parameters=each.parameters)
+        return given
+
+
+class GraphCreate(_GraphFields):
+    """A new graph."""
+
+    name: str = Field(description="1 to 63 of a-z, 0-9, _ and -; unique.", examples=["papers"])
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        self.to_settings()
+        return self
+
+    def to_settings(self) -> GraphSettings:
+        """The same for the catalog; raises ValueError."""
+        return GraphSettings(**self._given())
+
+
+class GraphPatch(_GraphFields):
+    """Settings to change; those left out stay. The fixed ones may only be repeated."""
+
+    name: str = Field("", description="A new name.")
+
+    def changed(self, settings: GraphSettings) -> GraphSettings:
+        """The settings with these changes; raises ValueError."""
+        return replace(settings, **self._given())
+
+
+class SettingsOut(_Output):
+    """Settings of a graph."""
+
+    node_ids: NodeKind
+    epsilon: float
+    max_edges: int | None
+    expected_nodes: int
+    max_nodes: int
+    seed: int
+    keep_raw: bool
+    snapshot_every: dict[str, Any] | None
+    auto_solve: dict[str, Any] | None
+
+
+class GraphOut(_Output):
+    """A graph: settings, and what is in it as of the last committed file."""
+
+    name: str
+    id: str
+    settings: SettingsOut
+    nodes: int
+    edges_seen: int = Field(description="Rows of committed files.")
+    edges_kept: int
+    self_loops: int = Field(description="Rows dropped because both ends are the same node.")
+    epsilon_asked: float
+    epsilon_expected: float | None = Field(description="Of the newest snapshot.")
+    snapshot: int | None = Field(description="Number of the newest.")
+    labels_seq: int = Field(description="Number of the last label event.")
+    features_version: int
+    created_at: datetime
+
+    @staticmethod
+    def values(graph: GraphRecord) -> dict[str, Any]:
+        """The fields of a graph."""
+        settings, progress = asdict(graph.settings), asdict(graph.progress)
+        return {
+            "name": settings.pop("name"),
+            "id": graph.id,
+            "settings": settings,
+            "nodes": progress.pop("n_nodes"),
+            **progress,
+            "epsilon_asked": graph.settings.epsilon,
+            "labels_seq": graph.labels_seq,
+            "features_version": graph.features_version,
+            "created_at": graph.created_at,
+        }
+
+    @classmethod
+    def of(cls, graph: GraphRecord) -> Self:
+        """What people see of a graph."""
+        return cls(**cls.values(graph))
+
+
+class BacklogOut(_Output):
+    """What waits to be ingested."""
+
+    n_files: int
+    n_bytes: int
+    pushed_bytes: int
+
+
+class GraphDetails(GraphOut):
+    """A graph with the state of its files."""
+
+    backlog: BacklogOut
+    files: dict[FileStatus, int] = Field(description="Files by status.")
+
+
+class GraphList(_Output):
+    """All graphs, by name."""
+
+    graphs: list[GraphOut]
+
+
+class FileOut(_Output):
+    """One version of a file and what became of it; a push is a file too."""
+
+    id: int
+    source_id: str | None
+    push_id: str | None
+    path: str
+    size: int = Field(description="Bytes.")
+    status: FileStatus
+    reason: str | None = Field(description="The rule that a quarantined file breaks.")
+    row: int | None = Field(description="The row that breaks it, from 0.")
+    value: str | None = Field(description="What stands there.")
+    n_rows: int | None
+    n_self_loops: int | None
+    created_at: datetime
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, file: FileRecord) -> Self:
+        """What people see of a file."""
+        return cls.model_validate(file)
+
+
+class FilePage(_Output):
+    """Part of a manifest, oldest first."""
+
+    files: list[FileOut]
+    next_page: str | None = Field(description="For ?page=; null on the last one.")
+
+
+class PushOut(_Output):
+    """Edges that are on disk; the file tells when they are in the graph."""
+
+    id: str
+    n_rows: int
+    n_bytes: int = Field(description="Of the block on disk.")
+    idempotency_key: str | None
+    file: FileOut
+
+    @classmethod
+    def of(cls, push: PushRecord, file: FileRecord) -> Self:
+        """What people see of a push whose file stands as given."""
+        return cls(
+            id=push.id,
+            n_rows=push.n_rows,
+            n_bytes=push.n_bytes,
+            idempotency_key=push.idempotency_key,
+            file=FileOut.of(file),
+        )
+
+
+class SourceIn(_Input):
+    """A place to read edges from."""
+
+    url: Annotated[str, StringConstraints(min_length=1)] = Field(
+        description="Absolute path of a file or directory, a glob, or an fsspec URL.",
+        examples=["/data/edges/*.parquet", "s3://bucket/edges/"],
+    )
+    follow: bool = Field(False, description="Look for new files until the source is removed.")
+
+
+class SourceOut(_Output):
+    """A source and its files by status."""
+
+    id: str
+    url: str
+    follow: bool
+    created_at: datetime
+    files: dict[FileStatus, int]
+
+    @classmethod
+    def of(cls, source: SourceRecord, files: dict[FileStatus, int]) -> Self:
+        """What people see of a source."""
+        return cls(**asdict(source), files=files)
+
+
+class SourceList(FilePage):
+    """The sources of a graph, and part of its manifest."""
+
+    sources: list[SourceOut]
+
+
+class RetryOut(_Output):
+    """How many files wait to be read again."""
+
+    n_files: int
+
+
+class LabelIn(_Input):
+    """A node and its label."""
+
+    node: NodeIn
+    label: int | str
+
+
+class LabelsIn(_Input):
+    """Labels to put; of a node named twice the later one holds."""
+
+    labels: list[LabelIn]
+
+
+class LabelsOut(_Output):
+    """What became of labels."""
+
+    labels_seq: int = Field(description="Number of the graph's last label event, with these.")
+    accepted: int
+    refused: list[str] = Field(description="Always empty: when one is refused, the answer is 422.")
+
+    @classmethod
+    def of(cls, receipt: LabelReceipt) -> Self:
+        """What people see of a receipt."""
+        return cls(
+            labels_seq=receipt.labels_seq, accepted=receipt.accepted, refused=list(receipt.refused)
+        )
+
+
+class JobIn(Solve):
+    """A job to run."""
+
+    kind: Literal["solve"] = "solve"
+
+    def to_spec(self, graph_id: str, idempotency_key: str | None) -> JobSpec:
+        """The same for the queue."""
+        return JobSpec(
+            graph_id=graph_id,
+            kind=self.kind,
+            model=self.model,
+            parameters=self.parameters,
+            lane=lane_of(self.model),
+            idempotency_key=idempotency_key,
+        )
+
+
+class JobOut(_Output):
+    """A job at this moment."""
+
+    id: str
+    graph_id: str
+    kind: str
+    model: str | None
+    parameters: dict[str, Any]
+    status: JobStatus
+    phase: str | None = Field(description="What it is doing.")
+    progress: float | None = Field(description="Part of the phase that is done, in [0, 1].")
+    cancel_requested: bool
+    attempt: int
+    idempotency_key: str | None
+    snapshot: int | None = Field(description="What it works on, as the two that follow.")
+    labels_seq: int | None
+    features_version: int | None
+    result: dict[str, Any] | None
+    error: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """What people see of a job."""
+        return cls.model_validate(job)
+
+
+class JobList(_Output):
+    """Some jobs, newest first."""
+
+    jobs: list[JobOut]
+    next_page: str | None = Field(description="For ?page=; null on the last one.")
+
+
+class LookupIn(_Input):
+    """Nodes to look up."""
+
+    nodes: Annotated[list[NodeIn], Field(min_length=1, max_length=MAX_LOOKUP)]
+
+
+class PredictionOut(_Output):
+    """What is predicted for one node."""
+
+    node: NodeIn = Field(description="A string where a float would not hold the integer.")
+    label: int | str | None = Field(description="Null where no label reaches.")
+    score: float
+    margin: float = Field(description="Winner minus runner-up.")
+    reachable: bool
+    scores: dict[str, float] | None = Field(description="By class; null where there are many.")
+
+
+class Provenance(_Output):
+    """What predictions were made from."""
+
+    job: str
+    model: str
+    snapshot: int
+    labels_seq: int
+    features_version: int
+    solver_status: str
+    score: str = Field(description="How to read scores: probability or class score.")
+
+
+class NodePrediction(Provenance):
+    """The prediction of one node, with where it comes from."""
+
+    prediction: PredictionOut
+
+    @classmethod
+    def of(cls, provenance: Provenance, prediction: Prediction) -> Self:
+        """What people see of a prediction."""
+        shown = PredictionOut.model_validate(prediction)
+        return cls(**provenance.model_dump(), prediction=shown)
+
+
+class LookupOut(Provenance):
+    """The predictions of some nodes, with where they come from."""
+
+    predictions: list[PredictionOut]
+    newer: list[NodeIn] = Field(description="Nodes that came after the snapshot.")
+    unknown: list[NodeIn] = Field(description="Nodes that the graph does not know.")
+
+    @classmethod
+    def of(cls, provenance: Provenance, lookup: Lookup) -> Self:
+        """What people see of a lookup."""
+        return cls(
+            **provenance.model_dump(),
+            predictions=[PredictionOut.model_validate(each) for each in lookup.predictions],
+            newer=lookup.newer,
+            unknown=lookup.unknown,
+        )
+
+
+class SnapshotOut(_Output):
+    """Provenance of a snapshot."""
+
+    number: int
+    n_nodes: int
+    edges_seen: int
+    edges_kept: int
+    self_loops: int
+    epsilon_asked: float
+    epsilon_expected: float
+    note: str = Field(description="Why the accuracy is not the one asked; empty when it is.")
+    n_files: int
+    seed: int
+    created_at: datetime
+
+    @classmethod
+    def of(cls, meta: SnapshotMeta) -> Self:
+        """What people see of a snapshot."""
+        created_at = datetime.fromtimestamp(meta.created_at, UTC)
+        return cls.model_validate({**asdict(meta), "note": meta.note, "created_at": created_at})
+
+
+class SnapshotList(_Output):
+    """The snapshots that are kept, newest first."""
+
+    snapshots: list[SnapshotOut]
+
+
+class ModelOut(_Output):
+    """A model of the catalogue."""
+
+    name: str
+    description: str
+    uses_features: bool
+    parameters: dict[str, Any] = Field(description="JSON Schema of its hyperparameters.")
+
+
+class ModelList(_Output):
+    """The catalogue."""
+
+    models: list[ModelOut]
+
+
+class Health(_Output):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class VersionOut(_Output):
+    """What runs here."""
+
+    name: Literal["lapwing"] = "lapwing"
+    version: str
+    api: Literal["v1"] = "v1"

@@ -1,0 +1,97 @@
+"""Sending tables: the format is chosen by ``?format=`` or by the `Accept` header."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Header, Query
+from fastapi.responses import StreamingResponse
+
+from service.formats import Format
+
+_WILDCARDS: Final = {
+    "*/*": Format.CSV,
+    "text/*": Format.CSV,
+    "application/*": Format.NDJSON,
+}
+
+
+class FormatNotOffered(ValueError):
+    """No format that is accepted can be sent."""
+
+
+def _chosen(
+    asked: Annotated[
+        Format | None, Query(alias="format", description="Wins over the header Accept.")
+    ] = None,
+    accept: Annotated[str, Header(include_in_schema=False)] = "*/*",
+) -> Format:
+    return accepted_format(accept) if asked is None else asked
+
+
+ChosenFormat = Annotated[Format, Depends(_chosen)]
+"""How the table is to be written."""
+
+
+def accepted_format(accept: str) -> Format:
+    """The format that an `Accept` header prefers; CSV where it does not care.
+
+    Raises
+    ------
+    FormatNotOffered
+        It accepts none that there is.
+    """
+    ranges = [_quality(each) for each in accept.split(",")]
+    for _, media_range in sorted(ranges, key=lambda each: -each[0]):
+        found = Format.of_media_type(media_range) or _WILDCARDS.get(media_range)
+        if found is not None:
+            return found
+    offered = ", ".join(each.media_type for each in Format)
+    raise FormatNotOffered(f"Accept must name one of {offered}, got {accept}")
+
+
+def table_response(
+    pieces: Iterable[bytes],
+    table_format: Format,
+    *,
+    name: str,
+    headers: Mapping[str, str],
+) -> StreamingResponse:
+    """A table that is written while it is sent.
+
+    Parameters
+    ----------
+    pieces : iterable of bytes
+        From `service.formats.encode`.
+    table_format : Format
+        How they are written.
+    name : str
+        File name without suffix, for browsers; plain ASCII.
+    headers : mapping
+        Where the table comes from.
+    """
+    disposition = f'inline; filename="{name}{table_format.suffix}"'
+    return StreamingResponse(
+        iter(pieces),
+        media_type=table_format.media_type,
+        headers={"Content-Disposition": disposition, "Vary": "Accept", **headers},
+    )
+
+
+def table_answer(description: str) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of such an answer, for ``responses``."""
+    schema = {"schema": {"type": "string", "format": "binary"}}
+    content = {each.media_type: schema for each in Format}
+    return {200: {"description": description, "content": content}}
+
+
+def _quality(media_range: str) -> tuple[float, str]:
+    """How much a range of media types is wanted; 0 and an empty range when it is not."""
+    name, *parameters = (part.strip().lower() for part in media_range.split(";"))
+    for parameter in parameters:
+        if parameter.startswith("q="):
+            try:
+                quality = float(parameter[2:])
+            except ValueError:
+                return 0.0, ""
+            return (quality, name) if quality > 0 else (0.0, "")
+    return 1.0, name

@@ -1,0 +1,50 @@
+"""Answers that may wait (``?wait=30``): looking again and again without blocking the loop."""
+
+from collections.abc import Callable
+from typing import Annotated, Final, TypeVar
+
+import anyio
+from fastapi import Query, Request
+from starlette.concurrency import run_in_threadpool
+
+LONGEST_WAIT_SECONDS: Final = 300
+
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LAST_PAUSE_SECONDS: Final = 0.25
+_Value = TypeVar("_Value")
+
+WaitSeconds = Annotated[
+    float,
+    Query(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for the end at most."),
+]
+
+
+async def wait_until(
+    request: Request,
+    look: Callable[[], _Value],
+    is_done: Callable[[_Value], bool],
+    *,
+    seconds: float,
+) -> _Value:
+    """The value once it is done, or as it stands when time or the caller's patience is over.
+
+    Parameters
+    ----------
+    request : Request
+        Its client may hang up, which ends the wait.
+    look : callable
+        Reads the value; runs in a thread.
+    is_done : callable
+        Tells whether it will not change any more.
+    seconds : float
+        Longest wait; 0 looks once.
+    """
+    deadline = anyio.current_time() + seconds
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        value = await run_in_threadpool(look)
+        remaining = deadline - anyio.current_time()
+        if is_done(value) or remaining <= 0 or await request.is_disconnected():
+            return value
+        await anyio.sleep(min(pause, remaining))
+        pause = min(2 * pause, _LAST_PAUSE_SECONDS)

@@ -1,0 +1,164 @@
+"""Which nodes a graph knows: those of its node index, and those of pushes that wait for ingest.
+
+A reader's side of `streaming.nodes`: indexes are opened for reading, kept, and followed up to the
+last committed file. Any number of threads may ask.
+"""
+
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from service.catalog import GraphRecord
+from service.manifest import Manifest
+from solvers.arrays import BoolArray, Int32Array
+from streaming.checkpoints import CheckpointStore
+from streaming.nodes import Nodes, open_nodes
+from streaming.snapshots import GraphPaths
+
+MAX_OPEN: Final = 16
+"""Indexes kept open at once; one with a table takes 27 to 54 bytes per node."""
+
+_ATTEMPTS: Final = 10
+
+
+class KnownNodes:
+    """Looks nodes up in the graphs of one home directory.
+
+    Parameters
+    ----------
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    manifest : Manifest
+        Knows the pushes that wait.
+    """
+
+    def __init__(self, graphs_directory: Path, manifest: Manifest) -> None:
+        self._graphs_directory = graphs_directory
+        self._manifest = manifest
+        self._indexes: OrderedDict[str, _Index] = OrderedDict()
+        self._lock = Lock()
+
+    def lookup(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
+        """Dense ids of external ones, -1 where no committed file has the node.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        nodes : pyarrow.Array
+            (n_asked,) large_string for node kind ``string``, else int64.
+        """
+        return self._index(graph).lookup(nodes)
+
+    def external_ids(self, graph: GraphRecord, n_nodes: int) -> pa.ChunkedArray:
+        """External ids of the first ``n_nodes`` dense ones, memory-mapped; they are committed."""
+        return self._index(graph).external_ids(n_nodes)
+
+    def knows(self, graph: GraphRecord, nodes: pa.Array) -> BoolArray:
+        """Whether each node is in a committed file or in a push that waits.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        nodes : pyarrow.Array
+            (n_asked,) as for `lookup`.
+        """
+        # The pushes come first: what is not among them any more is in the index by now.
+        waiting = self._manifest.pending(graph.id, pushed_only=True)
+        known: BoolArray = self.lookup(graph, nodes) >= 0
+        for push in reversed(waiting):
+            if known.all():
+                break
+            missing = np.flatnonzero(~known)
+            found = _in_push(Path(push.path), nodes.take(pa.array(missing)))
+            if found is None:  # committed and removed meanwhile
+                found = self.lookup(graph, nodes.take(pa.array(missing))) >= 0
+            known[missing] = found
+        return known
+
+    def _index(self, graph: GraphRecord) -> "_Index":
+        with self._lock:
+            if graph.id not in self._indexes:
+                self._indexes[graph.id] = _Index(
+                    graph, GraphPaths(root=self._graphs_directory / graph.id)
+                )
+                while len(self._indexes) > MAX_OPEN:
+                    self._indexes.popitem(last=False)
+            self._indexes.move_to_end(graph.id)
+            return self._indexes[graph.id]
+
+
+class _Index:
+    """One graph's index; ingest may publish ids that are not committed, which nobody may see."""
+
+    def __init__(self, graph: GraphRecord, paths: GraphPaths) -> None:
+        self._kind = graph.settings.node_ids
+        self._max_nodes = graph.settings.max_nodes
+        self._paths = paths
+        self._nodes: Nodes | None = None
+        self._lock = Lock()
+
+    def lookup(self, nodes: pa.Array) -> Int32Array:
+        with self._lock:
+            index = self._followed()
+            return np.full(len(nodes), -1, np.int32) if index is None else index.lookup(nodes)
+
+    def external_ids(self, n_nodes: int) -> pa.ChunkedArray:
+        with self._lock:
+            index = self._followed()
+            if index is None:
+                raise ValueError(f"n_nodes must be 0 in a graph without nodes, got {n_nodes}")
+            return index.external_ids(0, n_nodes)
+
+    def _followed(self) -> Nodes | None:
+        """The index at the last committed file; None before the first."""
+        n_nodes = _n_committed(self._paths.checkpoints)
+        if n_nodes == 0:
+            return None
+        if self._nodes is None:
+            self._nodes = open_nodes(
+                self._paths.nodes,
+                kind=self._kind,
+                n_nodes=n_nodes,
+                max_nodes=self._max_nodes,
+                writable=False,
+            )
+        self._nodes.refresh(n_nodes)
+        return self._nodes
+
+
+def _n_committed(checkpoints: Path) -> int:
+    """Nodes of the committed files; asks again when the checkpoint is replaced while it is read."""
+    if not checkpoints.exists():
+        return 0
+    store = CheckpointStore(checkpoints)
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return store.n_clean_nodes()
+        except FileNotFoundError:
+            continue
+    return store.n_clean_nodes()
+
+
+def _in_push(path: Path, nodes: pa.Array) -> BoolArray | None:
+    """Whether a pushed block has each node; None when the block is gone."""
+    try:
+        block = pa.parquet.ParquetFile(path)
+    except FileNotFoundError:
+        return None
+    found = np.zeros(len(nodes), dtype=bool)
+    with block:
+        for batch in block.iter_batches(columns=["src", "dst"]):
+            for column in batch.columns:
+                in_column = pc.is_in(nodes, value_set=column.cast(nodes.type))
+                found |= in_column.to_numpy(zero_copy_only=False)
+            if found.all():
+                break
+    return found

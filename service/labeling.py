@@ -1,0 +1,134 @@
+"""Labels as people hand them in: checked against what the graph knows, stored with the re-solve.
+
+Both entries, REST and command line, come through here, so that they refuse the same things.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import orjson
+import pyarrow as pa
+
+from service.catalog import GraphRecord
+from service.database import Database
+from service.formats import Format, encode, json_integer
+from service.job_queue import request_auto_solve
+from service.known_nodes import KnownNodes
+from service.labels import CurrentLabels, LabelReceipt, LabelStore
+from service.uploads import LabelRow, NodeId
+from solvers.arrays import BoolArray
+from streaming.blocks import NodeKind
+
+UnknownNodes = Literal["refuse", "keep"]
+"""What to do with a label of a node that the graph does not know: refuse all, or keep it for the
+node to come."""
+
+_ROWS_PER_BATCH: Final = 1 << 16
+
+
+class LabelsRefused(ValueError):
+    """The graph does not know some nodes; nothing was stored.
+
+    Attributes
+    ----------
+    receipt : LabelReceipt
+        Names them.
+    """
+
+    def __init__(self, receipt: LabelReceipt) -> None:
+        super().__init__(
+            f"node must be known to the graph, got {receipt.n_refused} unknown, the first "
+            f"{receipt.refused[0]!r}; bring their edges first, or put the labels with unknown=keep"
+        )
+        self.receipt = receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labeling:
+    """Puts and takes back labels.
+
+    Attributes
+    ----------
+    database : Database
+        Holds labels and jobs.
+    labels : LabelStore
+        Where labels go.
+    nodes : KnownNodes
+        Who tells which nodes there are.
+    """
+
+    database: Database
+    labels: LabelStore
+    nodes: KnownNodes
+
+    def put(
+        self, graph: GraphRecord, rows: Sequence[LabelRow], *, unknown: UnknownNodes = "refuse"
+    ) -> LabelReceipt:
+        """Store labels and ask for the graph's ``auto_solve``, in one transaction.
+
+        Raises
+        ------
+        LabelsRefused
+            ``unknown`` is ``refuse`` and the graph does not know all nodes.
+        service.labels.BadLabels
+            A node or label is too long or holds a NUL.
+        GraphNotFound
+            The graph was deleted.
+        """
+        nodes = [str(row.node) for row in rows]
+        labels = [row.label for row in rows]
+        # Asked before the transaction begins: building the table of a large index takes seconds.
+        is_known = self._known(graph, rows) if unknown == "refuse" else None
+        with self.database.write() as connection:
+            receipt = self.labels.put(
+                graph.id,
+                nodes,
+                labels,
+                known=None if is_known is None else lambda _: is_known,
+                connection=connection,
+            )
+            if receipt.accepted:
+                request_auto_solve(connection, graph.id)
+        if receipt.n_refused:
+            raise LabelsRefused(receipt)
+        return receipt
+
+    def delete(self, graph: GraphRecord, nodes: Sequence[NodeId]) -> LabelReceipt:
+        """Take labels back and ask for the graph's ``auto_solve``, in one transaction."""
+        with self.database.write() as connection:
+            receipt = self.labels.delete(
+                graph.id, [str(node) for node in nodes], connection=connection
+            )
+            if receipt.accepted:
+                request_auto_solve(connection, graph.id)
+        return receipt
+
+    def _known(self, graph: GraphRecord, rows: Sequence[LabelRow]) -> BoolArray:
+        node_type = pa.large_string() if graph.settings.node_ids == "string" else pa.int64()
+        return self.nodes.knows(graph, pa.array([row.node for row in rows], node_type))
+
+
+def encode_labels(
+    current: CurrentLabels, node_kind: NodeKind, table_format: Format
+) -> Iterator[bytes]:
+    """Columns ``node`` and ``label``, ready to be put again.
+
+    Labels are int64 where all of them are numbers, else strings; NDJSON keeps each as it was given.
+    """
+    is_string = node_kind == "string"
+    nodes = current.nodes if is_string else current.nodes.cast(pa.int64())
+    if all(isinstance(label, int) for label in current.labels):
+        labels = pa.array(current.labels, pa.int64())
+    elif table_format is Format.NDJSON:
+        return _json_lines(nodes, current)
+    else:
+        labels = pa.array([str(label) for label in current.labels], pa.string())
+    table = pa.table({"node": nodes, "label": labels})
+    return encode(table.schema, table.to_batches(_ROWS_PER_BATCH), table_format)
+
+
+def _json_lines(nodes: pa.Array, current: CurrentLabels) -> Iterator[bytes]:
+    for node, label in zip(nodes.to_pylist(), current.labels, strict=True):
+        shown = json_integer(node) if isinstance(node, int) else node
+        yield orjson.dumps({"node": shown, "label": label}, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,374 @@
+"""Tables that people send: edges and labels, in any `Format`, with the row at fault where one is.
+
+Edges come out as Arrow batches for `streaming.blocks.read_columns`, which checks the data contract;
+labels are few and come out as Python values. Nothing here looks at what the graph knows.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, BinaryIO, Final, TypeGuard
+
+import orjson
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from service.formats import Format
+from streaming.blocks import NodeKind, check_column_names
+
+ROWS_PER_BATCH: Final = 1 << 16
+
+NodeId = str | int
+LabelValue = str | int
+
+_LIMIT: Final = 2**63
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+_CSV_ROW: Final = re.compile(r"Row #(?P<line>\d+): (?P<rest>.*)", re.DOTALL)
+_MAX_SHOWN: Final = 80
+
+
+class BadUpload(ValueError):
+    """What was sent cannot be read as the table it should be; nothing of it is taken.
+
+    Attributes
+    ----------
+    reason : str
+        The rule that is broken.
+    row : int or None
+        Row of the table, from 0; None when the fault is not one row's.
+    value : str or None
+        What stands there.
+    """
+
+    def __init__(self, reason: str, *, row: int | None = None, value: object = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.row = row
+        self.value = None if value is None else _shown(value)
+
+    def __str__(self) -> str:
+        received = "" if self.value is None else f", got {self.value}"
+        place = "" if self.row is None else f" in row {self.row} (rows count from 0)"
+        return f"{self.reason}{received}{place}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRow:
+    """One label as it was sent."""
+
+    node: NodeId
+    label: LabelValue
+
+
+def node_id(
+    value: object, node_kind: NodeKind, *, name: str = "node", row: int | None = None
+) -> NodeId:
+    """An external id of a graph's kind; integers may come as strings of digits.
+
+    Parameters
+    ----------
+    value : object
+        As JSON, a query or a table has it.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of this graph are.
+    name : str
+        What errors call the value.
+    row : int, optional
+        Where it stands, for errors.
+
+    Raises
+    ------
+    BadUpload
+        The value cannot be such an id.
+    """
+    if node_kind == "string":
+        if isinstance(value, str) and _is_text(value):
+            return value
+        raise BadUpload(f"{name!r} must be a string in this graph", row=row, value=value)
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        value = int(value)
+    if _is_integer(value):
+        return value
+    raise BadUpload(f"{name!r} must be a 64-bit integer in this graph", row=row, value=value)
+
+
+def node_array(nodes: Iterable[NodeId], node_kind: NodeKind) -> pa.Array:
+    """External ids as an Arrow array for a lookup in the node index."""
+    return pa.array(nodes, pa.large_string() if node_kind == "string" else pa.int64())
+
+
+def edge_batches(
+    file: BinaryIO, table_format: Format, node_kind: NodeKind
+) -> Iterator[pa.RecordBatch]:
+    """Batches of edges in order, ready for `streaming.blocks.read_columns`.
+
+    Parameters
+    ----------
+    file : binary file
+        Read from where it stands; seekable.
+    table_format : Format
+        How it is written.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of this graph are; says how CSV and JSON values are read.
+
+    Raises
+    ------
+    BadUpload, streaming.blocks.BadEdges
+        The file cannot be read, or a column of a CSV is missing.
+    """
+    match table_format:
+        case Format.ARROW:
+            yield from _arrow_batches(file)
+        case Format.PARQUET:
+            yield from _parquet_batches(file, ("src", "dst", "weight"))
+        case Format.CSV:
+            yield from _csv_edges(file, node_kind)
+        case Format.NDJSON:
+            yield from _json_edges(file, node_kind)
+
+
+def label_rows(file: BinaryIO, table_format: Format, node_kind: NodeKind) -> list[LabelRow]:
+    """Labels in order.
+
+    A column of CSV holds numbers when every value of it is a whole number, else strings; the
+    other formats say themselves what a value is.
+
+    Raises
+    ------
+    BadUpload
+        The file cannot be read, or a row breaks a rule.
+    """
+    if table_format is Format.NDJSON:
+        rows = [row for chunk in _json_rows(file) for row in chunk]
+        return checked_label_rows(rows, node_kind)
+    match table_format:
+        case Format.ARROW:
+            batches = _arrow_batches(file)
+        case Format.PARQUET:
+            batches = _parquet_batches(file, ("node", "label"))
+        case _:
+            batches = _csv_batches(file, ("node", "label"))
+    nodes: list[Any] = []
+    labels: list[Any] = []
+    for batch in batches:
+        nodes += _label_column(batch, "node").to_pylist()
+        labels += _label_column(batch, "label").to_pylist()
+    if table_format is Format.CSV and all(_INTEGER.fullmatch(label) for label in labels):
+        labels = [int(label) for label in labels]
+    rows = [{"node": node, "label": label} for node, label in zip(nodes, labels, strict=True)]
+    return checked_label_rows(rows, node_kind)
+
+
+def checked_label_rows(rows: Iterable[object], node_kind: NodeKind) -> list[LabelRow]:
+    """Labels of JSON objects, in order; raises `BadUpload` with the row that breaks a rule."""
+    return [_label_row(number, row, node_kind) for number, row in enumerate(rows)]
+
+
+def _label_row(number: int, row: object, node_kind: NodeKind) -> LabelRow:
+    if not isinstance(row, Mapping):
+        raise BadUpload("a row must be an object with node and label", row=number, value=row)
+    for name in ("node", "label"):
+        if name not in row:
+            raise BadUpload(f"{name!r} is missing", row=number)
+    label = row["label"]
+    if label is None:
+        raise BadUpload("'label' must not be null; DELETE takes a label back", row=number)
+    if not _is_integer(label) and not (isinstance(label, str) and label):
+        raise BadUpload(
+            "'label' must be a 64-bit integer or a string with a character", row=number, value=label
+        )
+    return LabelRow(node=node_id(row["node"], node_kind, row=number), label=label)
+
+
+def _is_text(value: str) -> bool:
+    """JSON can name half of a surrogate pair, which is no text."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    """JSON's true is no number, Python's is."""
+    return isinstance(value, int) and not isinstance(value, bool) and -_LIMIT <= value < _LIMIT
+
+
+def _label_column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    count = batch.schema.names.count(name)
+    if count != 1:
+        held = ", ".join(batch.schema.names)
+        raise BadUpload(f"column {name!r} must stand once; the columns are {held}")
+    column = batch.column(name)
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise BadUpload(f"column {name!r} must be valid Arrow data ({_shown(error)})") from error
+    return column
+
+
+def _arrow_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
+    with _named_faults("the body must be an Arrow IPC stream"):
+        reader = pa.ipc.open_stream(file)
+    while True:
+        with _named_faults("the Arrow IPC stream breaks off or is damaged"):
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+        yield batch
+
+
+def _parquet_batches(file: BinaryIO, wanted: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    with _named_faults("the body must be a Parquet file"):
+        parquet = pa.parquet.ParquetFile(file)
+    names = [name for name in parquet.schema_arrow.names if name in wanted]
+    with _named_faults("the Parquet file is damaged"):
+        batches = parquet.iter_batches(batch_size=ROWS_PER_BATCH, columns=names)
+        yield from batches
+
+
+def _csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
+    """Columns of the types that `read_columns` wants; a value that has another is named."""
+    first_row = 0
+    id_type = pa.string() if node_kind == "string" else pa.int64()
+    for batch in _csv_batches(file, ("src", "dst", "weight"), check=check_column_names):
+        columns = {}
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            wanted = pa.float64() if name == "weight" else id_type
+            columns[name] = _converted(column, wanted, name, first_row)
+        yield pa.record_batch(columns)
+        first_row += batch.num_rows
+
+
+def _csv_batches(
+    file: BinaryIO,
+    wanted: tuple[str, ...],
+    *,
+    check: Callable[[list[str]], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of some columns, every value as it stands there; other columns may hold anything."""
+    start = file.tell()
+    in_turn = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
+    with _named_faults("the body must be CSV with a header line"):
+        names = pa.csv.open_csv(file, read_options=in_turn).schema.names
+    if check is not None:
+        check(names)
+    file.seek(start)
+    options = pa.csv.ConvertOptions(
+        include_columns=[name for name in names if name in wanted],
+        column_types=dict.fromkeys(wanted, pa.string()),
+        strings_can_be_null=False,
+    )
+    with _named_faults("the CSV is damaged"):
+        yield from pa.csv.open_csv(file, read_options=in_turn, convert_options=options)
+
+
+def _converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) -> pa.Array:
+    if column.type == wanted:
+        return column
+    if _casts(column, wanted):
+        return column.cast(wanted)
+    first, n_rows = 0, len(column)  # bisect for the first bad row, never a loop over rows
+    while n_rows > 1:
+        half = n_rows // 2
+        if _casts(column.slice(first, half), wanted):
+            first, n_rows = first + half, n_rows - half
+        else:
+            n_rows = half
+    rule = "a 64-bit integer" if pa.types.is_integer(wanted) else "a number"
+    raise BadUpload(
+        f"column {name!r} must hold {rule} in every row",
+        row=first_row + first,
+        value=column[first].as_py(),
+    )
+
+
+def _casts(column: pa.Array, wanted: pa.DataType) -> bool:
+    try:
+        column.cast(wanted)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _json_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
+    first_row = 0
+    for rows in _json_rows(file):
+        for number, row in enumerate(rows, first_row):
+            if not isinstance(row, dict) or "src" not in row or "dst" not in row:
+                raise BadUpload("a row must be an object with src and dst", row=number, value=row)
+        columns = {
+            "src": _json_ids([row["src"] for row in rows], "src", node_kind, first_row),
+            "dst": _json_ids([row["dst"] for row in rows], "dst", node_kind, first_row),
+            "weight": _json_weights([row.get("weight", 1.0) for row in rows], first_row),
+        }
+        yield pa.record_batch(columns)
+        first_row += len(rows)
+
+
+def _json_ids(values: list[Any], name: str, node_kind: NodeKind, first_row: int) -> pa.Array:
+    """Ids of one column; nulls stay, for `read_columns` to refuse."""
+    usual, arrow_type = (str, pa.string()) if node_kind == "string" else (int, pa.int64())
+    if {type(value) for value in values} <= {usual}:
+        with suppress(OverflowError, pa.ArrowInvalid):  # too large for 64 bits: named below
+            return pa.array(values, arrow_type)
+    checked = [
+        None if value is None else node_id(value, node_kind, name=name, row=row)
+        for row, value in enumerate(values, first_row)
+    ]
+    return pa.array(checked, arrow_type)
+
+
+def _json_weights(values: list[Any], first_row: int) -> pa.Array:
+    if not {type(value) for value in values} <= {float, int, type(None)}:
+        for row, value in enumerate(values, first_row):
+            if value is not None and type(value) not in {float, int}:
+                raise BadUpload("column 'weight' must hold numbers", row=row, value=value)
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def _json_rows(file: BinaryIO) -> Iterator[list[Any]]:
+    """The values of some lines at a time; blank lines are not counted."""
+    first_row = 0
+    lines = filter(bytes.strip, file)
+    while chunk := list(islice(lines, ROWS_PER_BATCH)):
+        yield _json_values(chunk, first_row)
+        first_row += len(chunk)
+
+
+def _json_values(lines: list[bytes], first_row: int) -> list[Any]:
+    with suppress(orjson.JSONDecodeError):  # which line it is, is found below
+        values: list[Any] = orjson.loads(b"[%b]" % b",".join(lines))
+        if len(values) == len(lines):
+            return values
+    values = []
+    for row, line in enumerate(lines, first_row):
+        try:
+            values.append(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            rule = f"every line must be one JSON object ({error.msg})"
+            raise BadUpload(rule, row=row, value=line.decode(errors="replace").strip()) from None
+    return values
+
+
+@contextmanager
+def _named_faults(rule: str) -> Iterator[None]:
+    """What Arrow says about a file that it cannot read, as `BadUpload`."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        match = _CSV_ROW.search(str(error))
+        if match is None:
+            raise BadUpload(f"{rule} ({_shown(error, 200)})") from error
+        # Arrow counts lines from 1 and the header is the first.
+        row = int(match["line"]) - 2
+        raise BadUpload(f"{rule} ({_shown(match['rest'], 200)})", row=row) from error
+
+
+def _shown(value: object, limit: int = _MAX_SHOWN) -> str:
+    text = str(value)
+    return text if len(text) <= limit else text[:limit] + "..."

@@ -1,0 +1,177 @@
+"""The API as clients meet it: a real server on a real socket, with the real stores behind it.
+
+Ingest and worker run in the test's process, when the test says so.
+"""
+
+import io
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import uvicorn
+
+from service.api.app import create_app
+from service.api.stores import Stores
+from service.formats import Format
+from service.ingest import Ingestor
+from service.settings import Settings
+from service.worker import Worker
+from tests.service.solvable import two_communities
+
+ARROW, PARQUET = Format.ARROW.media_type, Format.PARQUET.media_type
+CSV, NDJSON = Format.CSV.media_type, Format.NDJSON.media_type
+
+
+@dataclass(frozen=True, kw_only=True)
+class Api:
+    """A server, a client of it, and the processes that would run beside it."""
+
+    client: httpx.Client
+    stores: Stores
+
+    def call(self, method: str, path: str, expected: int, **options: Any) -> httpx.Response:
+        """The answer to a request under /v1, which must have the expected code."""
+        if "json" in options:  # in ASCII, so that half of a surrogate pair can be sent
+            options["content"] = json.dumps(options.pop("json"))
+            options["headers"] = {"Content-Type": "application/json", **options.get("headers", {})}
+        response = self.client.request(method, f"/v1{path}", **options)
+        assert response.status_code == expected, response.text
+        return response
+
+    def problem(self, method: str, path: str, expected: int, **options: Any) -> Any:
+        """The problem that a request leads to."""
+        response = self.call(method, path, expected, **options)
+        assert response.headers["content-type"] == "application/problem+json"
+        body = response.json()
+        assert body["status"] == expected
+        assert {"type", "title", "detail"} <= body.keys()
+        return body
+
+    def create_graph(self, name: str = "g", **settings: Any) -> Any:
+        """Create a graph over HTTP."""
+        return self.call("POST", "/graphs", 201, json={"name": name, **settings}).json()
+
+    def push(self, content: bytes, media_type: str, name: str = "g", **headers: str) -> Any:
+        """Push edges, which must be taken."""
+        response = self.call(
+            "POST",
+            f"/graphs/{name}/edges",
+            202,
+            content=content,
+            headers={"Content-Type": media_type, **headers},
+        )
+        return response.json()
+
+    def put_labels(self, labels: dict[str | int, str | int], name: str = "g") -> Any:
+        """Put labels as JSON, which must be taken."""
+        body = {"labels": [{"node": node, "label": label} for node, label in labels.items()]}
+        return self.call("PUT", f"/graphs/{name}/labels", 200, json=body).json()
+
+    def ingest(self, name: str = "g") -> None:
+        """What the daemon does."""
+        graph_id = self.stores.catalog.get(name).id
+        Ingestor(self.stores.database, self.stores.settings).ingest_graph(graph_id)
+
+    def run_job(self, job_id: str) -> None:
+        """What the worker does."""
+        Worker(self.stores.database, self.stores.settings).run_one(job_id)
+
+
+@contextmanager
+def serving(settings: Settings, **client_options: Any) -> Iterator[Api]:
+    """A server in a thread of this process, and a client of it."""
+    app = create_app(settings)
+    config = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        try:
+            with httpx.Client(base_url=url, timeout=30, **client_options) as client:
+                yield Api(client=client, stores=app.state.stores)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Those of an empty home."""
+    return Settings(home=tmp_path / "home", database_url=None, admin_key_file=None)
+
+
+@pytest.fixture
+def api(settings: Settings) -> Iterator[Api]:
+    """A server on an empty home, without keys."""
+    with serving(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def api_on_any_database(tmp_path: Path, database_url: str) -> Iterator[Api]:
+    """The same on SQLite and on PostgreSQL."""
+    with serving(Settings(home=tmp_path / "home", database_url=database_url)) as api:
+        yield api
+
+
+@pytest.fixture(scope="session")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A server with a graph of the nodes a, b, c; for requests that must change nothing."""
+    home = tmp_path_factory.mktemp("refusing")
+    with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:
+        api.create_graph("g")
+        api.push(b"src,dst\na,b\nb,c\n", CSV)
+        api.ingest()
+        before = api.call("GET", "/graphs", 200).json()
+        yield api
+        assert api.call("GET", "/graphs", 200).json() == before
+
+
+@pytest.fixture(scope="session")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A server with a graph of 60 nodes, pushed, labeled and solved; tests only look at it."""
+    home = tmp_path_factory.mktemp("solved")
+    with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:
+        api.create_graph("g", seed=1)
+        api.push(community_edges(PARQUET), PARQUET)
+        api.ingest()
+        api.put_labels({"n3": "left", "n33": "right"})
+        body = {"kind": "solve", "model": "stable-hfs"}
+        job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
+        api.run_job(job["id"])
+        yield api
+
+
+def community_edges(media_type: str) -> bytes:
+    """Two connected halves n0..n29 and n30..n59, joined by one edge."""
+    u, v = two_communities()
+    table = pa.table({"src": [f"n{each}" for each in u], "dst": [f"n{each}" for each in v]})
+    return _WRITERS[media_type](table)
+
+
+def as_arrow(table: pa.Table) -> bytes:
+    """The table as an Arrow IPC stream."""
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def as_parquet(table: pa.Table) -> bytes:
+    """The table as a Parquet file."""
+    sink = io.BytesIO()
+    pa.parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+_WRITERS: dict[str, Callable[[pa.Table], bytes]] = {ARROW: as_arrow, PARQUET: as_parquet}

@@ -1,0 +1,156 @@
+"""Keys and scopes; and who may call while there is no key."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from service.api.app import create_app
+from service.keys import Scope
+from service.settings import Settings
+from tests.service.api.conftest import CSV, Api, serving
+
+CALLS: Mapping[tuple[str, str], Scope] = {
+    ("GET", "/v1/graphs"): "read",
+    ("POST", "/v1/graphs"): "admin",
+    ("GET", "/v1/graphs/g"): "read",
+    ("PATCH", "/v1/graphs/g"): "admin",
+    ("DELETE", "/v1/graphs/g"): "admin",
+    ("POST", "/v1/graphs/g/edges"): "ingest",
+    ("GET", "/v1/graphs/g/sources"): "read",
+    ("POST", "/v1/graphs/g/sources"): "ingest",
+    ("DELETE", "/v1/graphs/g/sources/s"): "ingest",
+    ("POST", "/v1/graphs/g/sources/s:retry"): "ingest",
+    ("GET", "/v1/graphs/g/files"): "read",
+    ("GET", "/v1/graphs/g/files/1"): "read",
+    ("GET", "/v1/graphs/g/labels"): "read",
+    ("PUT", "/v1/graphs/g/labels"): "label",
+    ("DELETE", "/v1/graphs/g/labels?node=a"): "label",
+    ("POST", "/v1/graphs/g/jobs"): "label",
+    ("GET", "/v1/jobs"): "read",
+    ("GET", "/v1/jobs/j"): "read",
+    ("GET", "/v1/jobs/j/events"): "read",
+    ("POST", "/v1/jobs/j:cancel"): "label",
+    ("GET", "/v1/graphs/g/predictions"): "read",
+    ("GET", "/v1/graphs/g/predictions/node?id=a"): "read",
+    ("POST", "/v1/graphs/g/predictions:lookup"): "read",
+    ("GET", "/v1/graphs/g/snapshots"): "read",
+    ("GET", "/v1/graphs/g/snapshots/1/edges"): "read",
+    ("GET", "/v1/models"): "read",
+}
+OPEN = ["/healthz", "/readyz", "/v1/version", "/openapi.json", "/docs"]
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def test_every_call_needs_a_key_with_its_scope(api: Api) -> None:
+    stores = api.stores
+    others: dict[Scope, str] = {
+        "read": stores.keys.create("all but read", ["label", "ingest"]),
+        "label": stores.keys.create("all but label", ["read", "ingest"]),
+        "ingest": stores.keys.create("all but ingest", ["read", "label"]),
+        "admin": stores.keys.create("all but admin", ["read", "label", "ingest"]),
+    }
+    admin = stores.keys.create("all", ["admin"])
+    for (method, path), scope in CALLS.items():
+        nobody = api.client.request(method, path)
+        assert (nobody.status_code, nobody.headers["www-authenticate"]) == (
+            401,
+            'Bearer realm="lapwing"',
+        ), path
+        other = api.client.request(method, path, headers=bearer(others[scope]))
+        assert other.status_code == 403, path
+        assert other.json()["title"] == "Scope missing"
+        assert f'scope="{scope}"' in other.headers["www-authenticate"]
+        granted = api.client.request(method, path, headers=bearer(admin))
+        assert granted.status_code not in {401, 403}, path
+
+
+def test_every_call_is_in_the_list_above(api: Api) -> None:
+    described = api.client.get("/openapi.json").json()["paths"]
+    n_calls = sum(len(methods) for path, methods in described.items() if path not in OPEN)
+    assert n_calls == len(CALLS)
+
+
+@pytest.mark.parametrize("key", ["nonsense", "lw_000000000000." + "x" * 43, "ü.ü"])
+def test_a_wrong_key_is_refused(api: Api, key: str) -> None:
+    api.stores.keys.create("one", ["read"])
+    refused = api.client.get(
+        "/v1/graphs", headers={"Authorization": b"Bearer " + key.encode("latin-1")}
+    )
+    assert refused.status_code == 401
+    assert 'error="invalid_token"' in refused.headers["www-authenticate"]
+    assert refused.headers["content-type"] == "application/problem+json"
+
+
+def test_a_revoked_key_is_refused(api: Api) -> None:
+    key = api.stores.keys.create("one", ["read"])
+    assert api.client.get("/v1/graphs", headers=bearer(key)).status_code == 200
+    api.stores.keys.revoke(key.partition(".")[0])
+    assert api.client.get("/v1/graphs", headers=bearer(key)).status_code == 401
+
+
+def test_a_body_is_not_read_for_nobody(api: Api) -> None:
+    api.create_graph("g")
+    api.stores.keys.create("one", ["read"])
+    headers = {"Content-Type": CSV}
+    api.problem("POST", "/graphs/g/edges", 401, content=b"src,dst\na,b\n", headers=headers)
+    assert api.stores.manifest.backlog(api.stores.catalog.get("g").id).n_files == 0
+
+
+def test_some_calls_are_open(api: Api) -> None:
+    api.stores.keys.create("one", ["read"])
+    for path in OPEN:
+        assert api.client.get(path).status_code == 200, path
+
+
+def test_the_key_file_makes_the_first_key(tmp_path: Path) -> None:
+    key = "admin." + "0123456789abcdef" * 4
+    (tmp_path / "key").write_text(key + "\n")
+    settings = Settings(home=tmp_path, database_url=None, admin_key_file=tmp_path / "key")
+    with serving(settings) as api:
+        assert api.client.get("/v1/graphs").status_code == 401
+        assert api.client.get("/v1/graphs", headers=bearer(key)).status_code == 200
+
+
+def status_from(app: FastAPI, client: str, url: str, **headers: str) -> int:
+    """The code that a client at some address gets."""
+
+    async def call() -> int:
+        transport = httpx.ASGITransport(app, client=(client, 1234))
+        async with httpx.AsyncClient(transport=transport) as http:
+            return (await http.get(url, headers=headers)).status_code
+
+    return anyio.run(call)
+
+
+def test_without_any_key_only_this_machine_may_call(settings: Settings) -> None:
+    app = create_app(settings)
+    local = "http://localhost:8000/v1/graphs"
+    try:
+        for client in ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"):
+            assert status_from(app, client, local) == 200
+        for client in ("10.0.0.7", "::ffff:10.0.0.7", "2001:db8::1", "testclient"):
+            assert status_from(app, client, local) == 401
+            assert status_from(app, client, "http://localhost:8000/healthz") == 200
+        key = app.state.stores.keys.create("one", ["read"])
+        assert status_from(app, "10.0.0.7", local, **bearer(key)) == 200
+    finally:
+        app.state.stores.database.close()
+
+
+def test_without_any_key_no_other_site_may_call_through_a_browser(settings: Settings) -> None:
+    app = create_app(settings)
+    here = "127.0.0.1"
+    try:
+        assert status_from(app, here, "http://rebound.example:8000/v1/graphs") == 401
+        local = "http://127.0.0.1:8000/v1/graphs"
+        assert status_from(app, here, local, Origin="http://evil.example") == 401
+        assert status_from(app, here, local, Origin="http://127.0.0.1:8000") == 200
+    finally:
+        app.state.stores.database.close()

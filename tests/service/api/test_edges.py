@@ -1,0 +1,261 @@
+"""Pushed edges: checked at the door, durable before the answer, in the graph in the end."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from service.formats import Format
+from service.settings import Settings
+from tests.service.api.conftest import (
+    ARROW,
+    CSV,
+    NDJSON,
+    PARQUET,
+    Api,
+    as_arrow,
+    as_parquet,
+    serving,
+)
+
+TWO_EDGES = pa.table({"src": ["a", "b"], "dst": ["b", "c"], "weight": [1.0, 2.0]})
+CONTENT = {
+    ARROW: as_arrow(TWO_EDGES),
+    PARQUET: as_parquet(TWO_EDGES),
+    CSV: b"src,dst,weight\na,b,1\nb,c,2\n",
+    NDJSON: b'{"src":"a","dst":"b"}\n{"src":"b","dst":"c","weight":2}\n',
+    "application/parquet": as_parquet(TWO_EDGES),
+    "text/csv; charset=utf-8": b"src,dst,weight\na,b,1\nb,c,2\n",
+}
+
+
+def blocks(api: Api, name: str = "g") -> list[Path]:
+    """Files below the pushes of a graph, finished or not."""
+    graph = api.stores.catalog.get(name)
+    directory = api.stores.settings.graphs_directory / graph.id / "pushes"
+    return sorted(directory.iterdir()) if directory.exists() else []
+
+
+@pytest.fixture
+def graph(api: Api) -> Api:
+    """The API with an empty graph g of string ids."""
+    api.create_graph("g")
+    return api
+
+
+@pytest.mark.parametrize("media_type", CONTENT)
+def test_a_push_of_any_format_ends_in_the_graph(graph: Api, media_type: str) -> None:
+    pushed = graph.push(CONTENT[media_type], media_type)
+    assert (pushed["n_rows"], pushed["file"]["status"]) == (2, "pending")
+    (block,) = blocks(graph)
+    assert pyarrow.parquet.read_table(block).num_rows == 2
+    graph.ingest()
+    file = graph.call("GET", f"/graphs/g/files/{pushed['file']['id']}", 200).json()
+    assert (file["status"], file["n_rows"], file["push_id"]) == ("committed", 2, pushed["id"])
+    shown = graph.call("GET", "/graphs/g", 200).json()
+    assert (shown["nodes"], shown["edges_seen"], shown["snapshot"]) == (3, 2, 1)
+    edges = graph.call("GET", "/graphs/g/snapshots/1/edges?format=ndjson", 200).text
+    assert edges.splitlines() == [
+        '{"src":"a","dst":"b","weight":1.0}',
+        '{"src":"b","dst":"c","weight":2.0}',
+    ]
+
+
+def test_a_push_can_wait_until_it_is_committed(graph: Api) -> None:
+    answers: list[httpx.Response] = []
+
+    def push() -> None:
+        headers = {"Content-Type": CSV}
+        path = "/graphs/g/edges?wait=60"
+        answers.append(graph.call("POST", path, 200, content=CONTENT[CSV], headers=headers))
+
+    waiting = threading.Thread(target=push)
+    waiting.start()
+    deadline = time.monotonic() + 30
+    while not graph.call("GET", "/graphs/g/files", 200).json()["files"]:
+        assert time.monotonic() < deadline
+    graph.ingest()
+    waiting.join()
+    (answer,) = answers
+    assert answer.json()["file"]["status"] == "committed"
+    assert answer.headers["location"] == f"/v1/graphs/g/files/{answer.json()['file']['id']}"
+
+
+def test_a_wait_without_an_end_answers_202(graph: Api) -> None:
+    headers = {"Content-Type": CSV}
+    path = "/graphs/g/edges?wait=0.05"
+    graph.call("POST", path, 202, content=CONTENT[CSV], headers=headers)
+
+
+def test_what_only_ingest_can_see_is_quarantined_with_the_reason(api: Api) -> None:
+    api.create_graph("g", max_nodes=2)
+    pushed = api.push(CONTENT[CSV], CSV)
+    api.ingest()
+    file = api.call("GET", f"/graphs/g/files/{pushed['file']['id']}?wait=5", 200).json()
+    assert file["status"] == "quarantined"
+    assert "max_nodes" in file["reason"]
+    assert (file["row"], file["value"]) == (1, "c")
+
+
+@pytest.mark.parametrize(
+    ("media_type", "content", "row", "value", "argument"),
+    [
+        (CSV, b"src,dst,weight\na,b,1\nb,c,-2\n", 1, "-2.0", "weight"),
+        (CSV, b"src,dst,weight\na,b,1\nb,c,inf\n", 1, "inf", "weight"),
+        (CSV, b"src,dst,weight\na,b,1\nb,c,heavy\n", 1, "heavy", "weight"),
+        (CSV, b"from,to\na,b\n", None, None, None),
+        (CSV, b"src,dst\n", None, None, None),
+        (NDJSON, b'{"src":"a","dst":null}\n', 0, "null", "dst"),
+        (NDJSON, b'{"src":"a","dst":7}\n', 0, "7", "dst"),
+        (PARQUET, CONTENT[PARQUET][:-20], None, None, None),
+        (ARROW, b"not arrow at all", None, None, None),
+        (PARQUET, as_parquet(pa.table({"src": [1], "dst": [2]})), None, None, "src"),
+    ],
+)
+def test_a_bad_body_is_named_and_nothing_of_it_is_stored(
+    refusing: Api,
+    media_type: str,
+    content: bytes,
+    row: int | None,
+    value: str | None,
+    argument: str | None,
+) -> None:
+    before = blocks(refusing)
+    headers = {"Content-Type": media_type}
+    problem = refusing.problem("POST", "/graphs/g/edges", 422, content=content, headers=headers)
+    assert problem.get("row") == row
+    assert problem.get("value") == value
+    assert problem.get("argument") == argument
+    assert problem["rule"] in problem["detail"]
+    assert blocks(refusing) == before
+    assert len(refusing.call("GET", "/graphs/g/files", 200).json()["files"]) == 1
+
+
+def test_dense_ids_stay_below_max_nodes(api: Api) -> None:
+    api.create_graph("g", node_ids="dense", max_nodes=10)
+    headers = {"Content-Type": CSV}
+    content = b"src,dst\n1,2\n3,10\n"
+    problem = api.problem("POST", "/graphs/g/edges", 422, content=content, headers=headers)
+    assert (problem["row"], problem["value"]) == (1, "10")
+
+
+def test_the_same_idempotency_key_is_the_same_push(graph: Api) -> None:
+    key = {"Idempotency-Key": "monday"}
+    first = graph.push(CONTENT[CSV], CSV, **key)
+    assert graph.push(CONTENT[CSV], CSV, **key) == first
+    assert len(blocks(graph)) == 1
+    headers = {"Content-Type": CSV, **key}
+    other = b"src,dst\nx,y\n"
+    problem = graph.problem("POST", "/graphs/g/edges", 409, content=other, headers=headers)
+    assert problem["title"] == "Idempotency-Key in use"
+    assert len(blocks(graph)) == 1
+
+
+def test_of_calls_at_once_with_one_key_only_one_is_stored(graph: Api) -> None:
+    def push(_number: int) -> str:
+        pushed = graph.push(CONTENT[CSV], CSV, **{"Idempotency-Key": "rush"})
+        return str(pushed["id"])
+
+    with ThreadPoolExecutor(8) as clients:
+        assert len(set(clients.map(push, range(8)))) == 1
+    assert len(blocks(graph)) == 1
+
+
+def test_equal_edges_pushed_twice_count_twice(graph: Api) -> None:
+    graph.push(CONTENT[CSV], CSV)
+    graph.push(CONTENT[CSV], CSV)
+    graph.ingest()
+    assert graph.call("GET", "/graphs/g", 200).json()["edges_seen"] == 4
+    assert (
+        '"weight":4.0' in graph.call("GET", "/graphs/g/snapshots/1/edges?format=ndjson", 200).text
+    )
+
+
+@pytest.mark.parametrize(
+    "media_type", ["application/x-www-form-urlencoded", "application/json", ""]
+)
+def test_an_unknown_content_type_is_refused(refusing: Api, media_type: str) -> None:
+    headers = {"Content-Type": media_type}
+    problem = refusing.problem("POST", "/graphs/g/edges", 415, content=b"x", headers=headers)
+    assert Format.CSV.media_type in problem["detail"]
+
+
+def test_a_compressed_body_is_refused(refusing: Api) -> None:
+    headers = {"Content-Type": CSV, "Content-Encoding": "gzip"}
+    refusing.problem("POST", "/graphs/g/edges", 415, content=b"x", headers=headers)
+
+
+def test_a_body_over_the_cap_is_refused(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, database_url=None, max_body_bytes=2_000_000)
+    edges = b"src,dst\n" + b"a,b\n" * 600_000
+
+    def pieces() -> Iterator[bytes]:  # sent without Content-Length
+        for start in range(0, len(edges), 50_000):
+            yield edges[start : start + 50_000]
+
+    with serving(settings) as api:
+        api.create_graph("g")
+        for content in (edges, pieces()):
+            headers = {"Content-Type": CSV}
+            problem = api.problem("POST", "/graphs/g/edges", 413, content=content, headers=headers)
+            assert "2000000 bytes" in problem["detail"]
+        assert blocks(api) == []
+        largest = b"src,dst\n" + b"a,b\n" * 499_998
+        assert api.push(largest, CSV)["n_rows"] == 499_998
+
+
+def test_nobody_is_asked_to_send_what_will_be_refused(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, database_url=None, max_body_bytes=1000)
+    with serving(settings) as api:
+        api.create_graph("g")
+        url = api.client.base_url
+        with socket.create_connection((url.host, url.port)) as connection:
+            connection.sendall(
+                b"POST /v1/graphs/g/edges HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
+                b"Content-Length: 1000000\r\nExpect: 100-continue\r\n\r\n"
+            )
+            assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_json_has_a_cap_of_its_own(refusing: Api) -> None:
+    content = b'{"name":"' + b"x" * (16 << 20) + b'"}'
+    headers = {"Content-Type": "application/json"}
+    refusing.problem("POST", "/graphs", 413, content=content, headers=headers)
+
+
+def test_a_full_backlog_refuses_until_ingest_has_caught_up(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, database_url=None, max_backlog_bytes=1)
+    with serving(settings) as api:
+        api.create_graph("g")
+        api.push(CONTENT[CSV], CSV)
+        refused = api.client.post(
+            "/v1/graphs/g/edges", content=CONTENT[CSV], headers={"Content-Type": CSV}
+        )
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "5"
+        assert refused.json()["title"] == "Backlog full"
+        api.ingest()
+        api.push(CONTENT[CSV], CSV)
+
+
+def test_a_client_that_hangs_up_leaves_nothing(graph: Api) -> None:
+    url = graph.client.base_url
+    with socket.create_connection((url.host, url.port)) as connection:
+        connection.sendall(
+            b"POST /v1/graphs/g/edges HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
+            b"Content-Length: 100\r\n\r\nsrc,dst\na,b\n"
+        )
+    assert graph.push(CONTENT[CSV], CSV)["file"]["id"] == 1
+    assert len(blocks(graph)) == 1
+
+
+def test_a_push_to_no_graph_is_not_read(refusing: Api) -> None:
+    headers = {"Content-Type": CSV}
+    refusing.problem("POST", "/graphs/none/edges", 404, content=CONTENT[CSV], headers=headers)

@@ -1,0 +1,138 @@
+"""Labels over HTTP: refused or kept, durable, and followed by a re-solve."""
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api, as_arrow, as_parquet
+
+EDGES = b"src,dst\na,b\nb,c\n"
+TABLE = pa.table({"node": ["a", "c"], "label": ["x", "y"]})
+CONTENT = {
+    "application/json": b'{"labels":[{"node":"a","label":"x"},{"node":"c","label":"y"}]}',
+    CSV: b"node,label\na,x\nc,y\n",
+    NDJSON: b'{"node":"a","label":"x"}\n{"node":"c","label":"y"}\n',
+    PARQUET: as_parquet(TABLE),
+    ARROW: as_arrow(TABLE),
+}
+
+
+@pytest.fixture
+def graph(api: Api) -> Api:
+    """The API with a graph g of the nodes a, b, c, of which ingest knows."""
+    api.create_graph("g")
+    api.push(EDGES, CSV)
+    api.ingest()
+    return api
+
+
+@pytest.mark.parametrize("media_type", CONTENT)
+def test_labels_of_any_format_are_stored(graph: Api, media_type: str) -> None:
+    headers = {"Content-Type": media_type}
+    put = graph.call("PUT", "/graphs/g/labels", 200, content=CONTENT[media_type], headers=headers)
+    assert put.json() == {"labels_seq": 2, "accepted": 2, "refused": []}
+    assert graph.call("GET", "/graphs/g", 200).json()["labels_seq"] == 2
+    found = graph.call("GET", "/graphs/g/labels?format=ndjson", 200)
+    assert found.text == CONTENT[NDJSON].decode()
+    assert found.headers["lapwing-labels-seq"] == "2"
+
+
+@pytest.mark.parametrize("media_type", [CSV, NDJSON, PARQUET, ARROW])
+def test_what_is_read_can_be_put_again(graph: Api, media_type: str) -> None:
+    graph.put_labels({"a": 1, "b": -2})
+    found = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": media_type})
+    headers = {"Content-Type": media_type}
+    graph.call("PUT", "/graphs/g/labels", 200, content=found.content, headers=headers)
+    assert graph.stores.labels.current(graph.stores.catalog.get("g").id).labels == [1, -2]
+
+
+def test_the_latest_label_holds_and_can_be_taken_back(graph: Api) -> None:
+    graph.put_labels({"a": "x", "b": "y"})
+    assert graph.put_labels({"a": "z"})["labels_seq"] == 3
+    taken = graph.call("DELETE", "/graphs/g/labels?node=b&node=c", 200).json()
+    assert (taken["accepted"], taken["labels_seq"]) == (1, 4)
+    assert graph.call("GET", "/graphs/g/labels?format=csv", 200).text == '"node","label"\n"a","z"\n'
+
+
+def test_a_label_of_an_unknown_node_refuses_the_whole_file(refusing: Api) -> None:
+    body = b"node,label\na,x\nnobody,y\nnoone,y\n"
+    headers = {"Content-Type": CSV}
+    problem = refusing.problem("PUT", "/graphs/g/labels", 422, content=body, headers=headers)
+    assert problem["title"] == "Unknown nodes"
+    assert problem["refused"] == ["nobody", "noone"]
+    assert (problem["n_refused"], problem["accepted"], problem["labels_seq"]) == (2, 0, 0)
+    assert refusing.call("GET", "/graphs/g/labels?format=ndjson", 200).text == ""
+
+
+def test_labels_of_unknown_nodes_are_kept_when_asked(graph: Api) -> None:
+    headers = {"Content-Type": CSV}
+    path = "/graphs/g/labels?unknown=keep"
+    kept = graph.call("PUT", path, 200, content=b"node,label\nlater,x\n", headers=headers)
+    assert kept.json()["accepted"] == 1
+    graph.problem("PUT", "/graphs/g/labels?unknown=maybe", 422, content=b"", headers=headers)
+
+
+def test_a_label_right_after_a_push_is_taken(api: Api) -> None:
+    api.create_graph("g")
+    api.push(EDGES, CSV)
+    api.push(b"src,dst\nc,d\n", CSV)
+    assert api.put_labels({"a": "x", "d": "y"})["accepted"] == 2
+    body = {"labels": [{"node": "e", "label": "x"}]}
+    assert api.problem("PUT", "/graphs/g/labels", 422, json=body)["refused"] == ["e"]
+
+
+def test_integer_nodes_may_come_as_strings(api: Api) -> None:
+    api.create_graph("g", node_ids="int64")
+    large = 2**63 - 1
+    api.push(f"src,dst\n{large},-5\n".encode(), CSV)
+    assert api.put_labels({str(large): "x"})["accepted"] == 1
+    api.ingest()
+    assert api.put_labels({-5: "y"})["accepted"] == 1
+    found = api.call("GET", "/graphs/g/labels?format=ndjson", 200).text
+    assert found == f'{{"node":"{large}","label":"x"}}\n{{"node":-5,"label":"y"}}\n'
+    api.call("DELETE", f"/graphs/g/labels?node={large}", 200)
+    assert api.problem("DELETE", "/graphs/g/labels?node=x", 422)["argument"] == "node"
+
+
+@pytest.mark.parametrize(
+    ("body", "row"),
+    [
+        (b"{}", None),
+        (b"[1]", None),
+        (b"{", None),
+        (b'{"labels":[{"node":"a","label":"x"},{"node":"b"}]}', 1),
+        (b'{"labels":[{"node":"a","label":"x"},{"node":"b","label":1.5}]}', 1),
+        (b'{"labels":[{"node":"a","label":"x"}],"unknown":"keep"}', None),
+        (b'{"labels":[{"node":"a\\u0000","label":"x"}]}', 0),
+        (b'{"labels":[{"node":"a","label":"%b"}]}' % (b"x" * 1001), 0),
+    ],
+)
+def test_a_wrong_body_stores_nothing(refusing: Api, body: bytes, row: int | None) -> None:
+    headers = {"Content-Type": "application/json"}
+    problem = refusing.problem("PUT", "/graphs/g/labels", 422, content=body, headers=headers)
+    assert problem.get("row") == row
+    assert refusing.call("GET", "/graphs/g", 200).json()["labels_seq"] == 0
+
+
+def test_a_changed_label_leads_to_one_solve(graph: Api) -> None:
+    graph.call("PATCH", "/graphs/g", 200, json={"auto_solve": {"model": "hfs"}})
+    graph.put_labels({"a": "x"})
+    graph.put_labels({"c": "y"})
+    graph.call("DELETE", "/graphs/g/labels?node=nobody", 200)
+    (job,) = graph.call("GET", "/jobs?graph=g", 200).json()["jobs"]
+    assert (job["model"], job["status"]) == ("hfs", "queued")
+
+
+def test_an_accepted_format_is_chosen_by_preference(refusing: Api) -> None:
+    def media_type(accept: str) -> str:
+        found = refusing.call("GET", "/graphs/g/labels", 200, headers={"Accept": accept})
+        assert found.headers["vary"] == "Accept"
+        return found.headers["content-type"].partition(";")[0]
+
+    assert media_type("*/*") == CSV
+    assert media_type("text/html,application/xhtml+xml;q=0.9,*/*;q=0.8") == CSV
+    assert media_type(f"text/csv;q=0.5, {PARQUET}") == PARQUET
+    assert media_type(f"text/csv;q=0, {NDJSON};q=0.1") == NDJSON
+    refused = refusing.problem("GET", "/graphs/g/labels", 406, headers={"Accept": "image/png"})
+    assert ARROW in refused["detail"]
+    refusing.problem("GET", "/graphs/g/labels?format=xml", 422)

@@ -1,0 +1,105 @@
+"""What runs, whether it runs, which models there are, documentation, errors of any call."""
+
+import re
+import shutil
+from importlib.metadata import version
+
+from sqlalchemy import text
+
+from service.settings import Settings
+from solvers.models import CATALOGUE
+from tests.service.api.conftest import Api, serving
+
+
+def test_the_catalogue_holds_every_model_with_its_schema(refusing: Api) -> None:
+    models = refusing.call("GET", "/models", 200).json()["models"]
+    assert [model["name"] for model in models] == sorted(CATALOGUE)
+    for model in models:
+        assert model["description"]
+        assert model["parameters"]["additionalProperties"] is False
+        assert "graph_penalty" in model["parameters"]["properties"]
+
+
+def test_the_version_is_that_of_the_package(refusing: Api) -> None:
+    assert refusing.call("GET", "/version", 200).json()["version"] == version("lapwing")
+
+
+def test_readiness_ends_with_the_database(settings: Settings) -> None:
+    with serving(settings) as api:
+        assert api.client.get("/readyz").json() == {"status": "ok"}
+        with api.stores.database.write() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        refused = api.client.get("/readyz")
+        assert (refused.status_code, refused.json()["title"]) == (503, "Not ready")
+        assert "database" in refused.json()["detail"]
+        assert api.client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_readiness_ends_with_the_home(settings: Settings) -> None:
+    database_url = f"sqlite:///{settings.home.parent / 'elsewhere.db'}"
+    with serving(Settings(home=settings.home, database_url=database_url)) as api:
+        shutil.rmtree(settings.home)
+        refused = api.client.get("/readyz")
+        assert refused.status_code == 503
+        assert "LAPWING_HOME" in refused.json()["detail"]
+
+
+def test_the_root_leads_to_the_documentation(refusing: Api) -> None:
+    assert refusing.client.get("/").headers["location"] == "/docs"
+
+
+def test_the_documentation_covers_every_call(refusing: Api) -> None:
+    document = refusing.client.get("/openapi.json").json()
+    operations = [
+        (path, operation)
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+    ]
+    names = [operation["operationId"] for _, operation in operations]
+    assert len(set(names)) == len(names) > 25
+    tags = {tag["name"] for tag in document["tags"]}
+    for path, operation in operations:
+        assert set(operation["tags"]) <= tags
+        assert operation["description"], path
+        problem = operation["responses"]["default"]["content"]["application/problem+json"]
+        assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}
+        assert "422" not in operation["responses"] or "HTTPValidationError" not in str(operation)
+    schemas = document["components"]["schemas"]
+    for reference in re.findall(r"#/components/schemas/(\w+)", str(document)):
+        assert reference in schemas
+    assert "key" in document["components"]["securitySchemes"]
+
+
+def test_unknown_paths_and_methods_are_problems(refusing: Api) -> None:
+    assert "/v1/nothing" in refusing.problem("GET", "/nothing", 404)["detail"]
+    refused = refusing.call("DELETE", "/models", 405)
+    assert refused.headers["allow"] == "GET"
+    assert refused.json()["type"] == "urn:lapwing:problem:method-not-allowed"
+    refused = refusing.call("POST", "/graphs/g/labels", 405)
+    assert refused.headers["allow"] == "GET, PUT, DELETE"
+
+
+def test_broken_json_is_a_problem(refusing: Api) -> None:
+    headers = {"Content-Type": "application/json"}
+    for content in (b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000):
+        response = refusing.client.post("/v1/graphs", content=content, headers=headers)
+        assert response.status_code in {400, 422}
+        assert response.headers["content-type"] == "application/problem+json"
+    problem = refusing.problem("POST", "/graphs", 422, content=b'{"name":"g"}')
+    assert "Content-Type: application/json" in problem["detail"]
+
+
+def test_a_fault_of_ours_is_a_problem_without_details(api: Api) -> None:
+    with api.stores.database.write() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO graphs (id, name, node_ids, epsilon, expected_nodes, "
+                "max_nodes, seed, keep_raw, state, created_at, n_nodes, edges_seen, edges_kept, "
+                "self_loops, files_seq, labels_seq, features_version) VALUES ('x', 'broken', "
+                "'string', 7, 10, 10, 1, 1, 'active', '2026-01-01T00:00:00.000Z', "
+                "0, 0, 0, 0, 0, 0, 0)"
+            )
+        )
+    problem = api.problem("GET", "/graphs/broken", 500)
+    assert problem["type"] == "urn:lapwing:problem:internal-error"
+    assert "epsilon" not in str(problem)

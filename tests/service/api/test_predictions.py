@@ -1,0 +1,140 @@
+"""Predictions over HTTP: the table, one node, some nodes, and where they come from."""
+
+import io
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+import pytest
+
+from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api
+
+COLUMNS = ["node", "label", "score", "margin", "reachable", "score:left", "score:right"]
+
+
+def read(content: bytes, media_type: str) -> pa.Table:
+    file = io.BytesIO(content)
+    match media_type:
+        case "application/vnd.apache.arrow.stream":
+            return pa.ipc.open_stream(file).read_all()
+        case "application/vnd.apache.parquet":
+            return pa.parquet.read_table(file)
+        case "text/csv":
+            return pa.csv.read_csv(file)
+        case _:
+            return pa.json.read_json(file)
+
+
+@pytest.mark.parametrize("media_type", [ARROW, PARQUET, CSV, NDJSON])
+def test_all_predictions_come_in_any_format(solved: Api, media_type: str) -> None:
+    found = solved.call("GET", "/graphs/g/predictions", 200, headers={"Accept": media_type})
+    table = read(found.content, media_type)
+    assert table.schema.names == COLUMNS
+    assert table.num_rows == 60
+    labels = dict(zip(table["node"].to_pylist(), table["label"].to_pylist(), strict=True))
+    assert all(labels[f"n{node}"] == ("left" if node < 30 else "right") for node in range(60))
+    (job,) = solved.call("GET", "/jobs?graph=g", 200).json()["jobs"]
+    assert found.headers["lapwing-job"] == job["id"]
+    assert found.headers["lapwing-model"] == "stable-hfs"
+    assert found.headers["lapwing-snapshot"] == "1"
+    assert found.headers["lapwing-labels-seq"] == "2"
+    assert found.headers["lapwing-features-version"] == "0"
+    assert found.headers["lapwing-solver-status"] == "converged"
+
+
+def test_unchanged_predictions_are_not_sent_again(solved: Api) -> None:
+    found = solved.call("GET", "/graphs/g/predictions?format=csv", 200)
+    headers = {"If-None-Match": f'"another", {found.headers["etag"]}'}
+    same = solved.call("GET", "/graphs/g/predictions?format=csv", 304, headers=headers)
+    assert (same.content, same.headers["etag"]) == (b"", found.headers["etag"])
+    solved.call("GET", "/graphs/g/predictions?format=ndjson", 200, headers=headers)
+
+
+def test_one_node_is_told_with_its_origin(solved: Api) -> None:
+    found = solved.call("GET", "/graphs/g/predictions/node?id=n7", 200).json()
+    assert (found["model"], found["snapshot"], found["labels_seq"]) == ("stable-hfs", 1, 2)
+    assert found["score"] == "class score"
+    prediction = found["prediction"]
+    assert (prediction["node"], prediction["label"], prediction["reachable"]) == (
+        "n7",
+        "left",
+        True,
+    )
+    scores = prediction["scores"]
+    assert prediction["score"] == scores["left"] == max(scores.values())
+    assert prediction["margin"] == pytest.approx(scores["left"] - scores["right"])
+
+
+def test_an_unknown_node_is_not_found(solved: Api) -> None:
+    problem = solved.problem("GET", "/graphs/g/predictions/node?id=nobody", 404)
+    assert problem["title"] == "Node not found"
+
+
+def test_some_nodes_are_looked_up_in_the_order_of_asking(solved: Api) -> None:
+    nodes = ["n59", "nobody", "n0", "n59"]
+    found = solved.call("POST", "/graphs/g/predictions:lookup", 200, json={"nodes": nodes}).json()
+    assert [each["node"] for each in found["predictions"]] == ["n59", "n0", "n59"]
+    assert (found["unknown"], found["newer"]) == (["nobody"], [])
+
+
+@pytest.mark.parametrize("nodes", [[], [7], ["n0"] * 10_001, [None], ["\ud800"]])
+def test_a_wrong_lookup_is_refused(solved: Api, nodes: list[object]) -> None:
+    solved.problem("POST", "/graphs/g/predictions:lookup", 422, json={"nodes": nodes})
+
+
+def test_predictions_of_another_model_or_job_are_not_found(solved: Api) -> None:
+    (job,) = solved.call("GET", "/jobs?graph=g", 200).json()["jobs"]
+    solved.call("GET", f"/graphs/g/predictions?job={job['id']}&model=stable-hfs", 200)
+    solved.problem("GET", "/graphs/g/predictions?model=hfs", 404)
+    solved.problem("GET", f"/graphs/g/predictions?job={job['id']}&model=hfs", 404)
+    solved.problem("GET", "/graphs/g/predictions?job=none", 404)
+
+
+def test_a_graph_without_predictions_says_what_to_do(refusing: Api) -> None:
+    problem = refusing.problem("GET", "/graphs/g/predictions", 404)
+    assert "submit a job" in problem["detail"]
+    refusing.problem("GET", "/graphs/g/predictions/node?id=a", 404)
+
+
+def test_integers_push_label_solve_and_predict(api_on_any_database: Api) -> None:
+    """Two parts, one without labels; ids that only strings can carry; a node after the solve."""
+    api = api_on_any_database
+    large = 2**60
+    api.create_graph("g", node_ids="int64")
+    api.push(f"src,dst\n{large},1\n1,2\n2,3\n100,101\n".encode(), CSV)
+    api.ingest()
+    api.put_labels({str(large): 0, 3: 1})
+    job = api.call("POST", "/graphs/g/jobs", 202, json={"model": "hfs"}).json()
+    api.run_job(job["id"])
+    done = api.call("GET", f"/jobs/{job['id']}?wait=30", 200).json()
+    assert (done["status"], done["result"]["n_unreachable"]) == ("succeeded", 2)
+
+    found = api.call("GET", f"/graphs/g/predictions/node?id={large}", 200).json()["prediction"]
+    assert (found["node"], found["label"]) == (str(large), 0)
+    unreached = api.call("GET", "/graphs/g/predictions/node?id=100", 200).json()["prediction"]
+    assert (unreached["label"], unreached["reachable"]) == (None, False)
+    problem = api.problem("GET", "/graphs/g/predictions/node?id=x", 422)
+    assert problem["argument"] == "id"
+
+    api.push(b"src,dst\n3,4\n", CSV)
+    for _ in ("while the push waits", "once it is committed"):
+        problem = api.problem("GET", "/graphs/g/predictions/node?id=4", 404)
+        assert "newer than snapshot 1" in problem["detail"]
+        body = {"nodes": [4, "1", 77]}
+        looked_up = api.call("POST", "/graphs/g/predictions:lookup", 200, json=body).json()
+        assert (looked_up["newer"], looked_up["unknown"]) == ([4], [77])
+        assert looked_up["predictions"][0]["node"] == 1
+        api.ingest()
+
+
+def test_snapshots_are_listed_and_downloaded(solved: Api) -> None:
+    (snapshot,) = solved.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"]
+    assert (snapshot["number"], snapshot["n_nodes"], snapshot["epsilon_asked"]) == (1, 60, 0.7)
+    path = "/graphs/g/snapshots/1/edges"
+    table = read(solved.call("GET", path, 200, headers={"Accept": PARQUET}).content, PARQUET)
+    assert table.num_rows == snapshot["edges_kept"]
+    assert set(table["src"].to_pylist()) <= {f"n{node}" for node in range(60)}
+    problem = solved.problem("GET", "/graphs/g/snapshots/2/edges", 404)
+    assert "the newest is 1" in problem["detail"]
+    solved.problem("GET", "/graphs/g/snapshots/0/edges", 422)

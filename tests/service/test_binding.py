@@ -1,0 +1,64 @@
+"""Who may be let in: loopback without a key, every address with one."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.binding import check_binding, is_loopback
+from service.database import Database, open_database
+from service.keys import KeyStore
+from service.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database]:
+    database = open_database(settings.database)
+    yield database
+    database.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_loopback_is_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "example.org"])
+def test_what_others_may_reach_is_not(host: str) -> None:
+    assert not is_loopback(host)
+
+
+def test_loopback_needs_no_key(settings: Settings, database: Database) -> None:
+    check_binding("127.0.0.1", 0, settings=settings, database=database)
+
+
+def test_wider_address_without_key_is_refused(settings: Settings, database: Database) -> None:
+    with pytest.raises(PermissionError, match="lapwing key create"):
+        check_binding("0.0.0.0", 0, settings=settings, database=database)
+
+
+def test_active_key_allows_a_wider_address(settings: Settings, database: Database) -> None:
+    keys = KeyStore(database)
+    keys.revoke(keys.create("old", ["admin"]).partition(".")[0])
+    with pytest.raises(PermissionError):
+        check_binding("0.0.0.0", 0, settings=settings, database=database)
+    keys.create("new", ["read"])
+    check_binding("0.0.0.0", 0, settings=settings, database=database)
+
+
+def test_admin_key_file_allows_a_wider_address(tmp_path: Path, database: Database) -> None:
+    settings = Settings(home=tmp_path, admin_key_file=tmp_path / "key")
+    check_binding("0.0.0.0", 0, settings=settings, database=database)
+
+
+def test_port_in_use_is_named(settings: Settings, database: Database) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"port {port}"):
+            check_binding("127.0.0.1", port, settings=settings, database=database)

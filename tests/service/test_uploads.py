@@ -1,0 +1,208 @@
+"""Tables that people send: read alike in every format, and faults named with their row."""
+
+import io
+
+import orjson
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from service.formats import Format, encode
+from service.uploads import (
+    ROWS_PER_BATCH,
+    BadUpload,
+    LabelRow,
+    checked_label_rows,
+    edge_batches,
+    label_rows,
+    node_id,
+)
+from streaming.blocks import BadEdges, NodeKind, read_columns
+
+
+def written(table: pa.Table, table_format: Format) -> io.BytesIO:
+    return io.BytesIO(b"".join(encode(table.schema, table.to_batches(), table_format)))
+
+
+def edges(content: bytes | io.BytesIO, table_format: Format, kind: NodeKind) -> list[object]:
+    """Rows as they pass the whole gate."""
+    file = io.BytesIO(content) if isinstance(content, bytes) else content
+    rows: list[object] = []
+    for batch in edge_batches(file, table_format, kind):
+        block = read_columns(batch, node_kind=kind, max_nodes=1000, first_row=len(rows))
+        ids = zip(block.src.to_pylist(), block.dst.to_pylist(), strict=True)
+        rows += [(u, v, float(w)) for (u, v), w in zip(ids, block.weight, strict=True)]
+    return rows
+
+
+@pytest.mark.parametrize("table_format", Format)
+@pytest.mark.parametrize(
+    ("kind", "src", "dst"),
+    [
+        ("string", ["a", "", "ü,\n"], ["b", "c", "a"]),
+        ("int64", [-(2**63), 2**63 - 1, 5], [1, 2, 3]),
+        ("dense", [0, 1, 2], [1, 2, 999]),
+    ],
+)
+def test_edges_read_alike_in_every_format(
+    table_format: Format, kind: NodeKind, src: list[object], dst: list[object]
+) -> None:
+    weight = [1.0, 0.5, 2.0]
+    table = pa.table({"note": ["x", "1", ""], "dst": dst, "src": src, "weight": weight})
+    found = edges(written(table, table_format), table_format, kind)
+    assert found == list(zip(src, dst, weight, strict=True))
+
+
+@pytest.mark.parametrize("table_format", Format)
+def test_a_missing_weight_is_one(table_format: Format) -> None:
+    table = pa.table({"src": ["a"], "dst": ["b"]})
+    assert edges(written(table, table_format), table_format, "string") == [("a", "b", 1.0)]
+
+
+def test_json_lines_take_integers_as_strings_and_skip_blank_lines() -> None:
+    content = b'{"src": "9007199254740993", "dst": 7}\n\n{"src": 1, "dst": "-2", "weight": 3}\n'
+    found = edges(content, Format.NDJSON, "int64")
+    assert found == [(9007199254740993, 7, 1.0), (1, -2, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("content", "table_format", "kind", "row", "rule"),
+    [
+        (b"", Format.CSV, "string", None, "must be CSV"),
+        (b"a,b\n1,2\n", Format.CSV, "string", None, "'src' is missing"),
+        (b"src,src,dst\n1,2,3\n", Format.CSV, "string", None, "must stand once"),
+        (b"src,dst\n1,2\n3\n", Format.CSV, "int64", 1, "Expected 2 columns"),
+        (b"src,dst\na,b\n\xff,c\n", Format.CSV, "string", 1, "invalid UTF8"),
+        (b"src,dst\n1,2\n3,4x\n", Format.CSV, "int64", 1, "'dst' must hold a 64-bit integer"),
+        (b"src,dst\n1,2\n9223372036854775808,4\n", Format.CSV, "int64", 1, "64-bit integer"),
+        (b"src,dst,weight\na,b,1\na,c,\n", Format.CSV, "string", 1, "must hold a number"),
+        (b"src,dst,weight\na,b,1\na,c,nan\n", Format.CSV, "string", 1, "finite and > 0"),
+        (b'{"src":1,"dst":2}\n{"src":3}\n', Format.NDJSON, "int64", 1, "src and dst"),
+        (b'{"src":1,"dst":2}\n{"src":3,\n', Format.NDJSON, "int64", 1, "one JSON object"),
+        (b'{"src":1,"dst":2},{"src":3,"dst":4}\n', Format.NDJSON, "int64", 0, "one JSON object"),
+        (b'{"src":1,"dst":2}\n{"src":1.5,"dst":4}\n', Format.NDJSON, "int64", 1, "'src' must be"),
+        (b'{"src":1,"dst":18446744073709551615}\n', Format.NDJSON, "int64", 0, "'dst' must be"),
+        (b'{"src":"a","dst":7}\n', Format.NDJSON, "string", 0, "'dst' must be a string"),
+        (b'{"src":"a","dst":null}\n', Format.NDJSON, "string", 0, "'dst' must not be null"),
+        (b'{"src":"a","dst":"b","weight":true}\n', Format.NDJSON, "string", 0, "hold numbers"),
+        (b'{"src":"a","dst":"b","weight":0}\n', Format.NDJSON, "string", 0, "finite and > 0"),
+        (b"[]\n", Format.NDJSON, "string", 0, "must be an object"),
+        (b"PAR1", Format.PARQUET, "string", None, "must be a Parquet file"),
+        (b"", Format.ARROW, "string", None, "must be an Arrow IPC stream"),
+    ],
+)
+def test_a_fault_is_named_with_its_row(
+    content: bytes, table_format: Format, kind: NodeKind, row: int | None, rule: str
+) -> None:
+    with pytest.raises((BadUpload, BadEdges)) as caught:
+        edges(content, table_format, kind)
+    assert caught.value.row == row
+    assert rule in str(caught.value)
+
+
+@pytest.mark.parametrize("table_format", [Format.CSV, Format.NDJSON])
+def test_rows_count_across_batches(table_format: Format) -> None:
+    n_good = ROWS_PER_BATCH + 10
+    table = pa.table({"src": list(range(n_good)), "dst": [1] * n_good})
+    bad = {Format.CSV: b"1,x\n", Format.NDJSON: b'{"src":1,"dst":"x"}\n'}[table_format]
+    content = written(table, table_format).getvalue() + bad
+    with pytest.raises(BadUpload) as caught:
+        edges(content, table_format, "int64")
+    assert (caught.value.row, caught.value.value) == (n_good, "x")
+
+
+@pytest.mark.parametrize("table_format", [Format.ARROW, Format.PARQUET])
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_damage_is_never_taken_for_edges(table_format: Format, damage: str) -> None:
+    table = pa.table({"src": [f"n{row}" for row in range(5000)], "dst": ["x"] * 5000})
+    content = bytearray(written(table, table_format).getvalue())
+    if damage == "cut":
+        del content[len(content) // 2 :]
+    else:
+        content[10:2000:7] = b"\xff" * len(content[10:2000:7])
+    with pytest.raises((BadUpload, BadEdges)):
+        edges(bytes(content), table_format, "string")
+
+
+LABELS = [LabelRow(node="a", label="x"), LabelRow(node="b", label="y")]
+
+
+@pytest.mark.parametrize("table_format", Format)
+def test_labels_read_alike_in_every_format(table_format: Format) -> None:
+    table = pa.table({"label": ["x", "y"], "node": ["a", "b"], "note": [1, 2]})
+    assert label_rows(written(table, table_format), table_format, "string") == LABELS
+
+
+@pytest.mark.parametrize("table_format", Format)
+def test_whole_numbers_stay_numbers(table_format: Format) -> None:
+    table = pa.table({"node": [1, 2], "label": [-3, 4]})
+    rows = label_rows(written(table, table_format), table_format, "int64")
+    assert rows == [LabelRow(node=1, label=-3), LabelRow(node=2, label=4)]
+
+
+def test_json_labels_may_mix_numbers_and_strings() -> None:
+    content = io.BytesIO(b'{"node":"a","label":3}\n{"node":"b","label":"3"}\n')
+    rows = label_rows(content, Format.NDJSON, "string")
+    assert [row.label for row in rows] == [3, "3"]
+
+
+def test_a_csv_column_with_one_word_holds_words() -> None:
+    rows = label_rows(io.BytesIO(b"node,label\na,3\nb,x\n"), Format.CSV, "string")
+    assert [row.label for row in rows] == ["3", "x"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "row", "rule"),
+    [
+        ([{"node": "a", "label": "x"}, 7], 1, "must be an object"),
+        ([{"node": "a"}], 0, "'label' is missing"),
+        ([{"node": "a", "label": None}], 0, "must not be null"),
+        ([{"node": "a", "label": ""}], 0, "a string with a character"),
+        ([{"node": "a", "label": True}], 0, "64-bit integer"),
+        ([{"node": "a", "label": 1.5}], 0, "64-bit integer"),
+        ([{"node": 7, "label": "x"}], 0, "'node' must be a string"),
+    ],
+)
+def test_a_bad_label_is_named_with_its_row(rows: list[object], row: int, rule: str) -> None:
+    with pytest.raises(BadUpload, match=rule) as caught:
+        checked_label_rows(rows, "string")
+    assert caught.value.row == row
+
+
+@pytest.mark.parametrize(
+    ("content", "table_format"),
+    [(b"node\na\n", Format.CSV), (b"node,label,label\na,b,c\n", Format.CSV)],
+)
+def test_label_columns_must_stand_once(content: bytes, table_format: Format) -> None:
+    with pytest.raises(BadUpload, match="'label' must stand once"):
+        label_rows(io.BytesIO(content), table_format, "string")
+
+
+def test_labels_of_other_types_are_refused() -> None:
+    real = pa.table({"node": ["a"], "label": [1.5]})
+    with pytest.raises(BadUpload, match="'label' must be a 64-bit integer or a string"):
+        label_rows(written(real, Format.PARQUET), Format.PARQUET, "string")
+
+
+@pytest.mark.parametrize(
+    "value", ["1.0", "\N{FULLWIDTH DIGIT ONE}", "", "9223372036854775808", 1.0, True, None]
+)
+def test_an_integer_id_is_digits(value: object) -> None:
+    with pytest.raises(BadUpload, match="'node' must be a 64-bit integer"):
+        node_id(value, "int64")
+
+
+def test_json_lines_are_read_a_part_at_a_time() -> None:
+    """The reader must not ask for line n + 2 batches before it hands out batch n."""
+    line = orjson.dumps({"src": "a", "dst": "b"}) + b"\n"
+    asked: list[int] = []
+
+    class Lines(io.BytesIO):
+        def __next__(self) -> bytes:
+            asked.append(1)
+            return super().__next__()
+
+    batches = edge_batches(Lines(line * (3 * ROWS_PER_BATCH)), Format.NDJSON, "string")
+    next(batches)
+    assert len(asked) == ROWS_PER_BATCH
