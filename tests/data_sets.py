@@ -5,29 +5,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from sklearn.datasets import load_digits
-from sklearn.neighbors import NearestNeighbors
 
+from service.digits import N_NEIGHBORS, neighbor_edges
 from solvers.arrays import Int64Array
 from solvers.graph import Graph
 
-DIGITS_NEIGHBORS = 100
-DIGITS_WIDTH_NEIGHBOR = 7
-
 
 def digits_graph() -> tuple[Graph, Int64Array]:
-    """The 100-NN graph of scikit-learn's digits (1,797 nodes, 112,373 edges) and their classes.
+    """The 100-NN graph of scikit-learn's digits (1,797 nodes, 112,374 edges) and their classes.
 
     An edge joins two images when either is among the other's neighbors; its weight is
     exp(-4 d^2 / (s_u s_v)), s the distance to the 7th neighbor.
     """
     images, classes = load_digits(return_X_y=True)
-    distance, neighbor = NearestNeighbors(n_neighbors=DIGITS_NEIGHBORS).fit(images).kneighbors()
-    width = distance[:, DIGITS_WIDTH_NEIGHBOR - 1]
-    u = np.repeat(np.arange(len(images)), DIGITS_NEIGHBORS)
-    v = neighbor.ravel()
-    weight = np.exp(-4.0 * distance.ravel() ** 2 / (width[u] * width[v]))
-    _, once = np.unique(np.minimum(u, v) * len(images) + np.maximum(u, v), return_index=True)
-    graph = Graph.from_edges(u[once], v[once], weight[once], n_nodes=len(images))
+    u, v, weight = neighbor_edges(images, N_NEIGHBORS)
+    graph = Graph.from_edges(u, v, weight, n_nodes=len(images))
     return graph, classes.astype(np.int64)
 
 

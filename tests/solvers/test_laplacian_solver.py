@@ -268,6 +268,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
 import hashlib
 import numpy as np
 from solvers.graph import Graph
+from solvers.laplacian.resistance import resistance_embedding
 from solvers.laplacian.solver import LaplacianSolver
 rng = np.random.default_rng(0)
 n_nodes = 20_000
@@ -278,6 +279,11 @@ for name in ("jacobi", "approx-chol"):
     solver = LaplacianSolver(graph, shift=shift, preconditioner=name)
     x = solver.solve(rng.standard_normal((n_nodes, 4)), project=True).x
     print(hashlib.sha256(x.tobytes()).hexdigest())
+    embedding = resistance_embedding(
+        *graph.edges(), np.arange(graph.n_edges, dtype=np.uint64),
+        n_nodes=n_nodes, n_probes=8, seed=0, preconditioner=name,
+    )
+    print(hashlib.sha256(embedding.vectors.tobytes()).hexdigest())
 """
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     outputs = {
@@ -291,6 +297,7 @@ for name in ("jacobi", "approx-chol"):
         for n_threads in ("1", "2")
     }
     assert len(outputs) == 1
+    assert len(outputs.pop().split()) == 4
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,6 @@
+"""`python -m service.cli`: the same as `lapwing`."""
+
+from service.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""The API as uvicorn asks for it, in the command's own process or in one of several children."""
+
+from fastapi import FastAPI
+
+from service.api.app import create_app
+from service.lifetime import stop_with_parent
+from service.logs import configure_logging
+from service.settings import Settings
+
+
+def application() -> FastAPI:
+    """The API; a child process logs as its parent does and ends with it."""
+    configure_logging(Settings().log_level)
+    stop_with_parent()
+    return create_app()

@@ -1,0 +1,84 @@
+"""The settings of a graph as options of the command line."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+
+from service.catalog import AutoSolve, GraphSettings, SnapshotEvery
+from service.cli.tables import parsed_settings
+from service.solving import validate_solve
+
+Epsilon = Annotated[float | None, typer.Option(help="Spectral accuracy asked, in (0, 1).")]
+MaxEdges = Annotated[
+    int | None, typer.Option(help="Most edges to keep; wins over --epsilon. 0 takes it back.")
+]
+KeepRaw = Annotated[
+    bool | None, typer.Option(help="Keep pushed blocks and a spool of edges for later passes.")
+]
+SnapshotEdges = Annotated[
+    int | None, typer.Option(help="A snapshot after so many edges. 0 takes it back.")
+]
+SnapshotSeconds = Annotated[
+    float | None, typer.Option(help="A snapshot after so many seconds. 0 takes it back.")
+]
+AutoModel = Annotated[
+    str | None,
+    typer.Option("--auto-solve", help="Model to solve after every change; 'none' takes it back."),
+]
+AutoParameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Parameter of --auto-solve; repeatable."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingOptions:
+    """Options that were given; None leaves a setting as it is."""
+
+    epsilon: float | None
+    max_edges: int | None
+    keep_raw: bool | None
+    snapshot_edges: int | None
+    snapshot_seconds: float | None
+    auto_solve: str | None
+    parameters: list[str] | None
+
+    def applied(self, settings: GraphSettings) -> GraphSettings:
+        """The settings with these options; ValueError when a rule is broken."""
+        changes: dict[str, Any] = {
+            "snapshot_every": self._snapshot_every(settings.snapshot_every),
+            "auto_solve": self._auto_solve(settings.auto_solve),
+        }
+        if self.epsilon is not None:
+            changes["epsilon"] = self.epsilon
+        if self.max_edges is not None:
+            changes["max_edges"] = self.max_edges or None
+        if self.keep_raw is not None:
+            changes["keep_raw"] = self.keep_raw
+        return replace(settings, **changes)
+
+    def _snapshot_every(self, present: SnapshotEvery | None) -> SnapshotEvery | None:
+        edges = present.edges if present else None
+        seconds = present.seconds if present else None
+        if self.snapshot_edges is not None:
+            edges = self.snapshot_edges or None
+        if self.snapshot_seconds is not None:
+            seconds = self.snapshot_seconds or None
+        if edges is None and seconds is None:
+            return None
+        return SnapshotEvery(edges=edges, seconds=seconds)
+
+    def _auto_solve(self, present: AutoSolve | None) -> AutoSolve | None:
+        parameters = parsed_settings(self.parameters)
+        model = self.auto_solve
+        if model is None:
+            if not parameters:
+                return present
+            if present is None:
+                raise ValueError("--set needs --auto-solve with the model that it is for")
+            model = present.model
+        elif model == "none":
+            return None
+        validate_solve(model, parameters)
+        return AutoSolve(model=model, parameters=parameters)

@@ -1,0 +1,255 @@
+"""`lapwing graph`: graphs, their settings and their sparsified edges."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.catalog import GraphRecord, GraphSettings
+from service.cli.graph_options import (
+    AutoModel,
+    AutoParameters,
+    Epsilon,
+    KeepRaw,
+    MaxEdges,
+    SettingOptions,
+    SnapshotEdges,
+    SnapshotSeconds,
+)
+from service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    open_session,
+    print_fields,
+    print_json,
+    print_rows,
+    say,
+    shown,
+)
+from service.cli.tables import write_table
+from service.export import snapshot_edges
+from service.job_queue import DatabaseJobQueue
+from service.known_nodes import KnownNodes
+from service.labels import LabelStore
+from streaming.blocks import NODE_KINDS
+from streaming.snapshots import GraphPaths, SnapshotStore
+
+app = command_group("Graphs and their settings.")
+
+
+@app.command()
+def create(
+    name: GraphName,
+    node_ids: Annotated[
+        str | None, typer.Option(help=f"Kind of the node ids: {', '.join(NODE_KINDS)}.")
+    ] = None,
+    epsilon: Epsilon = None,
+    max_edges: MaxEdges = None,
+    expected_nodes: Annotated[int | None, typer.Option(help="Nodes to be ready for.")] = None,
+    max_nodes: Annotated[int | None, typer.Option(help="Most nodes the graph may have.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all random choices.")] = None,
+    keep_raw: KeepRaw = None,
+    snapshot_edges: SnapshotEdges = None,
+    snapshot_seconds: SnapshotSeconds = None,
+    auto_solve: AutoModel = None,
+    parameters: AutoParameters = None,
+    json: AsJson = False,
+) -> None:
+    """Create an empty graph."""
+    given: dict[str, Any] = {
+        "node_ids": node_ids,
+        "expected_nodes": expected_nodes,
+        "max_nodes": max_nodes,
+        "seed": seed,
+    }
+    given = {field: value for field, value in given.items() if value is not None}
+    try:
+        options = SettingOptions(
+            epsilon=epsilon,
+            max_edges=max_edges,
+            keep_raw=keep_raw,
+            snapshot_edges=snapshot_edges,
+            snapshot_seconds=snapshot_seconds,
+            auto_solve=auto_solve,
+            parameters=parameters,
+        )
+        settings = options.applied(GraphSettings(name=name, **given))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    with open_session() as session:
+        record = session.catalog.create(settings)
+    if json:
+        print_json(record)
+    else:
+        say(f"created {name}; bring edges with `lapwing ingest {name} PATH`")
+
+
+@app.command("set")
+def set_settings(
+    name: GraphName,
+    epsilon: Epsilon = None,
+    max_edges: MaxEdges = None,
+    keep_raw: KeepRaw = None,
+    snapshot_edges: SnapshotEdges = None,
+    snapshot_seconds: SnapshotSeconds = None,
+    auto_solve: AutoModel = None,
+    parameters: AutoParameters = None,
+    rename: Annotated[str | None, typer.Option(help="New name.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Change settings of a graph; they hold from the next block on."""
+    options = SettingOptions(
+        epsilon=epsilon,
+        max_edges=max_edges,
+        keep_raw=keep_raw,
+        snapshot_edges=snapshot_edges,
+        snapshot_seconds=snapshot_seconds,
+        auto_solve=auto_solve,
+        parameters=parameters,
+    )
+
+    def change(settings: GraphSettings) -> GraphSettings:
+        try:
+            changed = options.applied(settings)
+            return changed if rename is None else replace(changed, name=rename)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    with open_session() as session:
+        record = session.catalog.update(session.graph(name).id, change)
+    if json:
+        print_json(record)
+    else:
+        print_fields(_setting_fields(record.settings))
+
+
+@app.command("list")
+def list_graphs(json: AsJson = False) -> None:
+    """List all graphs."""
+    with open_session() as session:
+        records = session.catalog.list()
+    if json:
+        print_json(records)
+        return
+    print_rows(
+        ("name", "nodes", "edges seen", "edges kept", "epsilon", "snapshot", "labels_seq"),
+        (
+            (
+                each.settings.name,
+                each.progress.n_nodes,
+                each.progress.edges_seen,
+                each.progress.edges_kept,
+                each.settings.epsilon,
+                each.progress.snapshot,
+                each.labels_seq,
+            )
+            for each in records
+        ),
+    )
+
+
+@app.command()
+def show(name: GraphName, json: AsJson = False) -> None:
+    """Show one graph: settings, what came in, what was kept, what waits."""
+    with open_session() as session:
+        record = session.graph(name)
+        backlog = session.manifest.backlog(record.id)
+        counts = session.manifest.counts(record.id)
+        classes = LabelStore(session.database).class_counts(record.id)
+        note = _snapshot_note(session.settings.graphs_directory, record)
+    if json:
+        print_json(
+            {
+                **asdict(record),
+                "backlog": backlog,
+                "files": dict(counts),
+                "labels": [{"label": label, "n_nodes": n} for label, n in classes.items()],
+                "note": note,
+            }
+        )
+        return
+    progress = record.progress
+    print_fields(
+        {
+            **_setting_fields(record.settings),
+            "nodes": progress.n_nodes,
+            "edges seen": progress.edges_seen,
+            "edges kept": progress.edges_kept,
+            "self-loops dropped": progress.self_loops,
+            "epsilon expected": progress.epsilon_expected,
+            "snapshot": progress.snapshot,
+            "files": {status: count for status, count in counts.items() if count} or None,
+            "backlog": f"{backlog.n_files:,} files, {backlog.n_bytes:,} bytes",
+            "labels": f"{sum(classes.values()):,} nodes in {len(classes)} classes",
+            "labels_seq": record.labels_seq,
+            "features_version": record.features_version,
+            "created": record.created_at,
+        }
+    )
+    if note:
+        say(f"note: {note}")
+
+
+@app.command()
+def delete(
+    name: GraphName,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Delete a graph with its labels and predictions; its files go after a time of grace."""
+    with open_session() as session:
+        record = session.graph(name)
+        if not yes:
+            typer.confirm(f"Delete {name} with {record.progress.n_nodes:,} nodes?", abort=True)
+        queue = DatabaseJobQueue(session.database)
+        session.catalog.delete(record.id, cancel_jobs=queue.cancel_graph)
+    if json:
+        print_json({"deleted": record.id})
+    else:
+        say(f"deleted {name}")
+
+
+@app.command()
+def export(
+    name: GraphName,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help=".parquet, .csv, .ndjson or .arrow")
+    ],
+    snapshot: Annotated[int | None, typer.Option(help="Which; the newest by default.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Write the sparsified edges of a snapshot: src, dst, weight."""
+    with open_session() as session:
+        record = session.graph(name)
+        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
+        edges = snapshot_edges(record, session.settings.graphs_directory, nodes, snapshot)
+        write_table(output, edges.schema, edges.batches())
+    if json:
+        print_json({"path": output, "snapshot": edges.number, "n_edges": edges.n_edges})
+    else:
+        say(f"wrote {edges.n_edges:,} edges of snapshot {edges.number} to {output}")
+
+
+def _setting_fields(settings: GraphSettings) -> dict[str, object]:
+    every, auto = settings.snapshot_every, settings.auto_solve
+    return {
+        "name": settings.name,
+        "node_ids": settings.node_ids,
+        "epsilon asked": settings.epsilon,
+        "max_edges": settings.max_edges,
+        "expected_nodes": settings.expected_nodes,
+        "max_nodes": settings.max_nodes,
+        "seed": str(settings.seed),
+        "keep_raw": settings.keep_raw,
+        "snapshot_every": every and f"{shown(every.edges)} edges, {shown(every.seconds)} seconds",
+        "auto_solve": auto and f"{auto.model} {shown(auto.parameters)}".rstrip(),
+    }
+
+
+def _snapshot_note(graphs_directory: Path, record: GraphRecord) -> str:
+    """What the newest snapshot says about its own accuracy."""
+    store = SnapshotStore(GraphPaths(root=graphs_directory / record.id).snapshots)
+    newest = store.latest()
+    return "" if newest is None else store.meta(newest).note

@@ -1,0 +1,190 @@
+"""`lapwing ingest`: one pass over some files, or the daemon that follows all sources."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+
+from service.cli.progress import IngestProgress, fault_text
+from service.cli.session import (
+    INTERRUPTED,
+    AsJson,
+    Session,
+    command_group,
+    open_session,
+    print_json,
+    say,
+    stderr_console,
+)
+from service.ingest import Ingestor, LeaseHeld
+from service.ingest_daemon import IngestDaemon
+from service.lifetime import StopSignal, stop_when_stdin_ends
+from service.locations import absolute_url
+from service.logs import configure_logging
+from service.manifest import FileRecord, SourceRecord
+from service.settings import Settings
+from streaming.pipeline import Interrupted
+from streaming.sources import ParquetEdges
+
+app = command_group()
+
+_WATCH_SECONDS = 1.0
+_PAGE = 1000
+
+
+@app.command()
+def ingest(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the graph.")] = None,
+    locations: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PATH|URL|GLOB...",
+            help="Parquet files with src, dst and weight. None: what waits already.",
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Run as daemon over all graphs; takes no NAME.")
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads to read and score with; all by default.", min=1)
+    ] = None,
+    until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
+    json: AsJson = False,
+) -> None:
+    """Bring edges into a graph.
+
+    Run again, it goes on where it stopped. Exit code 1 when a file was refused. While a daemon
+    ingests the graph, this adds the sources and waits for it.
+    """
+    settings = Settings() if threads is None else Settings(threads=threads)
+    if follow:
+        if name is not None:
+            raise typer.BadParameter("--follow serves all graphs and takes no NAME")
+        _follow(settings, until_stdin_ends=until_stdin_ends)
+        return
+    if name is None:
+        raise typer.BadParameter("give the NAME of a graph, or --follow")
+    started = time.monotonic()
+    with open_session(settings) as session:
+        graph_id = session.graph(name).id
+        sources = _added(session, graph_id, locations or ())
+        with StopSignal() as stop:
+            try:
+                told = _read_all(session, graph_id, sources, stop, is_quiet=json)
+            except Interrupted:
+                say("stopped; the same command goes on from here")
+                raise typer.Exit(INTERRUPTED) from None
+        refused = _refused(session, graph_id, sources)
+        _tell_outcome(session, name, refused, time.monotonic() - started, as_json=json)
+    for file in () if json else refused:
+        if file.path not in told:
+            say(f"quarantined {file.path}: {fault_text(file.reason, file.row, file.value)}")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
+    configure_logging(settings.log_level)
+    with StopSignal() as stop, open_session(settings) as session:
+        if until_stdin_ends:
+            stop_when_stdin_ends()
+        IngestDaemon(session.database, settings).run(stop)
+
+
+def _added(session: Session, graph_id: str, locations: Sequence[str]) -> list[SourceRecord]:
+    """The sources of these places; none is added when one is not there."""
+    urls = [absolute_url(location) for location in locations]
+    for url in urls:
+        ParquetEdges(url).list()
+    return [session.manifest.add_source(graph_id, url) for url in urls]
+
+
+def _read_all(
+    session: Session,
+    graph_id: str,
+    sources: Sequence[SourceRecord],
+    stop: StopSignal,
+    *,
+    is_quiet: bool,
+) -> set[str]:
+    """Ingest the graph here, or wait while another process does; refused files already told."""
+    ingestor = Ingestor(session.database, session.settings)
+    for source in sources:
+        ingestor.list_source(graph_id, source)
+    progress = IngestProgress(stderr_console(), session.manifest.pending(graph_id))
+    is_told = False
+    while True:
+        try:
+            with nullcontext() if is_quiet else progress:
+                on_event = _ignore if is_quiet else progress
+                ingestor.ingest_graph(graph_id, should_stop=stop, on_event=on_event)
+            return progress.told_refused
+        except LeaseHeld:
+            if not is_told:
+                say("another process ingests this graph; waiting for it to read the files")
+                is_told = True
+        if all(file.status != "pending" for file in _files(session, graph_id, sources)):
+            return progress.told_refused
+        if stop.wait(_WATCH_SECONDS):
+            raise Interrupted
+
+
+def _ignore(_event: object) -> None:
+    """Say nothing."""
+
+
+def _tell_outcome(
+    session: Session,
+    name: str,
+    refused: Sequence[FileRecord],
+    seconds: float,
+    *,
+    as_json: bool,
+) -> None:
+    """What the graph is now, on stdout."""
+    graph = session.graph(name)
+    if as_json:
+        counts = session.manifest.counts(graph.id)
+        print_json(
+            {
+                "graph": name,
+                "progress": graph.progress,
+                "files": dict(counts),
+                "quarantined": refused,
+                "seconds": round(seconds, 3),
+            }
+        )
+    else:
+        progress = graph.progress
+        share = progress.edges_kept / progress.edges_seen if progress.edges_seen else 0.0
+        typer.echo(
+            f"{name}: {progress.edges_seen:,} edges in, {progress.edges_kept:,} kept "
+            f"({share:.1%}), {progress.n_nodes:,} nodes, {seconds:.1f} s"
+        )
+        if progress.snapshot is not None:
+            typer.echo(
+                f"snapshot {progress.snapshot}: epsilon {graph.settings.epsilon:g} asked, "
+                f"{progress.epsilon_expected:.2f} expected"
+            )
+
+
+def _refused(session: Session, graph_id: str, sources: Sequence[SourceRecord]) -> list[FileRecord]:
+    """Files whose newest version is quarantined."""
+    newest = {file.path: file for file in _files(session, graph_id, sources)}
+    return [file for file in newest.values() if file.status == "quarantined"]
+
+
+def _files(
+    session: Session, graph_id: str, sources: Sequence[SourceRecord]
+) -> Iterator[FileRecord]:
+    """Files of some sources, oldest first; of the whole graph when none is named."""
+    source_ids: list[str | None] = [source.id for source in sources]
+    for source_id in source_ids or [None]:
+        after_id = 0
+        while page := session.manifest.list_files(
+            graph_id, source_id=source_id, after_id=after_id, limit=_PAGE
+        ):
+            yield from page
+            after_id = page[-1].id

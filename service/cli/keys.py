@@ -1,0 +1,78 @@
+"""`lapwing key`: who may call the API."""
+
+from typing import Annotated
+
+import typer
+
+from service.cli.session import AsJson, command_group, open_session, print_json, print_rows, say
+from service.keys import SCOPES, KeyStore, Scope
+
+app = command_group("Keys of the HTTP API.")
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(help=f"What it allows: {', '.join(SCOPES)}; repeatable. Default: admin."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Make a key and print it; it cannot be shown again."""
+    scopes = [_scope(each) for each in scope or ["admin"]]
+    with open_session() as session:
+        key = KeyStore(session.database).create(name, scopes)
+    if json:
+        print_json({"name": name, "scopes": scopes, "prefix": key.partition(".")[0], "key": key})
+        return
+    say("Keep it: it is stored as a hash and cannot be shown again. Send it as")
+    say("  Authorization: Bearer <key>")
+    typer.echo(key)
+
+
+@app.command("list")
+def list_keys(json: AsJson = False) -> None:
+    """List keys without their secrets."""
+    with open_session() as session:
+        found = KeyStore(session.database).list()
+    if json:
+        print_json(found)
+        return
+    print_rows(
+        ("prefix", "name", "scopes", "created", "last used", "revoked"),
+        (
+            (
+                each.prefix,
+                each.name,
+                " ".join(each.scopes),
+                each.created_at,
+                each.last_used_at,
+                each.revoked_at,
+            )
+            for each in found
+        ),
+    )
+
+
+@app.command()
+def revoke(
+    prefix: Annotated[str, typer.Argument(help="What stands before the dot of the key.")],
+    json: AsJson = False,
+) -> None:
+    """Refuse a key from now on."""
+    with open_session() as session:
+        KeyStore(session.database).revoke(prefix.partition(".")[0])
+    if json:
+        print_json({"prefix": prefix.partition(".")[0], "revoked": True})
+    else:
+        say(f"revoked {prefix.partition('.')[0]}")
+
+
+def _scope(text: str) -> Scope:
+    for scope in SCOPES:
+        if text == scope:
+            return scope
+    raise typer.BadParameter(
+        f"must be one of {', '.join(SCOPES)}, got {text!r}", param_hint="--scope"
+    )

@@ -1,0 +1,86 @@
+"""`lapwing labels`: the labels that people give."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from service.cli.session import AsJson, GraphName, command_group, open_session, print_json, say
+from service.cli.tables import print_bytes, read_labels, table_format, write_bytes
+from service.formats import Format
+from service.known_nodes import KnownNodes
+from service.labeling import Labeling, LabelsRefused, encode_labels
+from service.labels import LabelStore
+
+app = command_group("Labels of nodes.")
+
+_SHOWN = 10
+
+
+@app.command()
+def put(
+    name: GraphName,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Columns node and label: .parquet, .csv, .ndjson or .arrow",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    unknown: Annotated[
+        Literal["refuse", "keep"],
+        typer.Option(help="Nodes that the graph does not know: refuse all, or keep their labels."),
+    ] = "refuse",
+    json: AsJson = False,
+) -> None:
+    """Put labels; the latest of a node wins."""
+    with open_session() as session:
+        graph = session.graph(name)
+        rows = read_labels(file, graph.settings.node_ids)
+        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
+        labeling = Labeling(
+            database=session.database, labels=LabelStore(session.database), nodes=nodes
+        )
+        try:
+            receipt = labeling.put(graph, rows, unknown=unknown)
+        except LabelsRefused as error:
+            if json:
+                print_json(error.receipt)
+            say(f"lapwing: {error}")
+            for node in error.receipt.refused[:_SHOWN]:
+                say(f"  unknown node {node}")
+            raise typer.Exit(1) from error
+    if json:
+        print_json(receipt)
+    else:
+        say(f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}")
+
+
+@app.command()
+def export(
+    name: GraphName,
+    output: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="By suffix; CSV on stdout when left out."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Write the present label of every labeled node, ready to be put again."""
+    labels_format = Format.CSV if output is None else table_format(output, "FILE")
+    if json and output is None:
+        labels_format = Format.NDJSON
+    with open_session() as session:
+        graph = session.graph(name)
+        current = LabelStore(session.database).current(graph.id)
+    pieces = encode_labels(current, graph.settings.node_ids, labels_format)
+    if output is None:
+        print_bytes(pieces)
+        return
+    write_bytes(output, pieces)
+    if json:
+        print_json(
+            {"path": output, "n_labels": len(current.labels), "labels_seq": current.labels_seq}
+        )
+    else:
+        say(f"wrote {len(current.labels):,} labels to {output}")

@@ -1,0 +1,152 @@
+"""What `lapwing ingest` shows on stderr while it works."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from service.manifest import FileRecord
+from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+
+LINE_SECONDS: Final = 5.0
+"""How often a line is printed where stderr is no terminal."""
+
+_MEGABYTE: Final = 2**20
+
+
+class IngestProgress:
+    """Follows ingest events; a context manager that keeps one line of stderr up to date.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        Of stderr. No terminal: a line now and then instead of one that changes.
+    waiting : sequence of FileRecord
+        What is to be read; the time left is told from their sizes.
+    clock : callable
+        Monotonic seconds.
+
+    Attributes
+    ----------
+    told_refused : set of str
+        Paths of the refused files that were shown with their fault.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        waiting: Sequence[FileRecord],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._console = console
+        self._clock = clock
+        self._started = self._printed = clock()
+        self._sizes = {file.path: file.size for file in waiting}
+        self._done = dict.fromkeys(self._sizes, 0.0)
+        self._n_rows_of: dict[str, int | None] = {}
+        self._n_rows = 0
+        self._process = psutil.Process()
+        self.told_refused: set[str] = set()
+        self._live = Live(Text("reading"), console=console, transient=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Take the line away."""
+        self._live.stop()
+
+    def __call__(self, event: IngestEvent) -> None:
+        """Take notice of an event."""
+        match event:
+            case Progress():
+                self._advance(event)
+            case Quarantined():
+                self._finish(event.file.path)
+                fault = fault_text(event.reason, event.row, event.value)
+                self._say(f"quarantined {event.file.path}: {fault}")
+                self.told_refused.add(event.file.path)
+            case Duplicate():
+                self._finish(event.file.path)
+                self._say(f"skipped {event.file.path}: the same content as {event.original}")
+            case Committed():
+                for file in event.files:
+                    self._finish(file.path)
+
+    def line(self, event: Progress) -> str:
+        """The figures of this moment."""
+        seconds = max(self._clock() - self._started, 1e-9)
+        memory = self._process.memory_info().rss / _MEGABYTE
+        parts = [
+            f"{event.summary.edges_seen:,} edges in",
+            f"{self._n_rows / seconds:,.0f} edges/s",
+            f"{event.summary.n_records:,} kept",
+            f"{event.summary.n_nodes:,} nodes",
+            f"{memory:,.0f} MB",
+        ]
+        remaining = self.remaining_seconds(seconds)
+        return "  ".join(parts if remaining is None else [*parts, f"{shown_time(remaining)} left"])
+
+    def remaining_seconds(self, elapsed: float) -> float | None:
+        """Time left at the present speed; None before anything is known."""
+        total = sum(self._sizes.values())
+        done = sum(self._sizes[path] * part for path, part in self._done.items())
+        return elapsed * (total - done) / done if done > 0 else None
+
+    def _advance(self, event: Progress) -> None:
+        self._n_rows += event.n_rows
+        n_rows = self._rows_of(event.path)
+        if n_rows:
+            done = self._done.get(event.path, 0.0) + event.n_rows / n_rows
+            self._done[event.path] = min(done, 1.0)
+            self._sizes.setdefault(event.path, 0)
+        if self._console.is_terminal:
+            self._live.update(Text(self.line(event)), refresh=True)
+        elif self._clock() - self._printed >= LINE_SECONDS:
+            self._printed = self._clock()
+            self._say(self.line(event))
+
+    def _say(self, text: str) -> None:
+        self._console.print(Text(text), soft_wrap=True)
+
+    def _finish(self, path: str) -> None:
+        self._sizes.setdefault(path, 0)
+        self._done[path] = 1.0
+
+    def _rows_of(self, path: str) -> int | None:
+        """Rows of a local file by its footer; None where that cannot be had for nothing."""
+        if path not in self._n_rows_of:
+            try:
+                is_local = Path(path).is_file()
+                self._n_rows_of[path] = pq.read_metadata(path).num_rows if is_local else None
+            except (OSError, pa.ArrowException):
+                self._n_rows_of[path] = None
+        return self._n_rows_of[path]
+
+
+def fault_text(reason: str | None, row: int | None, value: str | None) -> str:
+    """The rule that a file breaks, what it holds instead, and where."""
+    received = "" if value is None else f", got {value}"
+    place = "" if row is None else f" in row {row} (rows count from 0)"
+    return f"{reason}{received}{place}"
+
+
+def shown_time(seconds: float) -> str:
+    """As 48 s, 3:07 min or 2:15 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    if minutes < 100:
+        return f"{minutes}:{seconds:02d} min"
+    return f"{minutes // 60}:{minutes % 60:02d} h"

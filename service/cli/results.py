@@ -1,0 +1,125 @@
+"""`lapwing predictions` and `lapwing evaluate`: what came out of a solve."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.session import (
+    AsJson,
+    GraphName,
+    Session,
+    command_group,
+    open_session,
+    print_fields,
+    print_json,
+    print_rows,
+    say,
+)
+from service.cli.tables import print_bytes, read_labels, table_format, write_table
+from service.evaluation import evaluate as compare
+from service.formats import Format, encode
+from service.labels import LabelStore
+from service.predictions import PredictionFile, PredictionsNotFound, PredictionStore
+
+app = command_group()
+
+ModelName = Annotated[
+    str | None, typer.Option(help="Its latest predictions; of any model by default.")
+]
+
+
+@app.command()
+def predictions(
+    name: GraphName,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="By suffix; CSV on stdout when left out."),
+    ] = None,
+    model: ModelName = None,
+    json: AsJson = False,
+) -> None:
+    """Write the latest predictions.
+
+    Columns node, label, score, margin, reachable and, unless there are many, a score per class.
+    """
+    if output is not None:
+        table_format(output, "--output")
+    with open_session() as session:
+        file = _latest(session, name, model)
+        if output is None:
+            lines = Format.NDJSON if json else Format.CSV
+            print_bytes(encode(file.schema, file.batches(), lines))
+            return
+        write_table(output, file.schema, file.batches())
+    if json:
+        print_json({"path": output, "n_nodes": file.n_nodes, **asdict(file.meta)})
+    else:
+        meta = file.meta
+        say(
+            f"wrote {file.n_nodes:,} predictions of {meta.model} to {output} "
+            f"(snapshot {meta.snapshot}, labels_seq {meta.labels_seq}, {meta.solver_status})"
+        )
+
+
+@app.command()
+def evaluate(
+    name: GraphName,
+    truth: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TRUTH", help="Columns node and label.", exists=True, dir_okay=False
+        ),
+    ],
+    model: ModelName = None,
+    json: AsJson = False,
+) -> None:
+    """Compare predictions with true labels.
+
+    Only nodes that carry no label are judged.
+    """
+    with open_session() as session:
+        graph = session.graph(name)
+        rows = read_labels(truth, graph.settings.node_ids)
+        file = _latest(session, name, model)
+        labels = LabelStore(session.database).current(graph.id, upto_seq=file.meta.labels_seq)
+    result = compare(file.table(), rows, labels)
+    if json:
+        print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(result)})
+        return
+    print_fields(
+        {
+            "model": file.meta.model,
+            "accuracy": None if result.accuracy is None else f"{result.accuracy:.4f}",
+            "nodes judged": result.n_judged,
+            "right": result.n_right,
+            "left out, labeled": result.n_labeled,
+            "left out, not in the graph": result.n_absent,
+            "not reached by any label": result.n_unreachable,
+        }
+    )
+    typer.echo()
+    print_rows(
+        ("class", "judged", "right", "part right"),
+        (
+            (
+                str(each.label),
+                each.n_judged,
+                each.n_right,
+                f"{each.n_right / each.n_judged:.4f}" if each.n_judged else None,
+            )
+            for each in result.classes
+        ),
+    )
+
+
+def _latest(session: Session, name: str, model: str | None) -> PredictionFile:
+    store = PredictionStore(session.database, session.settings.graphs_directory)
+    job = store.latest(session.graph(name).id, model)
+    if job is None:
+        of_model = "" if model is None else f" of {model}"
+        raise PredictionsNotFound(
+            f"{name} has no predictions{of_model} yet; make some with `lapwing solve {name}`"
+        )
+    return store.read(job)

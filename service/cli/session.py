@@ -1,0 +1,151 @@
+"""What every command needs: the opened stores, and one way to print.
+
+Answers go to stdout, as text for people or, with ``--json``, as one JSON value. Everything else
+(progress, logs, errors) goes to stderr.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from service.catalog import Catalog, GraphRecord
+from service.database import Database, open_database
+from service.manifest import Manifest
+from service.settings import Settings
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.")]
+GraphName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")]
+
+INTERRUPTED = 130
+"""Exit code of a command that a signal has ended."""
+
+_PIPED_WIDTH = 240
+"""Columns when stdout is no terminal: wide enough that nothing is folded."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """The stores of one home, open.
+
+    Attributes
+    ----------
+    settings : Settings
+        Of this process.
+    database : Database
+        Closed when the command ends.
+    """
+
+    settings: Settings
+    database: Database
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The graphs."""
+        return Catalog(self.database)
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Sources and files."""
+        return Manifest(self.database)
+
+    def graph(self, name: str) -> GraphRecord:
+        """The graph of a name; raises `GraphNotFound`."""
+        return self.catalog.get(name)
+
+
+@contextmanager
+def open_session(settings: Settings | None = None) -> Iterator[Session]:
+    """The stores that the environment names, or those of other settings."""
+    settings = settings or Settings()
+    database = open_database(settings.database)
+    try:
+        yield Session(settings, database)
+    finally:
+        database.close()
+
+
+def command_group(title: str | None = None) -> typer.Typer:
+    """An empty group of commands; those of a group without title stand among the others."""
+    return typer.Typer(
+        help=title,
+        no_args_is_help=title is not None,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
+
+
+def stderr_console() -> Console:
+    """Where progress goes."""
+    return Console(stderr=True, highlight=False, markup=False)
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def print_json(value: object) -> None:
+    """One JSON value on stdout."""
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+    sys.stdout.buffer.write(orjson.dumps(value, default=str, option=option))
+    sys.stdout.flush()
+
+
+def print_fields(values: Mapping[str, object]) -> None:
+    """Names and values, one to a line."""
+    table = _table()
+    for name, value in values.items():
+        table.add_row(name, shown(value))
+    _print_table(table)
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table with a header line."""
+    table = _table(*columns)
+    for row in rows:
+        table.add_row(*(shown(value) for value in row))
+    _print_table(table)
+
+
+def shown(value: object) -> str:
+    """A value as people read it: 1,234 for counts, a dash for nothing."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.4g}"
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M:%S UTC")
+        case Mapping():
+            return ", ".join(f"{name}={each}" for name, each in value.items())
+        case _:
+            return str(value)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=bool(columns), header_style="bold")
+    for column in columns or ("", ""):
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print_table(table: Table) -> None:
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    console = Console(highlight=False, markup=False, width=width)
+    with console.capture() as captured:
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -1,0 +1,101 @@
+"""`lapwing solve`: ask for predictions and wait for them."""
+
+from typing import Annotated
+
+import typer
+
+from service.cli.session import (
+    INTERRUPTED,
+    AsJson,
+    GraphName,
+    command_group,
+    open_session,
+    print_json,
+    say,
+)
+from service.cli.tables import parsed_settings
+from service.job_queue import DatabaseJobQueue
+from service.jobs import Job, JobSpec, JobStatus, lane_of
+from service.lifetime import StopSignal
+from service.solving import validate_solve
+from service.worker import run_until_finished
+
+app = command_group()
+
+
+@app.command()
+def solve(
+    name: GraphName,
+    model: Annotated[str, typer.Option(help="Public name of the model.")] = "stable-hfs",
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter; repeatable."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Predict every node's label.
+
+    Works on the newest snapshot and the present labels. The job goes through the queue. While no
+    worker is alive this command runs it itself.
+    """
+    values = parsed_settings(parameters)
+    try:
+        validate_solve(model, values)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--model or --set") from error
+    with open_session() as session:
+        queue = DatabaseJobQueue(session.database)
+        spec = JobSpec(
+            graph_id=session.graph(name).id, model=model, parameters=values, lane=lane_of(model)
+        )
+        job = queue.submit(spec)
+        with StopSignal() as stop:
+            job = run_until_finished(
+                session.database,
+                session.settings,
+                job.id,
+                on_change=None if json else _Teller(),
+                should_stop=stop,
+            )
+        if not job.status.is_final:
+            queue.cancel(job.id)
+            say(f"stopped; job {job.id} is cancelled")
+            raise typer.Exit(INTERRUPTED)
+    if json:
+        print_json(job)
+    else:
+        _tell_outcome(name, job)
+    if job.status is not JobStatus.SUCCEEDED:
+        raise typer.Exit(1)
+
+
+class _Teller:
+    """Says each new state of a job once, on stderr."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def __call__(self, job: Job) -> None:
+        state = str(job.status) if job.phase is None else f"{job.status}: {job.phase}"
+        if state != self._said and not job.status.is_final:
+            say(f"job {job.id} {state}")
+        self._said = state
+
+
+def _tell_outcome(name: str, job: Job) -> None:
+    if job.result is None:
+        say(f"lapwing: job {job.id} {job.status}" + (f": {job.error}" if job.error else ""))
+        return
+    result = job.result
+    seconds = ", ".join(f"{phase} {taken:.2f} s" for phase, taken in result["seconds"].items())
+    say(
+        f"solved {result['n_nodes']:,} nodes from {result['n_labels']:,} labels of "
+        f"{result['n_classes']} classes: {result['status']} ({seconds})"
+    )
+    if result["warning"]:
+        say(f"warning: {result['warning']}")
+    if result["n_unreachable"]:
+        say(f"{result['n_unreachable']:,} nodes cannot be reached by any label")
+    if result["n_labels_waiting"]:
+        say(f"{result['n_labels_waiting']:,} labels wait for their nodes to come")
+    say(f"`lapwing predictions {name} -o FILE` writes them")

@@ -1,0 +1,72 @@
+"""Files that people hand in or get: tables by suffix, and ``NAME=VALUE`` options."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import typer
+
+from service.formats import Format, encode
+from service.uploads import LabelRow, label_rows
+from streaming.blocks import NodeKind
+from streaming.durable import publish_file
+
+
+def table_format(path: Path, option: str) -> Format:
+    """The format that a suffix names; wrong usage when it names none."""
+    try:
+        return Format.of_path(path)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write a table whole, in the format of its suffix."""
+    write_bytes(path, encode(schema, batches, table_format(path, "--output")))
+
+
+def write_bytes(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file whole: what stood there before is replaced only when all is written."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            file.writelines(pieces)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    publish_file(path, write)
+
+
+def print_bytes(pieces: Iterable[bytes]) -> None:
+    """Send a table to stdout; a reader that stops early, such as ``head``, is no failure."""
+    try:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # for what Python still wants to flush
+
+
+def read_labels(path: Path, node_kind: NodeKind) -> list[LabelRow]:
+    """Labels of a file in the format of its suffix."""
+    labels_format = table_format(path, "FILE")
+    with path.open("rb") as file:
+        return label_rows(file, labels_format, node_kind)
+
+
+def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
+    """``NAME=VALUE`` options; values are JSON where they can be, else strings."""
+    parsed: dict[str, Any] = {}
+    for setting in settings or ():
+        name, equals, value = setting.partition("=")
+        if not (name and equals):
+            raise typer.BadParameter(f"must read NAME=VALUE, got {setting!r}", param_hint="--set")
+        try:
+            parsed[name] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            parsed[name] = value
+    return parsed

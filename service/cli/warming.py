@@ -1,0 +1,18 @@
+"""`lapwing warm`: what image builds call, so that the first job does not wait for a compiler."""
+
+import typer
+
+from service.cli.session import AsJson, command_group, print_json
+from service.warm import warm
+
+app = command_group()
+
+
+@app.command("warm", hidden=True)
+def warm_up(json: AsJson = False) -> None:
+    """Compile all kernels, or load them from the cache, and say how long that took."""
+    seconds = warm()
+    if json:
+        print_json({"seconds": round(seconds, 3)})
+    else:
+        typer.echo(f"kernels ready after {seconds:.1f} s")

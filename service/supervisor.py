@@ -1,0 +1,204 @@
+"""`lapwing serve`: keeps api, ingest and worker running as children, and leaves none behind.
+
+Each child is a session of its own, so that Ctrl-C reaches the supervisor alone and a child's own
+children can be ended with it. Its standard input is a pipe that the supervisor holds: when the
+supervisor dies, even by SIGKILL, the pipe ends and so does the child.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from service.lifetime import GRACE_SECONDS, StopSignal
+from service.settings import Settings
+
+FIRST_DELAY_SECONDS: Final = 1.0
+LONGEST_DELAY_SECONDS: Final = 30.0
+STEADY_SECONDS: Final = 60.0
+"""A child that has run so long is restarted without delay, and its earlier deaths are forgotten."""
+
+_POLL_SECONDS: Final = 0.1
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A child to keep running.
+
+    Attributes
+    ----------
+    name : str
+        What logs call it.
+    command : tuple of str
+        Program and arguments; must stop at SIGTERM.
+    environment : mapping
+        Variables that differ from those of the supervisor.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def lapwing_roles(
+    settings: Settings, *, host: str, port: int, n_api_processes: int
+) -> tuple[Role, ...]:
+    """What one machine needs, run by this interpreter: the API, ingest and a worker.
+
+    Parameters
+    ----------
+    settings : Settings
+        Theirs, whatever the environment says.
+    host, port : str, int
+        Where the API listens.
+    n_api_processes : int
+        Processes that answer requests.
+    """
+    environment = {
+        f"LAPWING_{name.upper()}": "" if value is None else str(value)
+        for name, value in settings.model_dump().items()
+    }
+    listen = ("--host", host, "--port", str(port), "--workers", str(n_api_processes))
+    commands = {
+        "api": ("api", *listen),
+        "ingest": ("ingest", "--follow"),
+        "worker": ("worker",),
+    }
+    start = (sys.executable, "-m", "service.cli")
+    return tuple(
+        Role(name=name, command=(*start, *command, "--until-stdin-ends"), environment=environment)
+        for name, command in commands.items()
+    )
+
+
+def restart_delay(n_quick_deaths: int) -> float:
+    """Seconds before the next start: 0, then 1, 2, 4 and so on up to 30."""
+    if n_quick_deaths == 0:
+        return 0.0
+    return min(FIRST_DELAY_SECONDS * 2.0 ** (n_quick_deaths - 1), LONGEST_DELAY_SECONDS)
+
+
+class Supervisor:
+    """Runs roles until told to stop.
+
+    Parameters
+    ----------
+    roles : sequence of Role
+        Started in this order.
+    grace_seconds : float
+        Time between SIGTERM and SIGKILL when they are to end.
+    clock : callable
+        Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        *,
+        grace_seconds: float = GRACE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._children = [_Child(role, clock) for role in roles]
+        self._grace_seconds = grace_seconds
+
+    def run(self, stop: StopSignal) -> None:
+        """Keep every role running; returns after a signal, when all of them have ended.
+
+        A second signal cuts the time of grace short.
+        """
+        try:
+            while not stop.wait(_POLL_SECONDS):
+                for child in self._children:
+                    child.keep_running()
+            _log.info("stopping")
+            self._stop(stop)
+        finally:
+            for child in self._children:
+                child.kill()
+
+    def _stop(self, stop: StopSignal) -> None:
+        for child in self._children:
+            child.terminate()
+        deadline = time.monotonic() + self._grace_seconds
+        while any(child.is_running() for child in self._children):
+            if time.monotonic() > deadline:
+                return
+            if stop.wait(_POLL_SECONDS, n_signals=2):
+                return
+
+
+class _Child:
+    """One role and the process that plays it at present."""
+
+    def __init__(self, role: Role, clock: Callable[[], float]) -> None:
+        self._role = role
+        self._clock = clock
+        self._process: subprocess.Popen[bytes] | None = None
+        self._start_at = clock()
+        self._n_quick_deaths = 0
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def keep_running(self) -> None:
+        """Note a death, and start the process when it is due."""
+        if self.is_running():
+            return
+        if self._process is not None:
+            self._bury(self._process)
+        if self._clock() >= self._start_at:
+            self._start()
+
+    def terminate(self) -> None:
+        if self._process is not None and self.is_running():
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """End the process and all that it has started."""
+        if self._process is None:
+            return
+        if self.is_running():
+            _log.warning("killed: it did not stop in time", role=self._role.name)
+        self._end_group(self._process)
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 -- our own command, no shell
+            self._role.command,
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            env=os.environ | self._role.environment,
+        )
+        self._start_at = self._clock()
+        _log.info("started", role=self._role.name, pid=self._process.pid)
+
+    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+        self._end_group(process)
+        self._process = None
+        ran_seconds = self._clock() - self._start_at
+        self._n_quick_deaths = 0 if ran_seconds >= STEADY_SECONDS else self._n_quick_deaths + 1
+        delay = restart_delay(self._n_quick_deaths)
+        self._start_at = self._clock() + delay
+        _log.error(
+            "ended by itself, will be started again",
+            role=self._role.name,
+            exit_status=process.returncode,
+            ran_seconds=round(ran_seconds, 1),
+            delay_seconds=delay,
+        )
+
+    def _end_group(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill what is left of the session, reap the process and close our end of its stdin."""
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()

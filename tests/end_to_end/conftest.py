@@ -1,0 +1,22 @@
+"""Homes and servers of the end-to-end tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.processes import Home, Server
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    """An empty home; no process that was started on it outlives the test."""
+    home = Home(tmp_path / "home")
+    yield home
+    home.end()
+
+
+@pytest.fixture
+def server(home: Home) -> Server:
+    """`lapwing serve` on an empty home."""
+    return Server(home)

@@ -1,0 +1,103 @@
+"""The README's commands run as they stand, and print what it says that they print."""
+
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from service.cli import _MODULE_OF
+from service.settings import Settings
+from tests.end_to_end.processes import REPOSITORY, Home, Server
+
+FENCE = re.compile(r"```(bash|text)\n(.*?)```", re.DOTALL)
+MARK = "@@ next @@"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Some lines of bash and what they print; … stands for anything on a line or lines."""
+
+    commands: str
+    printed: str
+
+
+def steps(section: str) -> list[Step]:
+    """The commands between ``<!-- run: section -->`` and ``<!-- end -->``, each with its output."""
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    found = re.search(rf"<!-- run: {section} -->(.*?)<!-- end -->", text, re.DOTALL)
+    assert found, f"README.md must have a section {section!r} to run"
+    fences = FENCE.findall(found[1])
+    kinds = [kind for kind, _ in fences]
+    assert kinds == ["bash", "text"] * (len(kinds) // 2)
+    bodies = [body for _, body in fences]
+    return [
+        Step(commands=commands, printed=printed)
+        for commands, printed in zip(bodies[::2], bodies[1::2], strict=True)
+    ]
+
+
+def dense(text: str) -> str:
+    """The text with all JSON in it written without spaces between its tokens."""
+    return text.strip().replace('": ', '":').replace(', "', ',"')
+
+
+def run(section: str, home: Home, directory: Path, **environment: str) -> None:
+    """Run a section in one shell and compare what each step prints."""
+    asked = steps(section)
+    script = f"echo '{MARK}'\n".join(step.commands for step in asked)
+    programs = Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-e", "-u", "-o", "pipefail", "-c", script],
+        env=home.environment | {"PATH": f"{programs}:{home.environment['PATH']}"} | environment,
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    for step, printed in zip(asked, done.stdout.split(f"{MARK}\n"), strict=True):
+        pattern = ".*?".join(re.escape(part) for part in dense(step.printed).split("…"))
+        assert re.fullmatch(pattern, dense(printed), re.DOTALL), (
+            f"{step.commands}\nprinted\n{printed}\nand the README says\n{step.printed}"
+        )
+
+
+def test_every_command_and_every_setting_is_described() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    hidden = {"warm", "health"}
+    missing = [name for name in _MODULE_OF.keys() - hidden if f"`lapwing {name}" not in text]
+    missing += [
+        f"LAPWING_{name.upper()}"
+        for name in Settings.model_fields
+        if f"| `LAPWING_{name.upper()}` |" not in text
+    ]
+    assert missing == []
+
+
+@pytest.fixture
+def curl() -> None:
+    try:
+        subprocess.run(["curl", "--version"], check=True, stdout=subprocess.DEVNULL)
+    except FileNotFoundError:
+        pytest.skip("needs curl 7.82 or newer; install it with the system's package manager")
+
+
+def test_http_session(curl: None, server: Server, tmp_path: Path) -> None:
+    run("http", server.home, tmp_path, LAPWING_URL=server.url)
+
+
+def test_demo_serves_and_leaves_files_for_the_five_commands(home: Home, tmp_path: Path) -> None:
+    directory = tmp_path / "lapwing-data" / "demo"
+    demo = Server(home, "demo", "--dir", directory, "--serve")
+    status, answer = demo.get("/v1/graphs/digits/predictions/node?id=digit-0042")
+    assert (status, answer["prediction"]["label"]) == (200, 1)
+    demo.process.send_signal(signal.SIGTERM)
+    assert demo.process.wait(timeout=15) == 0
+    assert not (home.directory / "lapwing.db").exists()
+    run("commands", home, tmp_path)

@@ -1,0 +1,195 @@
+"""`lapwing serve` as people run it: bad files, killed processes, a clean end."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.end_to_end.processes import (
+    Home,
+    Server,
+    descendants,
+    eventually,
+    free_port,
+    is_gone,
+)
+
+N_PATH = 100_000
+
+
+@pytest.fixture(scope="module")
+def lasting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for the tests after which it is as good as before."""
+    home = Home(tmp_path_factory.mktemp("lasting"))
+    yield Server(home)
+    home.end()
+
+
+def put_labels(server: Server, graph: str, **labels: str) -> dict[str, Any]:
+    rows = [{"node": node, "label": label} for node, label in labels.items()]
+    status, answer = server.call("PUT", f"/v1/graphs/{graph}/labels", {"labels": rows})
+    assert status == 200, answer
+    return dict(answer)
+
+
+def create(server: Server, name: str, **settings: Any) -> None:
+    status, answer = server.call("POST", "/v1/graphs", {"name": name, "seed": 5, **settings})
+    assert status == 201, answer
+
+
+def read_whole(server: Server, graph: str, directory: Path, n_files: int) -> dict[str, Any]:
+    """Have a directory read; the graph once all its files have come to an end."""
+    server.call("POST", f"/v1/graphs/{graph}/sources", {"url": str(directory)})
+
+    def is_read() -> bool:
+        files = server.get(f"/v1/graphs/{graph}")[1]["files"]
+        return bool(files["pending"] == 0 and sum(files.values()) == n_files)
+
+    eventually(is_read)
+    return dict(server.get(f"/v1/graphs/{graph}")[1])
+
+
+def write_edges(path: Path, *, n_nodes: int, n_edges: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ends = rng.integers(n_nodes, size=(2, n_edges))
+    names = np.array([f"n{number}" for number in range(n_nodes)])
+    table = pa.table({"src": names[ends[0]], "dst": names[ends[1]], "weight": rng.random(n_edges)})
+    pq.write_table(table, path, row_group_size=n_edges // 4)
+
+
+def test_bad_files_leave_the_graph_as_if_they_had_never_come(
+    lasting_server: Server, tmp_path: Path
+) -> None:
+    server = lasting_server
+    good, mixed = tmp_path / "good", tmp_path / "mixed"
+    good.mkdir()
+    for number in (1, 3, 6):
+        write_edges(good / f"{number}.parquet", n_nodes=400, n_edges=20_000, seed=number)
+    shutil.copytree(good, mixed)
+    content = (good / "3.parquet").read_bytes()
+    (mixed / "2-cut.parquet").write_bytes(content[: len(content) // 2])
+    (mixed / "4-again.parquet").write_bytes(content)
+    table = pq.read_table(good / "6.parquet")
+    weight = table["weight"].to_numpy().copy()
+    weight[-1] = np.nan
+    new_names = pa.array([f"ghost-{name}" for name in table["src"].to_pylist()])
+    table = pa.table({"src": new_names, "dst": table["dst"], "weight": weight})
+    pq.write_table(table, mixed / "5-nan.parquet", row_group_size=5_000)
+
+    create(server, "clean", epsilon=0.9, expected_nodes=400)
+    create(server, "dirty", epsilon=0.9, expected_nodes=400)
+    clean = read_whole(server, "clean", good, 3)
+    dirty = read_whole(server, "dirty", mixed, 6)
+    assert dirty["files"] == {"pending": 0, "committed": 3, "quarantined": 2, "duplicate": 1}
+    for figure in ("nodes", "edges_seen", "edges_kept", "self_loops", "epsilon_expected"):
+        assert dirty[figure] == clean[figure]
+    kept = [
+        server.get(f"/v1/graphs/{each['name']}/snapshots/{each['snapshot']}/edges?format=csv")[1]
+        for each in (clean, dirty)
+    ]
+    assert kept[0] == kept[1]
+    assert clean["edges_kept"] < clean["edges_seen"]
+    refused = server.get("/v1/graphs/dirty/files?status=quarantined")[1]["files"]
+    assert [Path(file["path"]).name for file in refused] == ["2-cut.parquet", "5-nan.parquet"]
+    assert "not a readable Parquet file" in refused[0]["reason"]
+    assert (refused[1]["row"], refused[1]["value"]) == (19_999, "nan")
+
+
+def test_job_of_a_killed_worker_runs_again_and_ends_once(
+    lasting_server: Server, tmp_path: Path
+) -> None:
+    server = lasting_server
+    weight = 10.0 ** np.random.default_rng(0).uniform(-3, 3, N_PATH - 1)
+    ends = np.arange(N_PATH - 1)
+    (tmp_path / "in").mkdir()
+    table = pa.table({"src": ends, "dst": ends + 1, "weight": weight})
+    pq.write_table(table, tmp_path / "in" / "path.parquet")
+    create(server, "path", node_ids="int64", expected_nodes=N_PATH)
+    read_whole(server, "path", tmp_path / "in", 1)
+    rows = [{"node": int(node), "label": int(node) // 50_000} for node in range(0, N_PATH, 5_000)]
+    server.call("PUT", "/v1/graphs/path/labels", {"labels": rows})
+    asked = {"model": "stable-hfs", "parameters": {"rtol": 1e-15, "graph_penalty": 1.0}}
+    job = server.call("POST", "/v1/graphs/path/jobs", asked)[1]["id"]
+
+    eventually(lambda: server.get(f"/v1/jobs/{job}")[1]["phase"] == "solving")
+    worker = server.roles()["worker"]
+    below = worker.children(recursive=True)
+    worker.kill()
+    eventually(lambda: all(is_gone(process.pid) for process in [worker, *below]))
+
+    ended = server.get(f"/v1/jobs/{job}?wait=60")[1]
+    assert ended["status"] == "succeeded", ended
+    assert ended["attempt"] == 2
+    assert ended["result"]["n_nodes"] == N_PATH
+    status, history = server.get(f"/v1/jobs/{job}/events")
+    assert status == 200
+    events = [line for line in history.decode().splitlines() if line.startswith("event: ")]
+    assert events.count("event: started") == 2
+    assert events.count("event: succeeded") == 1
+    assert events[-1] == "event: succeeded"
+    assert server.get("/v1/graphs/path/predictions/node?id=1")[1]["job"] == job
+
+
+def test_acknowledged_label_outlives_a_killed_api(lasting_server: Server) -> None:
+    server = lasting_server
+    create(server, "g")
+    body = b"src,dst\na,b\n"
+    push = server.call("POST", "/v1/graphs/g/edges", body, {"Content-Type": "text/csv"})
+    assert push[0] == 202
+    assert put_labels(server, "g", a="x")["labels_seq"] == 1
+    api = server.roles()["api"]
+    api.kill()
+    eventually(lambda: is_gone(api.pid))
+    eventually(server.is_ready)
+    assert server.get("/v1/graphs/g/labels?format=ndjson")[1] == {"node": "a", "label": "x"}
+    eventually(lambda: server.get("/v1/graphs/g")[1]["edges_seen"] == 1)
+
+
+def test_serve_stops_within_seconds_and_leaves_no_process(server: Server) -> None:
+    below = descendants(server.process.pid)
+    assert len(below) >= 3
+    started = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=15) == 0
+    assert time.monotonic() - started < 10
+    eventually(lambda: all(is_gone(process.pid) for process in below), seconds=5)
+    with socket.create_server(("127.0.0.1", server.port)):
+        pass  # the port is free again
+
+
+def test_killed_serve_takes_its_processes_along(server: Server) -> None:
+    below = descendants(server.process.pid)
+    server.process.kill()
+    server.process.wait()
+    eventually(lambda: all(is_gone(process.pid) for process in below), seconds=20)
+
+
+def test_killed_api_of_several_processes_leaves_none(home: Home) -> None:
+    port = free_port()
+    api = home.start("api", "--port", port, "--workers", 2)
+    eventually(
+        lambda: home.start("health", "api", "--port", port, stderr=subprocess.DEVNULL).wait() == 0
+    )
+    below = descendants(api.pid)
+    assert len(below) >= 2
+    api.kill()
+    api.wait()
+    eventually(lambda: all(is_gone(process.pid) for process in below), seconds=20)
+
+
+@pytest.mark.parametrize("role", ["serve", "api"])
+def test_address_beyond_this_machine_needs_a_key(home: Home, role: str) -> None:
+    refused = home.start(role, "--host", "0.0.0.0", "--port", free_port(), stderr=subprocess.PIPE)
+    _, err = refused.communicate(timeout=60)
+    assert refused.returncode == 1
+    assert "lapwing key create" in err
+    assert len(err.splitlines()) == 1

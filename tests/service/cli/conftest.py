@@ -1,0 +1,59 @@
+"""The command line called as a user calls it, but within the test's process."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.cli import main
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a command ended, and what it printed."""
+
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Lapwing = Callable[..., Outcome]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """LAPWING_HOME of the test."""
+    directory = tmp_path / "home"
+    monkeypatch.setenv("LAPWING_HOME", str(directory))
+    compiled = os.environ.get("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba-cache"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", compiled)  # for the processes that solve
+    return directory
+
+
+@pytest.fixture
+def lapwing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Lapwing:
+    """Runs ``lapwing <arguments>``."""
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["lapwing", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capfdbinary.readouterr()
+        code = ended.value.code
+        assert code is None or isinstance(code, int)
+        return Outcome(exit_code=code or 0, out=printed.out.decode(), err=printed.err.decode())
+
+    return run

@@ -1,0 +1,167 @@
+"""From Parquet to predictions by the commands alone, without a server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+
+from service.database import Database, open_database
+from service.ingest import Ingestor
+from service.settings import Settings
+from tests.service.cli.conftest import Lapwing
+
+N_SIDE = 30
+
+
+@pytest.fixture
+def edges(tmp_path: Path) -> Path:
+    """Two dense communities, west and east, with one edge between them."""
+    rng = np.random.default_rng(5)
+    pairs = []
+    for side in ("west", "east"):
+        u, v = np.triu_indices(N_SIDE, k=1)
+        chosen = rng.random(len(u)) < 0.5
+        pairs += [(f"{side}-{a}", f"{side}-{b}") for a, b in zip(u[chosen], v[chosen], strict=True)]
+        pairs += [(f"{side}-{a}", f"{side}-{a + 1}") for a in range(N_SIDE - 1)]
+    pairs.append(("west-0", "east-0"))
+    return written(tmp_path / "in" / "edges.parquet", pairs)
+
+
+def written(path: Path, pairs: list[tuple[str, str]], last_weight: float = 1.0) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    src, dst = zip(*pairs, strict=True)
+    weight = np.ones(len(pairs), np.float32)
+    weight[-1] = last_weight
+    table = pa.table({"src": src, "dst": dst, "weight": weight})
+    pq.write_table(table, path, row_group_size=200)
+    return path
+
+
+@pytest.fixture
+def truth(tmp_path: Path) -> Path:
+    path = tmp_path / "truth.csv"
+    rows = [f"{side}-{number},{side}" for side in ("west", "east") for number in range(N_SIDE)]
+    path.write_text("\n".join(["node,label", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    path = tmp_path / "labels.csv"
+    path.write_text("node,label\nwest-3,west\neast-7,east\n")
+    return path
+
+
+@pytest.fixture
+def database(home: Path) -> Iterator[Database]:
+    database = open_database(Settings(home=home).database)
+    yield database
+    database.close()
+
+
+def test_edges_and_two_labels_become_predictions(
+    lapwing: Lapwing, edges: Path, labels: Path, truth: Path, tmp_path: Path
+) -> None:
+    lapwing("graph", "create", "g", "--expected-nodes", 60)
+    ingested = lapwing("ingest", "g", edges, "--json").json
+    assert ingested["progress"]["n_nodes"] == 2 * N_SIDE
+    assert ingested["files"]["committed"] == 1
+    assert lapwing("labels", "put", "g", labels).exit_code == 0
+    solved = lapwing("solve", "g", "--set", "graph_penalty=1", "--json").json
+    assert solved["status"] == "succeeded"
+    assert solved["parameters"] == {"graph_penalty": 1}
+    evaluated = lapwing("evaluate", "g", truth, "--json").json
+    assert evaluated["accuracy"] == 1.0
+    assert evaluated["n_labeled"] == 2
+    assert "1.0000" in lapwing("evaluate", "g", truth).out
+    output = tmp_path / "predictions.parquet"
+    told = lapwing("predictions", "g", "-o", output, "--json").json
+    assert told["n_nodes"] == pq.read_metadata(output).num_rows == 2 * N_SIDE
+    assert lapwing("predictions", "g").out.startswith('"node","label"')
+    assert lapwing("predictions", "g", "--model", "hfs").exit_code == 1
+    exported = tmp_path / "kept.arrow"
+    assert lapwing("graph", "export", "g", "-o", exported).exit_code == 0
+    with pa.ipc.open_stream(exported) as reader:
+        kept = reader.read_all()
+    assert set(kept["src"].to_pylist()) <= {f"{s}-{i}" for s in ("west", "east") for i in range(30)}
+    assert kept.num_rows == ingested["progress"]["edges_kept"]
+    assert lapwing("graph", "export", "g", "-o", exported, "--snapshot", 9).exit_code == 1
+
+
+def test_bad_file_is_refused_with_its_reason_and_taken_once_it_is_mended(
+    lapwing: Lapwing, edges: Path, tmp_path: Path
+) -> None:
+    lapwing("graph", "create", "g")
+    bad = written(tmp_path / "in" / "late.parquet", [("a", "b")] * 500, last_weight=np.nan)
+    done = lapwing("ingest", "g", edges.parent)
+    assert done.exit_code == 1
+    assert f"quarantined {bad}: column 'weight' must be finite" in done.err
+    assert done.err.count("row 499") == 1
+    n_nodes = lapwing("graph", "show", "g", "--json").json["progress"]["n_nodes"]
+    assert n_nodes == 2 * N_SIDE
+    written(bad, [("a", "b")] * 500)
+    assert lapwing("ingest", "g", edges.parent).exit_code == 0
+    n_nodes = lapwing("graph", "show", "g", "--json").json["progress"]["n_nodes"]
+    assert n_nodes == 2 * N_SIDE + 2
+
+
+def test_running_again_adds_nothing(lapwing: Lapwing, edges: Path) -> None:
+    lapwing("graph", "create", "g")
+    first = lapwing("ingest", "g", edges, "--json").json["progress"]
+    assert lapwing("ingest", "g", edges, "--json").json["progress"] == first
+    assert lapwing("ingest", "g").exit_code == 0
+
+
+def test_files_that_came_later_are_found(lapwing: Lapwing, edges: Path) -> None:
+    lapwing("graph", "create", "g")
+    lapwing("ingest", "g", edges.parent)
+    written(edges.parent / "more.parquet", [("x", "y")])
+    done = lapwing("ingest", "g", edges.parent, "--json").json
+    assert done["files"]["committed"] == 2
+
+
+def test_missing_file_is_named_and_nothing_is_added(lapwing: Lapwing, tmp_path: Path) -> None:
+    lapwing("graph", "create", "g")
+    done = lapwing("ingest", "g", tmp_path / "none.parquet")
+    assert done.exit_code == 1
+    assert "none.parquet" in done.err
+    assert lapwing("source", "list", "g", "--json").json["sources"] == []
+
+
+@pytest.mark.parametrize("arguments", [(), ("g", "--follow"), ("g", "x", "--threads", "0")])
+def test_wrong_usage_of_ingest(lapwing: Lapwing, arguments: tuple[str, ...]) -> None:
+    assert lapwing("ingest", *arguments).exit_code == 2
+
+
+def test_ingest_waits_while_another_process_has_the_graph(
+    lapwing: Lapwing, edges: Path, database: Database, home: Path
+) -> None:
+    graph_id = lapwing("graph", "create", "g", "--json").json["id"]
+    ingestor = Ingestor(database, Settings(home=home))
+    with ingestor.open_graph(graph_id, should_stop=lambda: False) as graph:
+
+        def read_when_told() -> None:
+            while not graph.ingest_pending().n_committed:
+                pass
+
+        other = Thread(target=read_when_told)
+        other.start()
+        done = lapwing("ingest", "g", edges)
+        other.join()
+    assert done.exit_code == 0
+    assert "another process ingests this graph" in done.err
+
+
+def test_solve_without_labels_says_what_is_missing(lapwing: Lapwing, edges: Path) -> None:
+    lapwing("graph", "create", "g")
+    lapwing("ingest", "g", edges)
+    done = lapwing("solve", "g")
+    assert done.exit_code == 1
+    assert "put labels" in done.err
+    assert lapwing("solve", "g", "--model", "none").exit_code == 2
+    assert lapwing("solve", "g", "--set", "graph_penalty=-1").exit_code == 2

@@ -1,0 +1,99 @@
+"""The line that ingest shows, with the clock passed in."""
+
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from service.cli.progress import IngestProgress, shown_time
+from service.manifest import FileRecord
+from streaming.events import Duplicate, Progress, Quarantined, StreamSummary
+from streaming.sources import EdgeFile
+
+
+class Clock:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def file_record(path: Path) -> FileRecord:
+    return FileRecord(
+        id=1,
+        position=1,
+        source_id="s",
+        push_id=None,
+        path=str(path),
+        version="1",
+        size=path.stat().st_size,
+        digest=None,
+        status="pending",
+        reason=None,
+        row=None,
+        value=None,
+        n_rows=None,
+        n_self_loops=None,
+        created_at=datetime.now(UTC),
+        finished_at=None,
+    )
+
+
+@pytest.fixture
+def edges(tmp_path: Path) -> Path:
+    path = tmp_path / "edges.parquet"
+    pq.write_table(pa.table({"src": range(100), "dst": range(1, 101)}), path)
+    return path
+
+
+def advance(path: Path, n_rows: int) -> Progress:
+    summary = StreamSummary(
+        n_nodes=12_345,
+        edges_seen=n_rows,
+        self_loops=0,
+        n_records=n_rows // 2,
+        n_resparsifications=0,
+        snapshot=None,
+    )
+    return Progress(path=str(path), n_rows=n_rows, n_bytes=8 * n_rows, summary=summary)
+
+
+def test_line_tells_speed_and_time_left(edges: Path) -> None:
+    clock, out = Clock(), io.StringIO()
+    console = Console(file=out, highlight=False, markup=False)
+    with IngestProgress(console, [file_record(edges)], clock=clock) as progress:
+        clock.seconds = 10.0
+        progress(advance(edges, 25))
+    line = out.getvalue()
+    for part in ("25 edges in", "2 edges/s", "12 kept", "12,345 nodes", "MB", "30 s left"):
+        assert part in line
+
+
+def test_nothing_is_printed_more_often_than_every_few_seconds(edges: Path) -> None:
+    clock, out = Clock(), io.StringIO()
+    with IngestProgress(Console(file=out), [file_record(edges)], clock=clock) as progress:
+        for _ in range(5):
+            clock.seconds += 1.5
+            progress(advance(edges, 1))
+    assert out.getvalue().count("edges/s") == 1
+
+
+def test_refused_files_are_named_with_the_reason(edges: Path) -> None:
+    out = io.StringIO()
+    file = EdgeFile(path="bad.parquet", size=1, version="1")
+    with IngestProgress(Console(file=out), []) as progress:
+        progress(Quarantined(file=file, reason="[rule] broken", row=3, value="nan"))
+        progress(Duplicate(file=file, digest="d", original="first.parquet"))
+    assert "quarantined bad.parquet: [rule] broken, got nan in row 3" in out.getvalue()
+    assert "the same content as first.parquet" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(48.4, "48 s"), (187.0, "3:07 min"), (8100.0, "2:15 h")]
+)
+def test_times_are_short(seconds: float, text: str) -> None:
+    assert shown_time(seconds) == text
