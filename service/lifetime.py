@@ -8,7 +8,8 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import connection, parent_process
 from threading import Thread
 from types import FrameType, TracebackType
@@ -70,6 +71,33 @@ class StopSignal:
             os.write(self._write, b".")
         except BlockingIOError:
             return  # thousands of signals wait to be read already
+
+
+@contextmanager
+def exit_after_signal(seconds: float) -> Iterator[None]:
+    """Within the block, end this process at latest so many seconds after the first signal.
+
+    For work that may be broken off anywhere, as it is replayed. The signal wakes a thread through a
+    pipe that the interpreter's own handler writes to, so this holds in the middle of a long
+    computation too, where Python's handlers have to wait.
+    """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+
+    def watch() -> None:
+        is_signal = os.read(read, 1)
+        os.close(read)
+        if is_signal:
+            time.sleep(seconds)
+            os._exit(128 + signal.SIGTERM)
+
+    Thread(target=watch, name="exit-watch", daemon=True).start()
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(write)  # wakes the watcher with nothing to read, unless a signal did
 
 
 def stop_when_stdin_ends() -> None:

@@ -20,7 +20,7 @@ from service.cli.session import (
 )
 from service.ingest import Ingestor, LeaseHeld
 from service.ingest_daemon import IngestDaemon
-from service.lifetime import StopSignal, stop_when_stdin_ends
+from service.lifetime import StopSignal, exit_after_signal, stop_when_stdin_ends
 from service.locations import absolute_url
 from service.logs import configure_logging
 from service.manifest import FileRecord, SourceRecord
@@ -29,6 +29,9 @@ from streaming.pipeline import Interrupted
 from streaming.sources import ParquetEdges
 
 app = command_group()
+
+_STOP_SECONDS = 4.0
+"""Work in hand that a signal does not end by then is left where it is; it is replayed."""
 
 _WATCH_SECONDS = 1.0
 _PAGE = 1000
@@ -87,7 +90,11 @@ def ingest(
 
 def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     configure_logging(settings.log_level)
-    with StopSignal() as stop, open_session(settings) as session:
+    with (
+        StopSignal() as stop,
+        exit_after_signal(_STOP_SECONDS),
+        open_session(settings) as session,
+    ):
         if until_stdin_ends:
             stop_when_stdin_ends()
         IngestDaemon(session.database, settings).run(stop)
