@@ -137,45 +137,19 @@ def resistance_embedding(
             f"sign_key must be uint64 of shape {heads.shape}, got {keys.dtype} of {keys.shape}"
         )
     rhs = np.zeros((n_nodes, n_probes), dtype=np.float32)
+    scale = 1.0 / np.sqrt(n_probes)
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-        add_projected_edges(
-            heads,
-            tails,
-            np.asarray(weight),
-            keys,
-            np.uint64(seed & _UINT64_MASK),
-            1.0 / np.sqrt(n_probes),
-            rhs,
-        )
+        hash_seed = np.uint64(seed & _UINT64_MASK)
+        add_projected_edges(heads, tails, np.asarray(weight), keys, hash_seed, scale, rhs)
     run = partial(iterate, phase="resistances", progress=progress, cancelled=cancelled)
     system = _conditioned(graph, seed, preconditioner, max_iter, run)
-    if system.bounds.status is Status.CANCELLED:
-        vectors, status, n_iter, relative = np.zeros_like(rhs), Status.CANCELLED, 0, 1.0
-    else:
-        operator = system.operator
-        inside = rhs.astype(operator.dtype, copy=False)
-        operator.project(inside)
-        outcome = run(
-            Chebyshev(
-                operator=operator,
-                preconditioner=system.preconditioner,
-                rhs=inside,
-                bounds=system.bounds,
-                rtol=rtol,
-            ),
-            max_iter=max_iter,
-        )
-        operator.project(outcome.state.iterate)
-        vectors = outcome.state.iterate.astype(np.float32, copy=False)
-        status, n_iter, relative = outcome.status, outcome.n_iter, outcome.state.relative
-        if status is Status.CONVERGED:
-            status = system.bounds.status
+    vectors, status, n_iter, relative = _solved(system, rhs, rtol, max_iter, run)
     return Embedding(
         vectors=frozen(vectors),
         component=graph.component,
         status=status,
         stats={
-            "n_iter": n_iter + system.n_iter,
+            "n_iter": n_iter,
             "residual": relative,
             "preconditioner": system.preconditioner.name,
             "condition": system.bounds.highest / system.bounds.lowest,
@@ -238,6 +212,38 @@ def _fitted(
     bounds = spectral_bounds(lanczos, max_iter=max_iter, run=run)
     return _Conditioned(
         operator=operator, preconditioner=preconditioner, bounds=bounds, n_iter=bounds.n_iter
+    )
+
+
+def _solved(
+    system: _Conditioned,
+    rhs: Float32Array,
+    rtol: float,
+    max_iter: int,
+    run: Callable[..., Outcome[Any]],
+) -> tuple[Float32Array, Status, int, float]:
+    """Vectors, status, steps in all and relative residual; ``rhs`` may be overwritten."""
+    if system.bounds.status is Status.CANCELLED:
+        return np.zeros_like(rhs), Status.CANCELLED, system.n_iter, 1.0
+    inside = rhs.astype(system.operator.dtype, copy=False)
+    system.operator.project(inside)
+    method = Chebyshev(
+        operator=system.operator,
+        preconditioner=system.preconditioner,
+        rhs=inside,
+        bounds=system.bounds,
+        rtol=rtol,
+    )
+    outcome = run(method, max_iter=max_iter)
+    vectors = outcome.state.iterate
+    system.operator.project(vectors)
+    # a solve inside bounds that were not found for certain proves nothing
+    status = system.bounds.status if outcome.status is Status.CONVERGED else outcome.status
+    return (
+        vectors.astype(np.float32, copy=False),
+        status,
+        system.n_iter + outcome.n_iter,
+        outcome.state.relative,
     )
 
 
