@@ -136,7 +136,7 @@ class GraphSettings:
     seed : int, optional
         Of all random choices, 0 to 2^63 - 1; chosen when the graph is created unless given.
     keep_raw : bool
-        Whether pushed blocks and a spool of the edges stay for later passes.
+        Whether pushed blocks stay on disk once they are in the graph.
     snapshot_every : SnapshotEvery, optional
         Snapshots besides the one at the end of each run of files.
     auto_solve : AutoSolve, optional
