@@ -8,6 +8,7 @@ step, so that a process killed at any line resumes from a matching pair. What th
 import json
 import math
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -131,13 +132,17 @@ class CheckpointStore:
         name = self._names()["clean"]
         return 0 if name is None else int(self._meta(name)["n_nodes"])
 
-    def save(self, checkpoint: Checkpoint) -> None:
-        """Publish a checkpoint as the newest, and as the clean one when it is clean."""
+    def save(self, checkpoint: Checkpoint, *, guard: Callable[[], None] = lambda: None) -> None:
+        """Publish a checkpoint as the newest, and as the clean one when it is clean.
+
+        ``guard`` is called when all is written and nothing yet changed; if it raises, nothing does.
+        """
         remove_unfinished(self._directory)
         names = self._names()
         name = f"{self._last_number() + 1:012d}"
         with publish_directory(self._directory / name) as directory:
             _write(checkpoint, directory)
+        guard()  # a process that slept while it wrote must not overwrite its successor's state
         self._point(newest=name, clean=name if checkpoint.is_clean else names["clean"])
 
     def return_to_clean(self) -> Checkpoint:

@@ -215,6 +215,7 @@ class Stream:
         """
         settled: set[_FileKey] = set()
         self._reported.clear()
+        self._unreported.clear()
         while not self._pass_over(files, settled):
             self._unreported.clear()
         self._commit(publish=True)
@@ -258,6 +259,12 @@ class Stream:
     def _take(self, file: EdgeFile) -> None:
         """Absorb one file whole."""
         with stage(file, self._paths.staging, part_rows=self._settings.part_rows) as staged:
+            in_hand = self._position
+            if in_hand is not None and (in_hand.digest, in_hand.part_rows) != (
+                staged.digest,
+                self._settings.part_rows,
+            ):
+                raise _OtherContent
             if staged.digest in self._digests:
                 raise _AlreadyAbsorbed(staged.digest, self._digests[staged.digest])
             if file.path in self._absorbed:
@@ -286,9 +293,7 @@ class Stream:
             self_loops_before=self._state.n_self_loops,
         )
         if self._position is not None:
-            start, fresh = self._position, start
-            if (start.digest, start.part_rows) != (fresh.digest, fresh.part_rows):
-                raise _OtherContent
+            start = self._position
             parts = parts[start.next_part :]
         elif len(parts) > self._settings.group_blocks:
             # A long file may prove bad late: make what came before it cheap to return to.
@@ -372,7 +377,8 @@ class Stream:
                 n_nodes=self._nodes.n_nodes,
                 files=tuple(self._absorbed.values()),
                 position=self._position,
-            )
+            ),
+            guard=self._guard,
         )
         self._checkpoint_time = self._clock()
         if self._position is None:

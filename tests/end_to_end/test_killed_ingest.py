@@ -1,5 +1,6 @@
 """An ingest that is killed again and again ends with the snapshot of an unbroken one."""
 
+import json
 import random
 import signal
 import subprocess
@@ -21,10 +22,10 @@ from streaming.nodes import open_nodes
 from streaming.snapshots import GraphPaths, SnapshotStore
 from tests.end_to_end.processes import Home, eventually
 
-N_FILES = 10
-N_ROWS = 40_000
+N_FILES = 6
+N_ROWS = 260_000  # four groups of blocks: most checkpoints lie inside a file
 N_NODES = 3_000
-KILLED_AFTER_FILES = (1, 3, 5)
+KILLED_AFTER_FILES = (0, 1, 2)
 
 Result = tuple[pa.Table, pa.ChunkedArray, GraphProgress]
 
@@ -70,17 +71,33 @@ def result(home: Home) -> Result:
 
 def kill_at_work(
     home: Home, edges: Path, rng: random.Random, n_files: int, *options: object
-) -> None:
-    """Kill an ingest a random moment after that many files of the graph were committed."""
-    database = open_database(Settings(home=home.directory).database)
+) -> bool:
+    """Kill an ingest a random moment after a checkpoint inside a file; some files are in by then.
+
+    Returns whether it resumes inside a file.
+    """
+    settings = Settings(home=home.directory)
+    database = open_database(settings.database)
     manifest, graph_id = Manifest(database), Catalog(database).get("g").id
+    checkpoints = GraphPaths(root=settings.graphs_directory / graph_id).checkpoints
     running = home.start("ingest", "g", edges, *options, stdout=subprocess.DEVNULL)
     eventually(lambda: manifest.counts(graph_id)["committed"] >= n_files)
-    time.sleep(rng.uniform(0.0, 0.1))  # the moment of death, not a wait
+    eventually(lambda: is_inside_a_file(checkpoints))
+    time.sleep(rng.uniform(0.0, 0.02))  # the moment of death, not a wait
     running.kill()
     assert running.wait() == -signal.SIGKILL
     assert manifest.counts(graph_id)["committed"] < N_FILES - 1
     database.close()
+    return is_inside_a_file(checkpoints)
+
+
+def is_inside_a_file(checkpoints: Path) -> bool:
+    """Whether the newest checkpoint is not the clean one."""
+    pointer = checkpoints / "current.json"
+    if not pointer.exists():
+        return False
+    names = json.loads(pointer.read_text())
+    return names["newest"] != names["clean"]
 
 
 def let_lease_run_out(home: Home) -> None:
@@ -110,9 +127,11 @@ def test_killed_ingest_ends_as_the_unbroken_one(
     home = home_with_graph(tmp_path)
     rng = random.Random(n_threads)
     try:
+        n_inside = 0
         for n_files in KILLED_AFTER_FILES:
-            kill_at_work(home, edges, rng, n_files, "--threads", n_threads)
+            n_inside += kill_at_work(home, edges, rng, n_files, "--threads", n_threads)
             let_lease_run_out(home)
+        assert n_inside > 0, "no kill fell inside a file: the test shows too little"
         home.run("ingest", "g", edges, "--threads", n_threads, exit_code=1)
         assert result(home) == unbroken
         assert unbroken[2].edges_seen == (N_FILES - 1) * N_ROWS

@@ -377,6 +377,30 @@ def test_a_half_absorbed_file_that_changes_is_undone(tmp_path: Path, data: Path)
     assert edges_of(paths) == unbroken(tmp_path, listing(data))
 
 
+def test_a_half_absorbed_file_that_becomes_a_copy_of_another_is_undone(
+    tmp_path: Path, data: Path
+) -> None:
+    expected = unbroken(tmp_path, listing(data))
+    write_edges(data / "9.parquet", 9, n_rows=10 * ROW_GROUP)
+    paths = GraphPaths(root=tmp_path / "graph")
+    recorder = Recorder()
+
+    def is_inside() -> bool:
+        return sum(_is_progress_of(event, "9.parquet") for event in recorder.events) == 2
+
+    with pytest.raises(Interrupted):
+        Stream(paths, settings(), on_event=recorder, should_stop=is_inside).ingest(listing(data))
+    (data / "9.parquet").write_bytes((data / "1.parquet").read_bytes())
+    recorder = Recorder()
+    ingest(paths.root, listing(data), settings(), recorder)
+    assert recorder.names(Duplicate) == ["9.parquet"]
+    assert edges_of(paths) == expected
+
+
+def _is_progress_of(event: IngestEvent, name: str) -> bool:
+    return isinstance(event, Progress) and event.path.endswith(name)
+
+
 def test_a_half_absorbed_file_that_is_not_given_again_is_undone(tmp_path: Path, data: Path) -> None:
     expected = unbroken(tmp_path, listing(data))
     write_edges(data / "05.parquet", 9, n_rows=10 * ROW_GROUP)
