@@ -199,7 +199,8 @@ def thinned(
     The stream goes on from ``state``, so publishing changes nothing.
     """
     target = state.n_kept_last or FIRST_CAP_SHARE * expected_size(settings, state.n_nodes)
-    if state.n_records <= THIN_FACTOR * target:
+    bound = math.inf if settings.max_edges is None else settings.max_edges
+    if state.n_records <= min(THIN_FACTOR * target, bound):
         return state
     return resparsify(state, settings, cancelled=cancelled)
 
