@@ -133,9 +133,14 @@ class IngestDaemon:
             _log.info("ingest left", graph=record.settings.name, reason=type(reason).__name__)
             self._let_go_of({record.id})
             return False
-        except OSError as error:
-            # No fault of a file's content: the disk is full, the store is away. Try again later.
-            _log.warning("ingest failed", graph=record.settings.name, error=str(error))
+        except OperationalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one graph's trouble must not stop the others
+            # No fault of a file's content: the disk is full, the store is away, a checkpoint is
+            # damaged. Nothing is lost; it is tried again later.
+            _log.warning(
+                "ingest failed", graph=record.settings.name, error=repr(error), exc_info=True
+            )
             self._let_go_of({record.id})
             self._rests_until[record.id] = self._clock() + RETRY_SECONDS
             return False
@@ -182,8 +187,10 @@ class IngestDaemon:
                     continue
                 try:
                     self._ingestor.list_source(record.id, source)
-                except (OSError, ValueError) as error:
-                    _log.warning("source not listed", url=source.url, error=str(error))
+                except OperationalError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - file systems raise what they like
+                    _log.warning("source not listed", url=source.url, error=repr(error))
 
     def _clean(self, records: list[GraphRecord]) -> None:
         """Remove what deleted graphs and replaced predictions leave behind."""

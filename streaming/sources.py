@@ -212,6 +212,10 @@ def _open_file_system(url: str, storage_options: Mapping[str, Any]) -> tuple[Any
         file_system, root = url_to_fs(url, **storage_options)
     except ImportError as error:
         raise ValueError(f"url {url!r} needs a package that is not installed: {error}") from error
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"url {url!r} cannot be opened: {error}") from error
     return file_system, root
 
 

@@ -273,6 +273,24 @@ def test_the_daemon_goes_on_after_a_source_that_cannot_be_listed(
     assert Catalog(database).get("g").progress.edges_seen == 3_000
 
 
+def test_one_graphs_trouble_does_not_stop_the_others(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    broken = Catalog(database).create(GraphSettings(name="broken", expected_nodes=40))
+    checkpoints = GraphPaths(root=settings.graphs_directory / broken.id).checkpoints
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "current.json").write_text("{not json")
+    write_edges(source / "a.parquet", 0)
+    for record in (broken, graph):
+        Manifest(database).add_source(record.id, str(source))
+        Manifest(database).add_source(record.id, f"zip://x::{source / 'a.parquet'}", follow=True)
+    daemon = IngestDaemon(database, settings)
+    assert daemon.serve_once(lambda: False) == 1
+    daemon.close()
+    assert Catalog(database).get("g").progress.edges_seen == 3_000
+    assert Catalog(database).get("broken").progress.edges_seen == 0
+
+
 def test_changed_settings_hold_from_the_next_file_on(
     database: Database, settings: Settings, graph: GraphRecord, source: Path
 ) -> None:

@@ -121,7 +121,7 @@ def _require_readable(url: str) -> None:
         raise ValueError(f"url must be an absolute path or an fsspec URL, got {url!r}")
     try:
         ParquetEdges(url)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise ValueError(
             f"url must name files that ingest can read, got {url!r}: {error}"
         ) from error
