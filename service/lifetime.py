@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import connection, parent_process
-from threading import Thread
+from threading import Event, Thread
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
@@ -83,12 +83,12 @@ def exit_after_signal(seconds: float) -> Iterator[None]:
     """
     read, write = os.pipe()
     os.set_blocking(write, False)
+    is_over = Event()
 
     def watch() -> None:
         is_signal = os.read(read, 1)
         os.close(read)
-        if is_signal:
-            time.sleep(seconds)
+        if is_signal and not is_over.wait(seconds):
             os._exit(128 + signal.SIGTERM)
 
     Thread(target=watch, name="exit-watch", daemon=True).start()
@@ -96,6 +96,7 @@ def exit_after_signal(seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
+        is_over.set()
         signal.set_wakeup_fd(before)
         os.close(write)  # wakes the watcher with nothing to read, unless a signal did
 

@@ -328,8 +328,13 @@ class PredictionStore:
         return [job_from_row(row) for row in rows if row.result["file"] in names]
 
     def kept_snapshots(self, graph_id: str) -> set[int]:
-        """Numbers of the snapshots that predictions on the disk were made from."""
-        return {job.snapshot for job in self.kept(graph_id) if job.snapshot is not None}
+        """Numbers of the snapshots behind the predictions on the disk and the jobs that run."""
+        running = select(jobs.c.snapshot).where(
+            jobs.c.graph_id == graph_id, jobs.c.status == "running", jobs.c.snapshot.is_not(None)
+        )
+        with self._database.read() as connection:  # before the files: a job that ends has one
+            in_use = set(connection.execute(running).scalars())
+        return in_use | {job.snapshot for job in self.kept(graph_id) if job.snapshot is not None}
 
     def discard(self, graph_id: str, file_name: str) -> None:
         """Remove the file of an attempt that was refused; nothing happens when there is none."""

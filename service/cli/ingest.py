@@ -73,7 +73,7 @@ def ingest(
     with open_session(settings) as session:
         graph_id = session.graph(name).id
         sources = _added(session, graph_id, locations or ())
-        with StopSignal() as stop:
+        with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):
             try:
                 told = _read_all(session, graph_id, sources, stop, is_quiet=json)
             except Interrupted:
