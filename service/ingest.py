@@ -214,7 +214,8 @@ class OpenGraph:
         while page := self._manifest.list_files(graph_id, status="committed", after_id=after_id):
             lost += [file for file in page if file.path not in absorbed]
             after_id = page[-1].id
-        _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
+        if lost:
+            _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
         return lost
 
     def _take_event(self, event: IngestEvent) -> None:

@@ -98,6 +98,6 @@ def test_demo_serves_and_leaves_files_for_the_five_commands(home: Home, tmp_path
     status, answer = demo.get("/v1/graphs/digits/predictions/node?id=digit-0042")
     assert (status, answer["prediction"]["label"]) == (200, 1)
     demo.process.send_signal(signal.SIGTERM)
-    assert demo.process.wait(timeout=15) == 0
+    assert demo.process.wait(timeout=60) == 0
     assert not (home.directory / "lapwing.db").exists()
     run("commands", home, tmp_path)
