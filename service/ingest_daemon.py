@@ -23,6 +23,7 @@ from service.ingest import Ingestor, LeaseHeld, OpenGraph
 from service.leases import LeaseExpired
 from service.manifest import Manifest
 from service.predictions import PredictionStore
+from service.pushes import PushStore
 from service.settings import Settings
 from service.workers import WorkerRegistry
 from streaming.pipeline import Interrupted
@@ -74,6 +75,11 @@ class IngestDaemon:
         self._catalog = Catalog(database)
         self._manifest = Manifest(database)
         self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._pushes = PushStore(
+            manifest=self._manifest,
+            graphs_directory=settings.graphs_directory,
+            max_backlog_bytes=settings.max_backlog_bytes,
+        )
         self._ingestor = Ingestor(database, settings)
         self._held: dict[str, _Held] = {}
         self._rests_until: dict[str, float] = {}
@@ -193,11 +199,12 @@ class IngestDaemon:
                     _log.warning("source not listed", url=source.url, error=repr(error))
 
     def _clean(self, records: list[GraphRecord]) -> None:
-        """Remove what deleted graphs and replaced predictions leave behind."""
+        """Remove what deleted graphs, replaced predictions and killed pushes leave behind."""
         try:
             self._catalog.purge_deleted(PURGE_GRACE_SECONDS, self._settings.graphs_directory)
             for record in records:
                 self._predictions.clean(record.id)
+                self._pushes.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
         except OSError as error:
             _log.warning("files not removed", error=str(error))
 

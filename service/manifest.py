@@ -300,6 +300,16 @@ class Manifest:
 
     # Pushes
 
+    def pushed_paths(self, graph_id: str, *, without_committed: bool = False) -> set[str]:
+        """Paths of the pushed blocks, of all or of those that are not in the graph yet."""
+        statement = select(files.c.path).where(
+            files.c.graph_id == graph_id, files.c.push_id.is_not(None)
+        )
+        if without_committed:
+            statement = statement.where(files.c.status != "committed")
+        with self._database.read() as connection:
+            return set(connection.execute(statement).scalars())
+
     def add_push(
         self,
         graph_id: str,

@@ -4,6 +4,7 @@ A push becomes one Parquet file below the graph and one pending file of its mani
 the data contract is refused here with its row, and leaves nothing behind.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +117,22 @@ class PushStore:
         if push.path != str(path):  # another request with the same key was faster
             path.unlink()
         return push
+
+    def sweep(self, graph: GraphRecord, *, older_than_seconds: float) -> list[Path]:
+        """Remove blocks that nobody will read: what a process killed at the wrong line leaves.
+
+        Goes: files that no push names, and, unless raw edges are kept, those that are in the graph.
+        """
+        directory = GraphPaths(root=self.graphs_directory / graph.id).pushes
+        if not directory.exists():
+            return []
+        before = time.time() - older_than_seconds
+        old = [path for path in directory.iterdir() if path.stat().st_mtime < before]
+        needed = self.manifest.pushed_paths(graph.id, without_committed=not graph.settings.keep_raw)
+        removed = [path for path in old if str(path) not in needed]
+        for path in removed:
+            path.unlink(missing_ok=True)
+        return removed
 
 
 def _made(directory: Path) -> Path:

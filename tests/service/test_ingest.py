@@ -18,6 +18,7 @@ from service.job_queue import DatabaseJobQueue
 from service.labels import LabelStore
 from service.leases import LeaseExpired, LeaseStore
 from service.manifest import FileRecord, Manifest
+from service.pushes import PushStore
 from service.settings import Settings
 from service.workers import WorkerRegistry
 from streaming.checkpoints import CheckpointStore
@@ -220,6 +221,33 @@ def test_pushed_blocks_stay_only_where_raw_edges_are_kept(
     )
     assert Ingestor(database, settings).ingest_graph(graph.id).n_committed == 1
     assert block.exists() is keep_raw
+
+
+@pytest.mark.parametrize("keep_raw", [True, False])
+def test_blocks_that_no_push_needs_are_swept(
+    database: Database, settings: Settings, keep_raw: bool
+) -> None:
+    graph = Catalog(database).create(
+        GraphSettings(name="push", expected_nodes=40, keep_raw=keep_raw)
+    )
+    manifest = Manifest(database)
+    pushes = GraphPaths(root=settings.graphs_directory / graph.id).pushes
+    pushes.mkdir(parents=True)
+    for name in ("committed", "pending", "orphan"):
+        write_edges(pushes / f"{name}.parquet", len(name))
+    for name in ("committed", "pending"):
+        path = str(pushes / f"{name}.parquet")
+        manifest.add_push(graph.id, path=path, body_digest=name, n_rows=3_000, n_bytes=1)
+        if name == "committed":
+            Ingestor(database, settings).ingest_graph(graph.id)
+    write_edges(pushes / "committed.parquet")  # as if the process had died before it removed it
+    store = PushStore(
+        manifest=manifest, graphs_directory=settings.graphs_directory, max_backlog_bytes=1
+    )
+    assert store.sweep(graph, older_than_seconds=3_600.0) == []
+    store.sweep(graph, older_than_seconds=-1.0)
+    left = {path.stem for path in pushes.iterdir()}
+    assert left == ({"committed", "pending"} if keep_raw else {"pending"})
 
 
 def test_the_daemon_follows_sources_and_shows_a_heartbeat(

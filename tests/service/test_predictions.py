@@ -268,12 +268,13 @@ def test_the_file_of_a_refused_attempt_can_be_discarded(store: Store) -> None:
     assert not store.files()
 
 
-def test_snapshots_of_kept_predictions_are_known(store: Store) -> None:
+def test_snapshots_of_kept_predictions_and_of_running_jobs_are_known(store: Store) -> None:
     for snapshot in range(KEEP_PER_MODEL + 1):
         store.publish(snapshot=snapshot)
     store.predictions.clean(store.graph_id, grace_seconds=0.0)
     store.publish("stable-hfs", snapshot=40)
-    assert store.predictions.kept_snapshots(store.graph_id) == {1, 2, 3, 40}
+    store.start("hfs", snapshot=7)
+    assert store.predictions.kept_snapshots(store.graph_id) == {1, 2, 3, 7, 40}
 
 
 def test_a_graph_without_predictions_has_nothing_to_clean(store: Store) -> None:
