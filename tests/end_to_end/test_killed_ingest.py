@@ -149,3 +149,24 @@ def test_next_ingest_goes_on_once_the_lease_of_the_killed_one_has_run_out(
         assert result(home) == unbroken
     finally:
         home.end()
+
+
+def test_a_stopped_ingest_ends_within_five_seconds_and_goes_on(
+    edges: Path, unbroken: Result, tmp_path: Path
+) -> None:
+    home = home_with_graph(tmp_path)
+    settings = Settings(home=home.directory)
+    database = open_database(settings.database)
+    graph_id = Catalog(database).get("g").id
+    database.close()
+    checkpoints = GraphPaths(root=settings.graphs_directory / graph_id).checkpoints
+    try:
+        running = home.start("ingest", "g", edges, stdout=subprocess.DEVNULL)
+        eventually(lambda: is_inside_a_file(checkpoints))
+        running.terminate()
+        assert running.wait(timeout=5) in (130, 128 + signal.SIGTERM)
+        let_lease_run_out(home)
+        home.run("ingest", "g", edges, exit_code=1)
+        assert result(home) == unbroken
+    finally:
+        home.end()
