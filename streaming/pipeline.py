@@ -15,7 +15,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock
+from solvers.laplacian.parallel import Parallel
+from streaming.blocks import BadEdges, NodeKind, RawBlock
 from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
 from streaming.events import (
     Committed,
@@ -136,6 +137,9 @@ class Stream:
     _position: FilePosition | None
     _n_indexed: int
     _is_dirty: bool
+    _parallel: Parallel = map
+    _file_start: SparsifierState | None = None
+    """State at the start of the file in hand, while going back to it costs nothing."""
 
     def __init__(
         self,
@@ -216,9 +220,11 @@ class Stream:
         settled: set[_FileKey] = set()
         self._reported.clear()
         self._unreported.clear()
-        while not self._pass_over(files, settled):
-            self._unreported.clear()
-        self._commit(publish=True)
+        with ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="sparsify") as pool:
+            self._parallel = pool.map
+            while not self._pass_over(files, settled):
+                self._unreported.clear()
+            self._commit(publish=True)
         return self.summary()
 
     def _pass_over(self, files: Sequence[EdgeFile], settled: set[_FileKey]) -> bool:
@@ -258,6 +264,7 @@ class Stream:
 
     def _take(self, file: EdgeFile) -> None:
         """Absorb one file whole."""
+        self._file_start = self._state if self._position is None else None
         with stage(file, self._paths.staging, part_rows=self._settings.part_rows) as staged:
             in_hand = self._position
             if in_hand is not None and (in_hand.digest, in_hand.part_rows) != (
@@ -295,9 +302,6 @@ class Stream:
         if self._position is not None:
             start = self._position
             parts = parts[start.next_part :]
-        elif len(parts) > self._settings.group_blocks:
-            # A long file may prove bad late: make what came before it cheap to return to.
-            self._commit(publish=False)
         reading = read_parts(
             [(staged, part) for part in parts],
             node_kind=self._settings.node_kind,
@@ -318,23 +322,31 @@ class Stream:
     def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
         settings = self._settings.sparsifier
         blocks = [self._nodes.map_block(raw) for raw in raw_blocks]
-        scored = self._score(blocks)
-        state = absorb(self._state, settings, blocks, scored, n_nodes=self._nodes.n_nodes)
-        if is_full(state, settings):
-            state = resparsify(state, settings, cancelled=self._should_stop)
-            self._stop_if_asked()
-        self._state = state
-        self._n_indexed = self._nodes.n_nodes
-
-    def _score(self, blocks: Sequence[EdgeBlock]) -> list[Records]:
-        """Score the blocks of a group against one embedding, in threads where there are several."""
-        state, settings = self._state, self._settings.sparsifier
+        before = self._state
 
         def task(offset: int) -> Records:
-            return score(state, settings, blocks[offset], state.n_blocks + offset)
+            return score(before, settings, blocks[offset], before.n_blocks + offset)
 
-        with ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="score") as pool:
-            return list(pool.map(task, range(len(blocks))))
+        scored = list(self._parallel(task, range(len(blocks))))
+        n_nodes = self._nodes.n_nodes
+        self._state = absorb(before, settings, blocks, scored, n_nodes=n_nodes)
+        self._n_indexed = n_nodes
+        if is_full(self._state, settings):
+            del before, task, blocks, scored
+            self._resparsify()
+
+    def _resparsify(self) -> None:
+        """Resparsify, with no other hand on the old buffer than the function that replaces it."""
+        self._file_start = None
+        held = [self._state]
+        self._state = SparsifierState()
+        self._state = resparsify(
+            held.pop(),
+            self._settings.sparsifier,
+            cancelled=self._should_stop,
+            parallel=self._parallel,
+        )
+        self._stop_if_asked()
 
     def _finish_file(self, file: AbsorbedFile) -> None:
         self._remember(file)
@@ -380,11 +392,13 @@ class Stream:
         self._checkpoint_time = self._clock()
         if self._position is None:
             self._is_dirty = False
+        else:
+            self._file_start = None  # what is on disk goes further
 
     def _publish(self) -> None:
         """Publish a snapshot of the present state, which stays as it is."""
         settings = self._settings.sparsifier
-        state = thinned(self._state, settings, cancelled=self._should_stop)
+        state = thinned(self._state, settings, cancelled=self._should_stop, parallel=self._parallel)
         self._stop_if_asked()
         graph = sparsifier_graph(state)
         smallest = state.smallest_constant
@@ -413,11 +427,14 @@ class Stream:
 
     def _forget_file_in_hand(self) -> bool:
         """Undo what a bad file did; False when that meant going back to the clean checkpoint."""
-        if self._position is None:
-            self._nodes.truncate(self._n_indexed)
-            return True
-        self._return_to_clean()
-        return False
+        if self._file_start is None:
+            self._return_to_clean()
+            return False
+        self._state = self._file_start
+        self._n_indexed = self._state.n_nodes
+        self._nodes.truncate(self._n_indexed)
+        self._position = None
+        return True
 
     def _return_to_clean(self) -> None:
         self._guard()

@@ -15,7 +15,8 @@ from typing import overload
 import numpy as np
 
 from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
-from solvers.laplacian.resistance import Parallel, resistance_embedding
+from solvers.laplacian.parallel import Parallel
+from solvers.laplacian.resistance import resistance_embedding
 from solvers.solution import Status
 from streaming.cards import NodeCards
 from streaming.kernels.sampling import (
@@ -24,6 +25,7 @@ from streaming.kernels.sampling import (
     count_survivors,
     lower_probabilities,
     score_records,
+    stale_leverages,
     throw_coins,
 )
 from streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
@@ -149,10 +151,9 @@ def thin(
     def score(number: int) -> Float32Array:
         chunk = chunks[number]
         scores = np.empty(chunk.n_records, np.float32)
-        array, _, ints = new_cards.views
         ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
-        scale = new_cards.squared_scale
-        score_records(*ends, array, ints, scale, degree, settings.ridge, scores)
+        scale, shortable = new_cards.squared_scale, settings.ridge == 0.0
+        score_records(*ends, *new_cards.views, scale, shortable, scores)
         return scores
 
     lowered = list(parallel(score, everything))
@@ -237,7 +238,9 @@ def _embed(
 ) -> NodeCards | None:
     """Embedding of a coarse sample of the records; None when it did not converge."""
     choose = partial(_coarse, cards=cards, degree=degree, seed=settings.seed)
-    parts = list(parallel(lambda number: choose(chunks[number], on_forest[number]), range(len(chunks))))
+    parts = list(
+        parallel(lambda number: choose(chunks[number], on_forest[number]), range(len(chunks)))
+    )
     u, v, conductance, key = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     del parts
     embedding = resistance_embedding(
@@ -264,27 +267,32 @@ def _coarse(
     chunk: Records, on_forest: BoolArray, *, cards: NodeCards, degree: FloatArray, seed: int
 ) -> tuple[Int32Array, Int32Array, Float32Array, UInt32Array]:
     row = np.empty(chunk.n_records, np.int32)
-    conductance = np.empty(chunk.n_records, np.float32)
+    leverage = np.empty(chunk.n_records, np.float32)
+    conductance = chunk.weight / chunk.keep_probability
+    stale_leverages(
+        chunk.u,
+        chunk.v,
+        conductance,
+        *cards.views,
+        cards.squared_scale,
+        degree,
+        MOST_GROWTH,
+        leverage,
+    )
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         n_chosen = choose_coarse(
-            chunk.u,
-            chunk.v,
-            chunk.weight,
-            chunk.keep_probability,
+            conductance,
+            leverage,
             chunk.key,
             on_forest,
-            *cards.views,
-            cards.squared_scale,
-            degree,
-            MOST_GROWTH,
             COARSE_CONSTANT,
             np.uint64(seed),
             np.uint64(_COARSE_STREAM),
             row,
-            conductance,
+            leverage,
         )
     chosen = row[:n_chosen]
-    return chunk.u[chosen], chunk.v[chosen], conductance[:n_chosen].copy(), chunk.key[chosen]
+    return chunk.u[chosen], chunk.v[chosen], leverage[:n_chosen].copy(), chunk.key[chosen]
 
 
 def _affordable(
