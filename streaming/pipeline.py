@@ -28,7 +28,7 @@ from streaming.events import (
 from streaming.nodes import Nodes, open_nodes
 from streaming.records import Records, SparsifierSettings, SparsifierState
 from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
-from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, read_parts, stage
+from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, Staging, read_parts
 from streaming.sparsifier import (
     absorb,
     expected_epsilon,
@@ -216,18 +216,24 @@ class Stream:
         settled: set[_FileKey] = set()
         self._reported.clear()
         self._unreported.clear()
-        while not self._pass_over(files, settled):
-            self._unreported.clear()
+        with Staging(
+            self._paths.staging, part_rows=self._settings.part_rows, check=self._stop_if_asked
+        ) as staging:
+            while not self._pass_over(files, settled, staging):
+                self._unreported.clear()
         self._commit(publish=True)
         return self.summary()
 
-    def _pass_over(self, files: Sequence[EdgeFile], settled: set[_FileKey]) -> bool:
+    def _pass_over(
+        self, files: Sequence[EdgeFile], settled: set[_FileKey], staging: Staging
+    ) -> bool:
         """Take every file once; False when the state went back and all must be looked at again."""
         position = self._position
         if position is not None and all(file.path != position.path for file in files):
             self._return_to_clean()
         # Stable: the half-absorbed file first, the others in the order given.
-        for file in sorted(files, key=lambda file: not self._is_in_hand(file)):
+        ordered = sorted(files, key=lambda file: not self._is_in_hand(file))
+        for number, file in enumerate(ordered):
             key = (file.path, file.version)
             if key in settled:
                 continue
@@ -237,7 +243,10 @@ class Stream:
                     self._unreported.append(absorbed)
                 continue
             try:
-                self._take(file)
+                following = (
+                    later for later in ordered[number + 1 :] if self._is_new(later, settled)
+                )
+                self._take(file, staging, next(following, None))
             except _AlreadyAbsorbed as duplicate:
                 settled.add(key)
                 self._on_event(
@@ -256,9 +265,14 @@ class Stream:
     def _is_in_hand(self, file: EdgeFile) -> bool:
         return self._position is not None and self._position.path == file.path
 
-    def _take(self, file: EdgeFile) -> None:
-        """Absorb one file whole."""
-        with stage(file, self._paths.staging, part_rows=self._settings.part_rows) as staged:
+    def _is_new(self, file: EdgeFile, settled: set[_FileKey]) -> bool:
+        absorbed = self._absorbed.get(file.path)
+        is_absorbed = absorbed is not None and absorbed.version == file.version
+        return not is_absorbed and (file.path, file.version) not in settled
+
+    def _take(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> None:
+        """Absorb one file whole, while the one that follows is staged."""
+        with staging.take(file, following) as staged:
             in_hand = self._position
             if in_hand is not None and (in_hand.digest, in_hand.part_rows) != (
                 staged.digest,
