@@ -28,8 +28,8 @@ from streaming.events import (
 )
 from streaming.nodes import Nodes, open_nodes
 from streaming.records import Records, SparsifierSettings, SparsifierState
-from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
-from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, read_parts, stage
+from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
+from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, Staging, read_parts
 from streaming.sparsifier import (
     absorb,
     expected_epsilon,
@@ -37,7 +37,6 @@ from streaming.sparsifier import (
     is_full,
     resparsify,
     score,
-    sparsifier_graph,
     thinned,
 )
 
@@ -220,20 +219,28 @@ class Stream:
         settled: set[_FileKey] = set()
         self._reported.clear()
         self._unreported.clear()
-        with ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="sparsify") as pool:
+        with (
+            ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="sparsify") as pool,
+            Staging(
+                self._paths.staging, part_rows=self._settings.part_rows, check=self._stop_if_asked
+            ) as staging,
+        ):
             self._parallel = pool.map
-            while not self._pass_over(files, settled):
+            while not self._pass_over(files, settled, staging):
                 self._unreported.clear()
             self._commit(publish=True)
         return self.summary()
 
-    def _pass_over(self, files: Sequence[EdgeFile], settled: set[_FileKey]) -> bool:
+    def _pass_over(
+        self, files: Sequence[EdgeFile], settled: set[_FileKey], staging: Staging
+    ) -> bool:
         """Take every file once; False when the state went back and all must be looked at again."""
         position = self._position
         if position is not None and all(file.path != position.path for file in files):
             self._return_to_clean()
         # Stable: the half-absorbed file first, the others in the order given.
-        for file in sorted(files, key=lambda file: not self._is_in_hand(file)):
+        ordered = sorted(files, key=lambda file: not self._is_in_hand(file))
+        for number, file in enumerate(ordered):
             key = (file.path, file.version)
             if key in settled:
                 continue
@@ -243,7 +250,10 @@ class Stream:
                     self._unreported.append(absorbed)
                 continue
             try:
-                self._take(file)
+                following = (
+                    later for later in ordered[number + 1 :] if self._is_new(later, settled)
+                )
+                self._take(file, staging, next(following, None))
             except _AlreadyAbsorbed as duplicate:
                 settled.add(key)
                 self._on_event(
@@ -262,10 +272,15 @@ class Stream:
     def _is_in_hand(self, file: EdgeFile) -> bool:
         return self._position is not None and self._position.path == file.path
 
-    def _take(self, file: EdgeFile) -> None:
-        """Absorb one file whole."""
+    def _is_new(self, file: EdgeFile, settled: set[_FileKey]) -> bool:
+        absorbed = self._absorbed.get(file.path)
+        is_absorbed = absorbed is not None and absorbed.version == file.version
+        return not is_absorbed and (file.path, file.version) not in settled
+
+    def _take(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> None:
+        """Absorb one file whole, while the one that follows is staged."""
         self._file_start = self._state if self._position is None else None
-        with stage(file, self._paths.staging, part_rows=self._settings.part_rows) as staged:
+        with staging.take(file, following) as staged:
             in_hand = self._position
             if in_hand is not None and (in_hand.digest, in_hand.part_rows) != (
                 staged.digest,
@@ -400,14 +415,13 @@ class Stream:
         settings = self._settings.sparsifier
         state = thinned(self._state, settings, cancelled=self._should_stop, parallel=self._parallel)
         self._stop_if_asked()
-        graph = sparsifier_graph(state)
         smallest = state.smallest_constant
         meta = SnapshotMeta(
             number=(self._snapshots.latest() or 0) + 1,
             node_kind=self._settings.node_kind,
             n_nodes=state.n_nodes,
             edges_seen=state.n_edges,
-            edges_kept=graph.n_edges,
+            edges_kept=0,  # counted while they are written
             n_records=state.n_records,
             self_loops=state.n_self_loops,
             epsilon_asked=settings.epsilon,
@@ -421,9 +435,9 @@ class Stream:
             seed=settings.seed,
             created_at=self._wall_clock(),
         )
-        self._guard()
-        self._snapshots.publish(Snapshot(meta=meta, graph=graph))
-        self._note_snapshot(meta)
+        self._note_snapshot(
+            self._snapshots.publish_records(meta, state.chunks, guard=self._guard)
+        )
 
     def _forget_file_in_hand(self) -> bool:
         """Undo what a bad file did; False when that meant going back to the clean checkpoint."""
