@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
+from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock
 from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
 from streaming.events import (
     Committed,
@@ -317,10 +317,7 @@ class Stream:
 
     def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
         settings = self._settings.sparsifier
-        blocks: list[EdgeBlock] = []
-        for raw in raw_blocks:
-            u, v = self._nodes.map(raw.src, raw.dst, first_row=raw.first_row)
-            blocks.append(drop_self_loops(u, v, raw.weight))
+        blocks = [self._nodes.map_block(raw) for raw in raw_blocks]
         scored = self._score(blocks)
         state = absorb(self._state, settings, blocks, scored, n_nodes=self._nodes.n_nodes)
         if is_full(state, settings):

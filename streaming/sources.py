@@ -14,6 +14,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from blake3 import blake3
 from fsspec.core import url_to_fs
 
 from streaming.blocks import BadEdges
@@ -40,7 +41,7 @@ __all__ = [
     "stage",
 ]
 
-_COPY_BYTES = 1 << 22
+_COPY_BYTES = 1 << 20
 _UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".crc", ".inprogress", "._copying_", "~")
 _ENTITY_TAGS = ("ETag", "etag", "md5Hash", "content_md5", "generation")
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
@@ -156,7 +157,7 @@ def stage(file: EdgeFile, directory: Path, *, part_rows: int = PART_ROWS) -> Sta
 
 
 def _stage_in_place(path: str, part_rows: int) -> StagedFile:
-    with Path(path).open("rb") as content:
+    with Path(path).open("rb", buffering=0) as content:
         stamp = file_stamp(content.fileno())
         digest = _copy_and_digest(content, None)
     file = _local_file(path, stamp)
@@ -241,13 +242,18 @@ def _before_magic(pattern: str) -> str:
     return "/".join(names)
 
 
-def _copy_and_digest(content: BinaryIO, copy: BinaryIO | None) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    while chunk := content.read(_COPY_BYTES):
-        digest.update(chunk)
+class _Readable(Protocol):
+    def readinto(self, buffer: memoryview, /) -> int | None: ...
+
+
+def _copy_and_digest(content: _Readable, copy: BinaryIO | None) -> str:
+    digest = blake3()
+    buffer = memoryview(bytearray(_COPY_BYTES))  # one for all: new ones cost page faults
+    while n_bytes := content.readinto(buffer):
+        digest.update(buffer[:n_bytes])
         if copy is not None:
-            copy.write(chunk)
-    return digest.hexdigest()
+            copy.write(buffer[:n_bytes])
+    return f"blake3:{digest.hexdigest()}"
 
 
 def _changed(path: str) -> BadEdges:
