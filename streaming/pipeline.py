@@ -435,9 +435,7 @@ class Stream:
             seed=settings.seed,
             created_at=self._wall_clock(),
         )
-        self._note_snapshot(
-            self._snapshots.publish_records(meta, state.chunks, guard=self._guard)
-        )
+        self._note_snapshot(self._snapshots.publish_records(meta, state.chunks, guard=self._guard))
 
     def _forget_file_in_hand(self) -> bool:
         """Undo what a bad file did; False when that meant going back to the clean checkpoint."""

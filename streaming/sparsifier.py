@@ -23,7 +23,7 @@ from streaming.thinning import Survivors, Thinning, packed, thin
 FIRST_CAP_SHARE = 1.0
 """The first resparsification comes at this share of the expected size of the sparsifier."""
 
-BUFFER_FACTOR = 2.0
+BUFFER_FACTOR = 4.0
 """The buffer may grow to this multiple of what the last resparsification kept."""
 
 THIN_FACTOR = 1.1

@@ -63,7 +63,7 @@ def spread_over_edges(
 
 @njit(cache=True, nogil=True)
 def count_ends(u: Any, v: Any, rank: Any, n_entries: Any) -> None:
-    """Add to ``n_entries`` (n_nodes,) how many records end at a node of each rank, without loops."""
+    """Add to ``n_entries`` (n_nodes,) how many records end at each rank, loops left out."""
     for record in range(u.size):
         if u[record] != v[record]:
             n_entries[rank[u[record]]] += 1

