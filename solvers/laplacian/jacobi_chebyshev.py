@@ -174,7 +174,8 @@ class JacobiChebyshev:
             energies: FloatArray = scaled_energies(residual, self.inverse_diagonal, start, stop)
             return energies
 
-        return np.sum(self.rows.run(rows), axis=0)
+        energy: FloatArray = np.sum(self.rows.run(rows), axis=0)
+        return energy
 
     @property
     def _matrix(self) -> tuple[AnyArray, AnyArray, AnyArray]:

@@ -241,7 +241,7 @@ class _Records:
         if not valid.all():
             row = int(np.argmin(valid))
             raise ValueError(f"weight must be finite and > 0, got {weights[row]} in row {row}")
-        keys = np.asarray(key)
+        keys: Any = np.asarray(key)
         if keys.dtype not in (np.uint64, np.uint32) or keys.shape != heads.shape:
             raise ValueError(
                 f"sign_key must be uint64 or uint32 of shape {heads.shape}, "

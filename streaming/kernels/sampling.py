@@ -119,7 +119,8 @@ def sample_arrivals(
     for start in range(0, u.size, _BATCH):
         size = min(_BATCH, u.size - start)
         for offset in range(size):
-            first, second = np.uint32(u[start + offset]), np.uint32(v[start + offset])
+            row = start + offset
+            first, second = np.uint32(u[row]), np.uint32(v[row])
             known = first < n_embedded and second < n_embedded
             chance[offset] = (
                 card_floats[first, np.uintp(DEGREE)] + card_floats[second, np.uintp(DEGREE)]
@@ -130,15 +131,14 @@ def sample_arrivals(
             if chance[offset] < 0.0:
                 chance[offset] = one
                 continue
-            first, second = np.uintp(u[start + offset]), np.uintp(v[start + offset])
-            distance = card_distance(cards, first, second)
+            i, j = np.uintp(u[start + offset]), np.uintp(v[start + offset])
+            distance = card_distance(cards, i, j)
             strength = weight[start + offset] * (distance * scale + chance[offset])
-            same = card_ints[first, np.uintp(_COMPONENT)] == card_ints[second, np.uintp(_COMPONENT)]
+            same = card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]
             chance[offset] = min(one, copies * strength / (one + strength)) if same else one
         for offset in range(size):
             row = start + offset
-            random_bits = hash_counter(key, np.uint64(row))
-            stays = coin(random_bits) < chance[offset] and u[row] != v[row]
+            stays = coin(hash_counter(key, np.uint64(row))) < chance[offset] and u[row] != v[row]
             kept_row[n_kept] = row
             kept_probability[n_kept] = chance[offset]
             n_kept += stays
@@ -273,9 +273,9 @@ def score_records(
             record = start + offset
             if np.isinf(score[record]):
                 continue
-            first, second = np.uintp(u[record]), np.uintp(v[record])
-            if card_ints[first, np.uintp(_COMPONENT)] == card_ints[second, np.uintp(_COMPONENT)]:
-                distance = np.float64(card_distance(cards, first, second)) * squared_scale
+            i, j = np.uintp(u[record]), np.uintp(v[record])
+            if card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]:
+                distance = np.float64(card_distance(cards, i, j)) * squared_scale
                 resistance = max(np.float64(score[record]) + distance, shorted[offset])
                 score[record] = np.float64(weight[record]) * resistance
             else:
