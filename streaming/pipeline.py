@@ -48,6 +48,22 @@ class Interrupted(Exception):
     """The caller asked to stop; what was not checkpointed will be replayed."""
 
 
+class FileUnreadable(OSError):
+    """A file cannot be read now, which is no fault of its content; the cause says why.
+
+    What came before it stays: ``Stream.ingest`` of the other files goes on.
+
+    Attributes
+    ----------
+    file : EdgeFile
+        Which one.
+    """
+
+    def __init__(self, file: EdgeFile, reason: Exception) -> None:
+        super().__init__(f"{file.path} cannot be read now: {reason}")
+        self.file = file
+
+
 class _AlreadyAbsorbed(Exception):
     """The whole content is in the graph under another name."""
 
@@ -212,6 +228,8 @@ class Stream:
         Interrupted
             ``should_stop`` was true. Open the stream anew: ``ingest`` of the same files goes on
             from the newest checkpoint and ends as the unbroken run would have.
+        FileUnreadable
+            A file could not be staged, as when its store does not answer.
         """
         settled: set[_FileKey] = set()
         self._reported.clear()
@@ -258,7 +276,7 @@ class Stream:
 
     def _take(self, file: EdgeFile) -> None:
         """Absorb one file whole."""
-        with stage(file, self._paths.staging, part_rows=self._settings.part_rows) as staged:
+        with self._staged(file) as staged:
             in_hand = self._position
             if in_hand is not None and (in_hand.digest, in_hand.part_rows) != (
                 staged.digest,
@@ -281,6 +299,14 @@ class Stream:
                 n_self_loops=self._state.n_self_loops - self_loops_before,
             )
         )
+
+    def _staged(self, file: EdgeFile) -> StagedFile:
+        try:
+            return stage(file, self._paths.staging, part_rows=self._settings.part_rows)
+        except (BadEdges, FileNotFoundError):
+            raise
+        except Exception as error:  # file systems raise what they like
+            raise FileUnreadable(file, error) from error
 
     def _absorb_parts(self, staged: StagedFile) -> int:
         """Absorb what is left of a file; returns the self-loops of the stream before it."""
@@ -308,14 +334,19 @@ class Stream:
         with closing(reading) as blocks:
             for group in _groups(parts, self._settings.group_blocks):
                 self._stop_if_asked()
-                self._absorb_group(_good(block) for block in islice(blocks, len(group)))
+                started = self._clock()
+                resparsify_seconds = self._absorb_group(
+                    _good(block) for block in islice(blocks, len(group))
+                )
+                seconds = self._clock() - started
                 self._position = replace(start, next_part=group[-1].number + 1)
                 if self._clock() - self._checkpoint_time >= self._settings.checkpoint_seconds:
                     self._save()
-                self._report_progress(staged, group)
+                self._report_progress(staged, group, seconds, resparsify_seconds)
         return start.self_loops_before
 
-    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
+    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> float | None:
+        """Absorb a group; seconds of the resparsification, None where there was none."""
         settings = self._settings.sparsifier
         blocks: list[EdgeBlock] = []
         for raw in raw_blocks:
@@ -323,11 +354,15 @@ class Stream:
             blocks.append(drop_self_loops(u, v, raw.weight))
         scored = self._score(blocks)
         state = absorb(self._state, settings, blocks, scored, n_nodes=self._nodes.n_nodes)
+        resparsify_seconds = None
         if is_full(state, settings):
+            started = self._clock()
             state = resparsify(state, settings, cancelled=self._should_stop)
+            resparsify_seconds = self._clock() - started
             self._stop_if_asked()
         self._state = state
         self._n_indexed = self._nodes.n_nodes
+        return resparsify_seconds
 
     def _score(self, blocks: Sequence[EdgeBlock]) -> list[Records]:
         """Score the blocks of a group against one embedding, in threads where there are several."""
@@ -448,13 +483,22 @@ class Stream:
         self._snapshot_edges = meta.edges_seen if meta else 0
         self._snapshot_time = self._clock()
 
-    def _report_progress(self, staged: StagedFile, group: Sequence[Part]) -> None:
+    def _report_progress(
+        self,
+        staged: StagedFile,
+        group: Sequence[Part],
+        seconds: float,
+        resparsify_seconds: float | None,
+    ) -> None:
         self._on_event(
             Progress(
                 path=staged.file.path,
                 n_rows=sum(part.n_rows for part in group),
                 n_bytes=sum(part.n_bytes for part in group),
                 summary=self.summary(),
+                n_blocks=len(group),
+                block_seconds=seconds - (resparsify_seconds or 0.0),
+                resparsify_seconds=resparsify_seconds,
             )
         )
 
