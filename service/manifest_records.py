@@ -143,8 +143,6 @@ class PushRecord:
         Where the block lies on disk; empty where the database holds it.
     n_rows, n_bytes : int
         Of the block.
-    created_at : datetime
-        By the database's clock, in UTC.
     file : FileRecord, optional
         What it was gathered into; None before that.
     """
@@ -156,7 +154,6 @@ class PushRecord:
     path: str
     n_rows: int
     n_bytes: int
-    created_at: datetime
     file: FileRecord | None
 
     @property

@@ -79,35 +79,29 @@ class PushLog:
             waiting = graph.pushed_bytes
             total = connection.execute(select(func.sum(graphs.c.pushed_bytes))).scalar_one()
             rows: list[dict[str, Any]] = []
-            answers: list[str | PushRecord | IdempotencyConflict | BacklogFull] = []
-            ids_of_keys: dict[str, str] = {}
+            answers: list[PushRecord | IdempotencyConflict | BacklogFull] = []
             for each in new:
                 key = each.idempotency_key
-                if key is not None and key in earlier:
-                    answers.append(_same_body(earlier[key], each.body_digest))
-                elif key is not None and key in ids_of_keys:
-                    answers.append(ids_of_keys[key])
+                before = earlier.get(key) if key is not None else None
+                if before is not None:
+                    answers.append(_same_body(before, each.body_digest))
                 elif (full := _full(waiting, total, each.n_bytes, limits)) is not None:
                     answers.append(full)
                 else:
-                    push_id = uuid4().hex
-                    rows.append(asdict(each) | {"id": push_id, "graph_id": graph_id})
-                    answers.append(push_id)
-                    waiting += each.n_bytes
-                    total += each.n_bytes
+                    waiting, total = waiting + each.n_bytes, total + each.n_bytes
+                    record = _new_record(each, position=graph.files_seq + len(rows) + 1)
+                    rows.append(
+                        asdict(each)
+                        | {"id": record.id, "graph_id": graph_id, "position": record.position}
+                    )
+                    answers.append(record)
                     if key is not None:
-                        ids_of_keys[key] = push_id
+                        earlier[key] = record
             if rows:
-                _insert(connection, graph_id, rows)
-            stored = {
-                record.id: record
-                for record in _records(connection, [each for each in answers if type(each) is str])
-            }
-        # Two of one call with the same key are judged here: the first has been stored.
-        return [
-            _same_body(stored[answer], each.body_digest) if isinstance(answer, str) else answer
-            for each, answer in zip(new, answers, strict=True)
-        ]
+                n_bytes = sum(row["n_bytes"] for row in rows)
+                take_positions(connection, graph_id, len(rows), pushed_bytes=n_bytes)
+                connection.execute(insert(pushes), rows)
+        return answers
 
     def find(self, graph_id: str, idempotency_key: str, body_digest: str) -> PushRecord | None:
         """The earlier push of this key, if there is one; raises `IdempotencyConflict`.
@@ -332,12 +326,17 @@ def backlog_full(whose: str, limit: int, waiting: int) -> BacklogFull:
     )
 
 
-def _insert(connection: Connection, graph_id: str, rows: list[dict[str, Any]]) -> None:
-    n_bytes = sum(row["n_bytes"] for row in rows)
-    positions = take_positions(connection, graph_id, len(rows), pushed_bytes=n_bytes)
-    for row, position in zip(rows, positions, strict=True):
-        row["position"] = position
-    connection.execute(insert(pushes), rows)
+def _new_record(new: NewPush, *, position: int) -> PushRecord:
+    return PushRecord(
+        id=uuid4().hex,
+        position=position,
+        idempotency_key=new.idempotency_key,
+        body_digest=new.body_digest,
+        path=new.path,
+        n_rows=new.n_rows,
+        n_bytes=new.n_bytes,
+        file=None,
+    )
 
 
 def _of_keys(

@@ -38,6 +38,8 @@ SMALL_BYTES: Final = 1 << 16
 RETRY_SECONDS: Final = 5
 """When to try again while the backlog is full."""
 
+_LOOK_SECONDS: Final = 0.1
+
 
 @dataclass(slots=True)
 class _Waiting:
@@ -79,10 +81,17 @@ class PushStore:
         self._lock = Lock()
         self._writing = Lock()
         self._waiting: list[_Waiting] = []
+        self._seen: dict[str, tuple[float, int, int]] = {}
 
     def require_room(self, graph_id: str) -> None:
-        """Raise `BacklogFull` while as much waits as may wait; asked before a body is read."""
-        of_graph, of_all = self._log.waiting_bytes(graph_id)
+        """Raise `BacklogFull` while as much waits as may wait; asked before a body is read.
+
+        Looks at the database a few times a second at most; `add` looks every time.
+        """
+        seen_at, of_graph, of_all = self._seen.get(graph_id, (-_LOOK_SECONDS, 0, 0))
+        if time.monotonic() - seen_at >= _LOOK_SECONDS:
+            of_graph, of_all = self._log.waiting_bytes(graph_id)
+            self._seen[graph_id] = (time.monotonic(), of_graph, of_all)
         if of_graph >= self._limits.graph_bytes:
             raise backlog_full("of one graph", self._limits.graph_bytes, of_graph)
         if of_all >= self._limits.total_bytes:

@@ -73,7 +73,7 @@ def measure(n_pushes: int, n_edges: int, n_clients: int) -> None:
     """Run it once and print a table."""
     bodies = [body(seed, n_edges) for seed in range(n_pushes)]
     with tempfile.TemporaryDirectory(prefix="lapwing-pushes-") as name:
-        home = Home(Path(name) / "home")
+        home = Home(Path(name) / "home", LAPWING_LOG_LEVEL="warning")
         appends = flushed_appends_per_second(Path(name), bodies[0], min(n_pushes, 1000))
         try:
             home.run("warm")
