@@ -5,8 +5,6 @@ makes one process at a time the writer. The stream's checkpoint comes first and 
 in one fenced transaction, so whatever dies between them is told again.
 """
 
-import os
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -22,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.catalog import Catalog, GraphProgress, GraphRecord
 from service.database import Database
 from service.gathering import gather_pushes
+from service.holders import holder_name, is_dead
 from service.job_queue import request_auto_solve
 from service.leases import Lease, LeaseExpired, LeaseStore
 from service.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
@@ -443,10 +441,15 @@ class LeaseKeeper:
 @contextmanager
 def _held_lease(database: Database, name: str) -> Iterator[LeaseKeeper]:
     store = LeaseStore(database)
-    holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-    lease = store.acquire(name, holder, LEASE_SECONDS)
+    mine = holder_name()
+    lease = store.acquire(name, mine, LEASE_SECONDS)
     if lease is None:
-        raise LeaseHeld(store.holder(name))
+        other = store.holder(name)
+        if other is not None and is_dead(other):
+            _log.info("taking over from a process that has died", lease=name, holder=other)
+            lease = store.acquire(name, mine, LEASE_SECONDS, dead=other)
+        if lease is None:
+            raise LeaseHeld(other)
     keeper = LeaseKeeper(store, lease)
     try:
         yield keeper

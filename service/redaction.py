@@ -19,7 +19,7 @@ def shown_url(url: str) -> str:
     One that is signed beforehand carries its key in the query, under names of the store's own.
     """
     without_user = _USER.sub(rf"\g<user>{HIDDEN}@", url)
-    is_web = re.match(r"(?:[\w+-]+::)*https?://", url) is not None
+    is_web = re.search(r"(?:^|::)https?://", url) is not None
     place, mark, query = without_user.partition("?") if is_web else (without_user, "", "")
     names = [part.partition("=")[0] for part in query.split("&")] if query else []
     shown = place + mark + "&".join(f"{name}={HIDDEN}" for name in names)
