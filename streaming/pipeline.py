@@ -48,6 +48,22 @@ class Interrupted(Exception):
     """The caller asked to stop; what was not checkpointed will be replayed."""
 
 
+class FileUnreadable(OSError):
+    """A file cannot be read now, which is no fault of its content; the cause says why.
+
+    What came before it stays: ``Stream.ingest`` of the other files goes on.
+
+    Attributes
+    ----------
+    file : EdgeFile
+        Which one.
+    """
+
+    def __init__(self, file: EdgeFile, reason: Exception) -> None:
+        super().__init__(f"{file.path} cannot be read now: {reason}")
+        self.file = file
+
+
 class _AlreadyAbsorbed(Exception):
     """The whole content is in the graph under another name."""
 
@@ -137,6 +153,7 @@ class Stream:
     _n_indexed: int
     _is_dirty: bool
     _parallel: Parallel = map
+    _is_usable: bool = True
     _file_start: SparsifierState | None = None
     """State at the start of the file in hand, while going back to it costs nothing."""
 
@@ -215,7 +232,11 @@ class Stream:
         Interrupted
             ``should_stop`` was true. Open the stream anew: ``ingest`` of the same files goes on
             from the newest checkpoint and ends as the unbroken run would have.
+        FileUnreadable
+            A file could not be staged, as when its store does not answer.
         """
+        if not self._is_usable:
+            raise RuntimeError("this stream was interrupted in a resparsification; open it anew")
         settled: set[_FileKey] = set()
         self._reported.clear()
         self._unreported.clear()
@@ -280,7 +301,7 @@ class Stream:
     def _take(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> None:
         """Absorb one file whole, while the one that follows is staged."""
         self._file_start = self._state if self._position is None else None
-        with staging.take(file, following) as staged:
+        with self._staged(file, staging, following) as staged:
             in_hand = self._position
             if in_hand is not None and (in_hand.digest, in_hand.part_rows) != (
                 staged.digest,
@@ -303,6 +324,14 @@ class Stream:
                 n_self_loops=self._state.n_self_loops - self_loops_before,
             )
         )
+
+    def _staged(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:
+        try:
+            return staging.take(file, following)
+        except (BadEdges, FileNotFoundError, Interrupted):
+            raise
+        except Exception as error:  # file systems raise what they like
+            raise FileUnreadable(file, error) from error
 
     def _absorb_parts(self, staged: StagedFile) -> int:
         """Absorb what is left of a file; returns the self-loops of the stream before it."""
@@ -327,14 +356,19 @@ class Stream:
         with closing(reading) as blocks:
             for group in _groups(parts, self._settings.group_blocks):
                 self._stop_if_asked()
-                self._absorb_group(_good(block) for block in islice(blocks, len(group)))
+                started = self._clock()
+                resparsify_seconds = self._absorb_group(
+                    _good(block) for block in islice(blocks, len(group))
+                )
+                seconds = self._clock() - started
                 self._position = replace(start, next_part=group[-1].number + 1)
                 if self._clock() - self._checkpoint_time >= self._settings.checkpoint_seconds:
                     self._save()
-                self._report_progress(staged, group)
+                self._report_progress(staged, group, seconds, resparsify_seconds)
         return start.self_loops_before
 
-    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
+    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> float | None:
+        """Absorb a group; seconds of the resparsification, None where there was none."""
         settings = self._settings.sparsifier
         blocks = [self._nodes.map_block(raw) for raw in raw_blocks]
         before = self._state
@@ -346,14 +380,18 @@ class Stream:
         n_nodes = self._nodes.n_nodes
         self._state = absorb(before, settings, blocks, scored, n_nodes=n_nodes)
         self._n_indexed = n_nodes
-        if is_full(self._state, settings):
-            del before, task, blocks, scored
-            self._resparsify()
+        if not is_full(self._state, settings):
+            return None
+        del before, task, blocks, scored
+        started = self._clock()
+        self._resparsify()
+        return self._clock() - started
 
     def _resparsify(self) -> None:
         """Resparsify, with no other hand on the old buffer than the function that replaces it."""
         self._file_start = None
         held = [self._state]
+        self._is_usable = False
         self._state = SparsifierState()
         self._state = resparsify(
             held.pop(),
@@ -362,6 +400,7 @@ class Stream:
             parallel=self._parallel,
         )
         self._stop_if_asked()
+        self._is_usable = True
 
     def _finish_file(self, file: AbsorbedFile) -> None:
         self._remember(file)
@@ -474,13 +513,22 @@ class Stream:
         self._snapshot_edges = meta.edges_seen if meta else 0
         self._snapshot_time = self._clock()
 
-    def _report_progress(self, staged: StagedFile, group: Sequence[Part]) -> None:
+    def _report_progress(
+        self,
+        staged: StagedFile,
+        group: Sequence[Part],
+        seconds: float,
+        resparsify_seconds: float | None,
+    ) -> None:
         self._on_event(
             Progress(
                 path=staged.file.path,
                 n_rows=sum(part.n_rows for part in group),
                 n_bytes=sum(part.n_bytes for part in group),
                 summary=self.summary(),
+                n_blocks=len(group),
+                block_seconds=seconds - (resparsify_seconds or 0.0),
+                resparsify_seconds=resparsify_seconds,
             )
         )
 
