@@ -9,11 +9,12 @@ interruptions and the bad files between.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
 from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
@@ -27,6 +28,7 @@ from streaming.events import (
 )
 from streaming.nodes import Nodes, open_nodes
 from streaming.records import Records, SparsifierSettings, SparsifierState
+from streaming.shares import ShareSettings
 from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
 from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, read_parts, stage
 from streaming.sparsifier import (
@@ -39,6 +41,9 @@ from streaming.sparsifier import (
     sparsifier_graph,
     thinned,
 )
+
+if TYPE_CHECKING:
+    from streaming.distributed import Cluster
 
 SMALLEST_PART_ROWS = 1 << 13
 """Blocks of a small graph are cut no finer than this."""
@@ -81,7 +86,11 @@ class StreamSettings:
     n_threads : int
         Threads that read and score.
     scheduler : str or None
-        Address of a dask.distributed scheduler that reads the parts; None reads in threads.
+        Address of a dask.distributed scheduler whose workers sparsify shares of the parts; None
+        does it in threads.
+    wave_shares : int
+        Shares that go to the cluster together; like ``group_blocks`` part of what a result there
+        depends on, unlike the number of workers.
     checkpoint_seconds : float
         A checkpoint is written when the last one is older than this.
     snapshot_edges, snapshot_seconds : int or float or None
@@ -95,6 +104,7 @@ class StreamSettings:
     group_blocks: int = 8
     n_threads: int = 2
     scheduler: str | None = None
+    wave_shares: int = 8
     checkpoint_seconds: float = 30.0
     snapshot_edges: int | None = None
     snapshot_seconds: float | None = None
@@ -105,6 +115,8 @@ class StreamSettings:
             raise ValueError(f"group_blocks must be at least 1, got {self.group_blocks}")
         if self.n_threads < 1:
             raise ValueError(f"n_threads must be at least 1, got {self.n_threads}")
+        if self.wave_shares < 1:
+            raise ValueError(f"wave_shares must be at least 1, got {self.wave_shares}")
 
     @property
     def part_rows(self) -> int:
@@ -168,6 +180,8 @@ class Stream:
             writable=True,
         )
         self._reported: set[_FileKey] = set()
+        self._connections = ExitStack()
+        self._cluster: Cluster | None = None
         self._adopt(newest)
         self._is_dirty = not newest.is_clean
         self._checkpoint_time = clock()
@@ -216,8 +230,9 @@ class Stream:
         settled: set[_FileKey] = set()
         self._reported.clear()
         self._unreported.clear()
-        while not self._pass_over(files, settled):
-            self._unreported.clear()
+        with self._connections:
+            while not self._pass_over(files, settled):
+                self._unreported.clear()
         self._commit(publish=True)
         return self.summary()
 
@@ -298,22 +313,74 @@ class Stream:
         elif len(parts) > self._settings.group_blocks:
             # A long file may prove bad late: make what came before it cheap to return to.
             self._commit(publish=False)
-        reading = read_parts(
-            [(staged, part) for part in parts],
-            node_kind=self._settings.node_kind,
-            max_nodes=self._settings.max_nodes,
-            n_threads=self._settings.n_threads,
-            scheduler=self._settings.scheduler,
+        absorbing = (
+            self._absorb_here(staged, parts)
+            if self._settings.scheduler is None
+            else self._absorb_on_cluster(staged, next_part=start.next_part)
         )
-        with closing(reading) as blocks:
-            for group in _groups(parts, self._settings.group_blocks):
-                self._stop_if_asked()
-                self._absorb_group(_good(block) for block in islice(blocks, len(group)))
+        with closing(absorbing) as groups:
+            for group in groups:
                 self._position = replace(start, next_part=group[-1].number + 1)
                 if self._clock() - self._checkpoint_time >= self._settings.checkpoint_seconds:
                     self._save()
                 self._report_progress(staged, group)
         return start.self_loops_before
+
+    def _absorb_here(
+        self, staged: StagedFile, parts: Sequence[Part]
+    ) -> Generator[Sequence[Part], None, None]:
+        """Absorb parts in threads of this process; yields each group once it is absorbed."""
+        reading = read_parts(
+            [(staged, part) for part in parts],
+            node_kind=self._settings.node_kind,
+            max_nodes=self._settings.max_nodes,
+            n_threads=self._settings.n_threads,
+        )
+        with closing(reading) as blocks:
+            for group in _groups(parts, self._settings.group_blocks):
+                self._stop_if_asked()
+                self._absorb_group(_good(block) for block in islice(blocks, len(group)))
+                yield group
+
+    def _absorb_on_cluster(
+        self, staged: StagedFile, *, next_part: int
+    ) -> Generator[Sequence[Part], None, None]:
+        """Absorb parts on the dask cluster; yields the parts of each wave once it is absorbed."""
+        cluster = self._connected()
+        for wave in cluster.waves(staged, next_part=next_part):
+            self._stop_if_asked()
+            state = cluster.absorb_wave(
+                self._state, self._nodes, staged, wave, cancelled=self._should_stop
+            )
+            self._stop_if_asked()
+            self._state = state
+            self._n_indexed = self._nodes.n_nodes
+            yield [part for share in wave for part in share]
+
+    def _connected(self) -> "Cluster":
+        """Connection to the dask cluster, until ``ingest`` ends."""
+        if self._cluster is None:
+            from streaming.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
+
+            settings = ShareSettings(
+                node_kind=self._settings.node_kind,
+                max_nodes=self._settings.max_nodes,
+                sparsifier=self._settings.sparsifier,
+                group_blocks=self._settings.group_blocks,
+            )
+            self._cluster = self._connections.enter_context(
+                Cluster(
+                    self._settings.scheduler or "",
+                    settings,
+                    wave_shares=self._settings.wave_shares,
+                    stop_if_asked=self._stop_if_asked,
+                )
+            )
+            self._connections.callback(self._disconnected)
+        return self._cluster
+
+    def _disconnected(self) -> None:
+        self._cluster = None
 
     def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
         settings = self._settings.sparsifier
