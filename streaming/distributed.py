@@ -24,6 +24,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import dask
 import numpy as np
-from distributed import Client, Future
+from distributed import Client, Future, wait
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
@@ -277,15 +278,8 @@ class Cluster:
     def _result(self, future: Future[Any]) -> Any:
         """Result of a task, looking up now and then whether to go on waiting."""
         without_workers_since: float | None = None
-        while True:
-            try:
-                return future.result(timeout=_POLL_SECONDS)
-            except TimeoutError:
-                if future.done():
-                    raise
+        while not self._is_done(future):
             self._stop_if_asked()
-            if self._client.status != "running":
-                self._lost(None)
             now = time.monotonic()
             if self._has_workers():
                 without_workers_since = None
@@ -296,8 +290,17 @@ class Cluster:
                     f"the dask scheduler {self._address} has had no worker for "
                     f"{NO_WORKER_SECONDS:.0f} s; start one with `dask worker {self._address}`"
                 )
+        return future.result()
+
+    def _is_done(self, future: Future[Any]) -> bool:
+        """Wait a moment for a task; tell whether it has ended."""
+        with suppress(TimeoutError), self._client.as_current():
+            wait([future], timeout=_POLL_SECONDS)
+        return bool(future.done())
 
     def _has_workers(self) -> bool:
+        if self._client.status != "running":
+            self._lost(None)
         try:
             return bool(self._client.nthreads())
         except OSError as error:  # CommClosedError among them
