@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,6 +53,14 @@ def ingest(
     threads: Annotated[
         int | None, typer.Option(help="Threads to read and score with; all by default.", min=1)
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of a dask scheduler, tcp://HOST:PORT, whose workers sparsify the files; "
+            "threads without it.",
+        ),
+    ] = None,
     until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
     json: AsJson = False,
 ) -> None:
@@ -61,7 +69,8 @@ def ingest(
     Run again, it goes on where it stopped. Exit code 1 when a file was refused. While a daemon
     ingests the graph, this adds the sources and waits for it.
     """
-    settings = Settings() if threads is None else Settings(threads=threads)
+    given: dict[str, Any] = {"threads": threads, "scheduler": scheduler}
+    settings = Settings(**{name: value for name, value in given.items() if value is not None})
     if follow:
         if name is not None:
             raise typer.BadParameter("--follow serves all graphs and takes no NAME")
