@@ -133,6 +133,31 @@ class CheckpointStore:
         name = self._names()["clean"]
         return 0 if name is None else int(self._meta(name)["n_nodes"])
 
+    def first_files(self, n_files: int) -> tuple[AbsorbedFile, ...]:
+        """The first absorbed files of the clean checkpoint, in order, without loading the rest.
+
+        For readers too: a checkpoint that the writer replaces meanwhile is looked up again.
+
+        Raises
+        ------
+        ValueError
+            Fewer files are there, as when the graph's state was lost.
+        """
+        while True:
+            name = self._names()["clean"]
+            try:
+                files = () if name is None else _read_files(self._directory / name / "files.arrow")
+            except FileNotFoundError:
+                if self._names()["clean"] == name:
+                    raise
+                continue
+            if len(files) < n_files:
+                raise ValueError(
+                    f"the checkpoint must know the first {n_files} files of the graph, "
+                    f"it knows {len(files)}"
+                )
+            return files[:n_files]
+
     def save(self, checkpoint: Checkpoint, *, guard: Callable[[], None] = lambda: None) -> None:
         """Publish a checkpoint as the newest, and as the clean one when it is clean.
 

@@ -110,3 +110,16 @@ def test_other_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current.json").write_text('{"format": 99, "newest": null, "clean": null}')
     with pytest.raises(ValueError, match="format 99, this version reads 1"):
         CheckpointStore(tmp_path).newest()
+
+
+def test_first_files_are_those_of_the_clean_checkpoint(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
+    store = CheckpointStore(tmp_path)
+    assert store.first_files(0) == ()
+    store.save(checkpoint)
+    position = FilePosition(path="/b", digest="aa", part_rows=10, next_part=1, self_loops_before=1)
+    store.save(replace(checkpoint, files=checkpoint.files * 2, position=position))
+    assert store.first_files(1) == checkpoint.files
+    with pytest.raises(ValueError, match="the first 2 files of the graph, it knows 1"):
+        store.first_files(2)
