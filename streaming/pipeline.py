@@ -27,7 +27,7 @@ from streaming.events import (
 )
 from streaming.nodes import Nodes, open_nodes
 from streaming.records import Records, SparsifierSettings, SparsifierState
-from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
+from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, read_parts, stage
 from streaming.sparsifier import (
     absorb,
@@ -36,7 +36,6 @@ from streaming.sparsifier import (
     is_full,
     resparsify,
     score,
-    sparsifier_graph,
     thinned,
 )
 
@@ -158,6 +157,7 @@ class Stream:
         self._clock = clock
         self._wall_clock = wall_clock
         self._checkpoints = CheckpointStore(paths.checkpoints)
+        self._checkpoints.clear()
         self._snapshots = SnapshotStore(paths.snapshots)
         newest = self._checkpoints.newest()
         self._nodes: Nodes = open_nodes(
@@ -389,14 +389,13 @@ class Stream:
         settings = self._settings.sparsifier
         state = thinned(self._state, settings, cancelled=self._should_stop)
         self._stop_if_asked()
-        graph = sparsifier_graph(state)
         smallest = state.smallest_constant
         meta = SnapshotMeta(
             number=(self._snapshots.latest() or 0) + 1,
             node_kind=self._settings.node_kind,
             n_nodes=state.n_nodes,
             edges_seen=state.n_edges,
-            edges_kept=graph.n_edges,
+            edges_kept=0,  # counted while they are merged
             n_records=state.n_records,
             self_loops=state.n_self_loops,
             epsilon_asked=settings.epsilon,
@@ -411,7 +410,7 @@ class Stream:
             created_at=self._wall_clock(),
         )
         self._guard()
-        self._snapshots.publish(Snapshot(meta=meta, graph=graph))
+        meta = self._snapshots.publish_records(meta, state.chunks, guard=self._guard)
         self._note_snapshot(meta)
 
     def _forget_file_in_hand(self) -> bool:
