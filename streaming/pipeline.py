@@ -192,6 +192,7 @@ class Stream:
         self._clock = clock
         self._wall_clock = wall_clock
         self._checkpoints = CheckpointStore(paths.checkpoints)
+        self._checkpoints.clear()
         self._snapshots = SnapshotStore(paths.snapshots)
         newest = self._checkpoints.newest()
         self._nodes: Nodes = open_nodes(
