@@ -7,7 +7,7 @@ import numpy as np
 
 from solvers.arrays import AnyArray, Float32Array, Int32Array
 from solvers.laplacian.resistance import Embedding
-from streaming.kernels.sampling import CARD_PROBES, CARD_WIDTH, pack_cards
+from streaming.kernels.sampling import CARD_PROBES, CARD_WIDTH, DEGREE, pack_cards
 
 _CACHE_LINE = 64
 _LARGEST = 32767.0
@@ -45,6 +45,12 @@ class NodeCards:
     def views(self) -> tuple[AnyArray, Float32Array, Int32Array]:
         """The cards as int16, float32 and int32, for the kernels."""
         return self.array, self.array.view(np.float32), self.array.view(np.int32)
+
+    @property
+    def total_degree(self) -> float:
+        """Sum of the weighted degrees; isolated nodes have none."""
+        inverse = self.views[1][:, DEGREE].astype(np.float64)
+        return float(np.divide(1.0, inverse, out=np.zeros_like(inverse), where=inverse > 0).sum())
 
     @staticmethod
     def empty() -> "NodeCards":

@@ -6,12 +6,16 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 
 from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from streaming.cards import NodeCards
 from streaming.kernels.sampling import CARD_PROBES
+
+Coins = Literal["independent", "dependent"]
+"""How the coins of a resparsification are thrown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,9 @@ class SparsifierSettings:
     ridge : float
         gamma >= 0 of the guarantee ``epsilon (L + gamma I)`` (B2); unit of a weight. The larger,
         the fewer edges and the freer the small eigenvalues.
+    coins : {"independent", "dependent"}
+        How resparsifications throw: every record by itself, or evening out the degrees of nodes,
+        which halves the error of equally many edges and costs as much as the rest of it (B.6).
     """
 
     epsilon: float = 0.7
@@ -45,6 +52,7 @@ class SparsifierSettings:
     n_probes: int = CARD_PROBES
     slack: float = 2.0
     ridge: float = 0.0
+    coins: Coins = "independent"
 
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
@@ -60,6 +68,8 @@ class SparsifierSettings:
             raise ValueError(f"n_probes must lie in [1, {CARD_PROBES}], got {self.n_probes}")
         if self.slack < 1.4:
             raise ValueError(f"slack must be at least 1.4, got {self.slack}")
+        if self.coins not in get_args(Coins):
+            raise ValueError(f"coins must be one of {get_args(Coins)}, got {self.coins!r}")
         if not 0.0 <= self.ridge < math.inf:
             raise ValueError(f"ridge must be finite and at least 0, got {self.ridge}")
 

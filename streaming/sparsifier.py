@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.graph import Graph
-from solvers.laplacian.resistance import Parallel
+from solvers.laplacian.parallel import Parallel
 from streaming.blocks import EdgeBlock
 from streaming.kernels.sampling import degree_variance, sample_arrivals
 from streaming.records import Records, SparsifierSettings, SparsifierState
@@ -23,7 +23,7 @@ from streaming.thinning import Survivors, Thinning, packed, thin
 FIRST_CAP_SHARE = 1.0
 """The first resparsification comes at this share of the expected size of the sparsifier."""
 
-BUFFER_FACTOR = 2.0
+BUFFER_FACTOR = 4.0
 """The buffer may grow to this multiple of what the last resparsification kept."""
 
 THIN_FACTOR = 1.1
@@ -193,9 +193,7 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     degree = np.zeros(state.n_nodes)
     variance = np.zeros(state.n_nodes)
     for chunk in state.chunks:
-        degree_variance(
-            chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree, variance
-        )
+        degree_variance(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree, variance)
     touched = degree > 0.0
     relative = variance[touched] / degree[touched] ** 2
     spread = float(relative.max(initial=0.0))

@@ -15,15 +15,18 @@ from typing import overload
 import numpy as np
 
 from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
-from solvers.laplacian.resistance import Parallel, resistance_embedding
+from solvers.laplacian.parallel import Parallel
+from solvers.laplacian.resistance import resistance_embedding
 from solvers.solution import Status
 from streaming.cards import NodeCards
+from streaming.kernels.rounding import round_dependently
 from streaming.kernels.sampling import (
     add_degrees,
     choose_coarse,
     count_survivors,
     lower_probabilities,
     score_records,
+    stale_leverages,
     throw_coins,
 )
 from streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
@@ -41,6 +44,7 @@ MOST_GROWTH = 2.0
 CHUNK_RECORDS = 1 << 22
 """Survivors are packed into chunks of about this size."""
 
+_WINDOW_RECORDS = 1 << 22
 _COARSE_STREAM = 2**64 - 2
 _LOWEST_LOG2 = -64.0
 _BINS_PER_OCTAVE = 64.0
@@ -141,7 +145,14 @@ def thin(
         add_degrees(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree)
     on_forest = spanning_forest(chunks, n_nodes=n_nodes)
     new_cards = _embed(
-        chunks, on_forest, cards, degree, settings, cancelled=cancelled, parallel=parallel
+        chunks,
+        on_forest,
+        cards,
+        degree,
+        settings,
+        constant,
+        cancelled=cancelled,
+        parallel=parallel,
     )
     if new_cards is None:
         return None
@@ -149,35 +160,106 @@ def thin(
     def score(number: int) -> Float32Array:
         chunk = chunks[number]
         scores = np.empty(chunk.n_records, np.float32)
-        array, _, ints = new_cards.views
         ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
-        scale = new_cards.squared_scale
-        score_records(*ends, array, ints, scale, degree, settings.ridge, scores)
+        scale, shortable = new_cards.squared_scale, settings.ridge == 0.0
+        score_records(*ends, *new_cards.views, scale, shortable, scores)
         return scores
 
     lowered = list(parallel(score, everything))
     constant = _affordable(chunks, lowered, on_forest, settings, constant)
 
-    def lower(number: int) -> int:
-        chunk, scores = chunks[number], lowered[number]
-        lower_probabilities(
-            chunk.keep_probability,
-            scores,
-            on_forest[number],
-            settings.slack * constant,
-            scores,
-        )
-        return throw_coins(
-            chunk.keep_probability,
-            scores,
-            chunk.key,
-            np.uint64(settings.seed),
-            np.uint64(coin_stream),
+    def lower(number: int) -> None:
+        probability, scores = chunks[number].keep_probability, lowered[number]
+        copies = settings.slack * constant
+        lower_probabilities(probability, scores, on_forest[number], copies, scores)
+
+    for _ in parallel(lower, everything):
+        pass
+    throw = _round if settings.coins == "dependent" else _toss
+    throw(
+        chunks, lowered, n_nodes=n_nodes, seed=settings.seed, stream=coin_stream, parallel=parallel
+    )
+    n_survivors = sum(int(np.count_nonzero(part)) for part in lowered)
+    return Thinning(lowered=lowered, n_survivors=n_survivors, cards=new_cards, constant=constant)
+
+
+def _toss(
+    chunks: Sequence[Records],
+    lowered: Sequence[Float32Array],
+    *,
+    n_nodes: int,  # noqa: ARG001 - the degrees of nodes are left to chance
+    seed: int,
+    stream: int,
+    parallel: Parallel,
+) -> None:
+    """Throw one coin for each record; set ``lowered`` to zero where it does not survive."""
+
+    def toss(number: int) -> None:
+        chunk = chunks[number]
+        throw_coins(
+            chunk.keep_probability, lowered[number], chunk.key, np.uint64(seed), np.uint64(stream)
         )
 
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-        n_survivors = sum(parallel(lower, everything))
-    return Thinning(lowered=lowered, n_survivors=n_survivors, cards=new_cards, constant=constant)
+        for _ in parallel(toss, range(len(chunks))):
+            pass
+
+
+def _round(
+    chunks: Sequence[Records],
+    lowered: Sequence[Float32Array],
+    *,
+    n_nodes: int,
+    seed: int,
+    stream: int,
+    parallel: Parallel,
+) -> None:
+    """Throw the coins of many records together, so that degrees come out even (B.6).
+
+    Windows of records are rounded each by itself, cut by number and not by chunk, so that the
+    result does not depend on how the buffer is divided.
+    """
+    windows = _windows([chunk.n_records for chunk in chunks])
+
+    def round_window(number: int) -> None:
+        slices = [(chunks[chunk], lowered[chunk], part) for chunk, part in windows[number]]
+        ratio = np.concatenate(
+            [after[part] / chunk.keep_probability[part] for chunk, after, part in slices]
+        )
+        open_rows = np.flatnonzero(ratio < 1.0)
+        u, v, key = (
+            np.concatenate([getattr(chunk, name)[part] for chunk, _, part in slices])[open_rows]
+            for name in ("u", "v", "key")
+        )
+        survives = np.ones(ratio.size, np.bool_)
+        survives[open_rows] = round_dependently(
+            u, v, ratio[open_rows], key, n_nodes, seed, stream + (number << 32)
+        )
+        start = 0
+        for _, after, part in slices:
+            stop = start + part.stop - part.start
+            after[part][~survives[start:stop]] = 0.0
+            start = stop
+
+    for _ in parallel(round_window, range(len(windows))):
+        pass
+
+
+def _windows(sizes: Sequence[int]) -> list[list[tuple[int, slice]]]:
+    """Slices of chunks that make up ``_WINDOW_RECORDS`` records each, the last one excepted."""
+    windows: list[list[tuple[int, slice]]] = []
+    room = 0
+    for chunk, size in enumerate(sizes):
+        start = 0
+        while start < size:
+            if room == 0:
+                windows.append([])
+                room = _WINDOW_RECORDS
+            taken = min(room, size - start)
+            windows[-1].append((chunk, slice(start, start + taken)))
+            start += taken
+            room -= taken
+    return windows
 
 
 def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterator[Records]:
@@ -231,13 +313,19 @@ def _embed(
     cards: NodeCards,
     degree: FloatArray,
     settings: SparsifierSettings,
+    constant: float,
     *,
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
 ) -> NodeCards | None:
     """Embedding of a coarse sample of the records; None when it did not converge."""
-    choose = partial(_coarse, cards=cards, degree=degree, seed=settings.seed)
-    parts = list(parallel(lambda number: choose(chunks[number], on_forest[number]), range(len(chunks))))
+    # leverages of the last embedding have fallen since, about as much as degrees have grown
+    old_total = cards.total_degree
+    growth = min(max(float(degree.sum()) / old_total, 1.0), MOST_GROWTH) if old_total > 0 else 1.0
+    choose = partial(_coarse, cards=cards, settings=settings, constant=constant, growth=growth)
+    parts = list(
+        parallel(lambda number: choose(chunks[number], on_forest[number]), range(len(chunks)))
+    )
     u, v, conductance, key = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     del parts
     embedding = resistance_embedding(
@@ -261,30 +349,35 @@ def _embed(
 
 
 def _coarse(
-    chunk: Records, on_forest: BoolArray, *, cards: NodeCards, degree: FloatArray, seed: int
+    chunk: Records,
+    on_forest: BoolArray,
+    *,
+    cards: NodeCards,
+    settings: SparsifierSettings,
+    constant: float,
+    growth: float,
 ) -> tuple[Int32Array, Int32Array, Float32Array, UInt32Array]:
+    """Ends, conductances and keys of a sparsifier of one chunk with ``COARSE_CONSTANT``."""
     row = np.empty(chunk.n_records, np.int32)
-    conductance = np.empty(chunk.n_records, np.float32)
+    leverage = np.empty(chunk.n_records, np.float32)
+    ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
+    copies = settings.slack * constant
+    stale_leverages(*ends, *cards.views, cards.squared_scale, copies, leverage)
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         n_chosen = choose_coarse(
-            chunk.u,
-            chunk.v,
             chunk.weight,
             chunk.keep_probability,
+            leverage,
             chunk.key,
             on_forest,
-            *cards.views,
-            cards.squared_scale,
-            degree,
-            MOST_GROWTH,
-            COARSE_CONSTANT,
-            np.uint64(seed),
+            COARSE_CONSTANT / growth,
+            np.uint64(settings.seed),
             np.uint64(_COARSE_STREAM),
             row,
-            conductance,
+            leverage,
         )
     chosen = row[:n_chosen]
-    return chunk.u[chosen], chunk.v[chosen], conductance[:n_chosen].copy(), chunk.key[chosen]
+    return chunk.u[chosen], chunk.v[chosen], leverage[:n_chosen].copy(), chunk.key[chosen]
 
 
 def _affordable(

@@ -28,77 +28,80 @@ def sign_word(seed_hash: Any, key: Any, word: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def add_projected_edges(
-    u: Any, v: Any, weight: Any, sign_key: Any, seed: Any, scale: float, first_probe: int, out: Any
-) -> None:
-    """Add columns of B^T diag(weight)^(1/2) Q to ``out`` (n_nodes, k), Q = signs * ``scale``.
-
-    The columns are those of the probes ``first_probe .. first_probe + k - 1``, which must not
-    cross a multiple of 64: bit t of a key's hash is the sign of probe t.
-    """
-    n_columns = out.shape[1]
-    word = first_probe // _SIGNS_PER_WORD
-    skipped = np.uint64(first_probe % _SIGNS_PER_WORD)
-    seed_hash = mix64(seed)
-    signed = np.empty(2, out.dtype)
-    for record in range(u.size):
-        i = u[record]
-        j = v[record]
-        if i == j:
-            continue
-        signed[1] = np.sqrt(np.float64(weight[record])) * scale
-        signed[0] = -signed[1]
-        bits = sign_word(seed_hash, np.uint64(sign_key[record]), word) >> skipped
-        for column in range(n_columns):
-            value = signed[np.int64(bits & _ONE)]
-            bits >>= _ONE
-            out[i, column] += value
-            out[j, column] -= value
-
-
-@njit(cache=True, nogil=True)
 def add_projected_nodes(
-    weight: Any, seed: Any, scale: float, first_probe: int, out: Any
+    node: Any, amount: float, seed: Any, scale: float, word: int, out: Any
 ) -> None:
-    """Add columns of diag(weight)^(1/2) Q to ``out`` (n_nodes, k), Q = signs of the nodes."""
-    n_columns = out.shape[1]
-    word = first_probe // _SIGNS_PER_WORD
-    skipped = np.uint64(first_probe % _SIGNS_PER_WORD)
+    """Add columns of amount^(1/2) Q to ``out`` (n_nodes, k <= 64), Q = signs of the nodes.
+
+    Row r stands for ``node[r]``; the signs are those of the probes from 64 * ``word`` on.
+    """
+    size = np.sqrt(amount) * scale
     seed_hash = mix64(seed)
-    for node in range(out.shape[0]):
-        size = np.sqrt(np.float64(weight[node])) * scale
-        bits = sign_word(seed_hash, np.uint64(node), word) >> skipped
-        for column in range(n_columns):
-            out[node, column] += size if bits & _ONE else -size
+    for row in range(out.shape[0]):
+        bits = sign_word(seed_hash, np.uint64(node[row]), word)
+        for column in range(out.shape[1]):
+            out[row, column] += size if bits & _ONE else -size
             bits >>= _ONE
 
 
 @njit(cache=True, nogil=True)
-def count_ends(u: Any, v: Any, n_entries: Any) -> None:
-    """Add to ``n_entries`` (n_nodes,) how many records end at every node, loops left out."""
+def spread_over_edges(
+    u: Any, v: Any, weight: Any, stride: int, vector: Any, sums: Any, totals: Any
+) -> None:
+    """Add to ``sums`` the weighted values, to ``totals`` the weights, of every node's neighbors.
+
+    Only every ``stride``-th edge is followed.
+    """
+    for edge in range(0, u.size, stride):
+        i = u[edge]
+        j = v[edge]
+        sums[i] += weight[edge] * vector[j]
+        sums[j] += weight[edge] * vector[i]
+        totals[i] += weight[edge]
+        totals[j] += weight[edge]
+
+
+@njit(cache=True, nogil=True)
+def count_ends(u: Any, v: Any, rank: Any, n_entries: Any) -> None:
+    """Add to ``n_entries`` (n_nodes,) how many records end at each rank, loops left out."""
     for record in range(u.size):
         if u[record] != v[record]:
-            n_entries[u[record]] += 1
-            n_entries[v[record]] += 1
+            n_entries[rank[u[record]]] += 1
+            n_entries[rank[v[record]]] += 1
 
 
 @njit(cache=True, nogil=True)
-def fill_rows(u: Any, v: Any, weight: Any, cursor: Any, indices: Any, data: Any) -> None:
+def fill_rows(
+    u: Any,
+    v: Any,
+    weight: Any,
+    key: Any,
+    rank: Any,
+    cursor: Any,
+    indices: Any,
+    data: Any,
+    keys: Any,
+) -> None:
     """Fill the CSR rows of both ends of every record, in the order of the records.
 
-    ``cursor`` starts at the first entry of every row and ends at its last.
+    Rows and columns are ranks. ``cursor`` starts at the first entry of every row and ends behind
+    its last.
     """
     for record in range(u.size):
-        i = u[record]
-        j = v[record]
-        if i == j:
+        if u[record] == v[record]:
             continue
-        indices[cursor[i]] = j
-        data[cursor[i]] = weight[record]
-        cursor[i] += 1
-        indices[cursor[j]] = i
-        data[cursor[j]] = weight[record]
-        cursor[j] += 1
+        i = rank[u[record]]
+        j = rank[v[record]]
+        first = cursor[i]
+        second = cursor[j]
+        cursor[i] = first + 1
+        cursor[j] = second + 1
+        indices[first] = j
+        indices[second] = i
+        data[first] = weight[record]
+        data[second] = weight[record]
+        keys[first] = key[record]
+        keys[second] = key[record]
 
 
 @njit(cache=True, nogil=True)

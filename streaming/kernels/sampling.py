@@ -22,8 +22,10 @@ CARD_PROBES = 28
 CARD_WIDTH = 32
 """Numbers of 16 bits in a card."""
 
-_DEGREE = CARD_PROBES // 2
-_COMPONENT = _DEGREE + 1
+DEGREE = CARD_PROBES // 2
+"""Column of the float32 view that holds the inverse degree."""
+
+_COMPONENT = DEGREE + 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT_32 = np.uint64(32)
 _UNIT = 1.0 / (1 << 32)
@@ -75,7 +77,7 @@ def pack_cards(
     for node in range(n_nodes):
         for probe in range(n_probes):
             cards[node, probe] = np.int16(np.rint(np.float64(vectors[node, probe]) * per_unit))
-        card_floats[node, _DEGREE] = inverse_degree[node]
+        card_floats[node, DEGREE] = inverse_degree[node]
         card_ints[node, _COMPONENT] = component[node]
 
 
@@ -117,10 +119,11 @@ def sample_arrivals(
     for start in range(0, u.size, _BATCH):
         size = min(_BATCH, u.size - start)
         for offset in range(size):
-            first, second = np.uint32(u[start + offset]), np.uint32(v[start + offset])
+            row = start + offset
+            first, second = np.uint32(u[row]), np.uint32(v[row])
             known = first < n_embedded and second < n_embedded
             chance[offset] = (
-                card_floats[first, np.uintp(_DEGREE)] + card_floats[second, np.uintp(_DEGREE)]
+                card_floats[first, np.uintp(DEGREE)] + card_floats[second, np.uintp(DEGREE)]
                 if known
                 else np.float32(-1.0)
             )
@@ -128,17 +131,14 @@ def sample_arrivals(
             if chance[offset] < 0.0:
                 chance[offset] = one
                 continue
-            first, second = np.uintp(u[start + offset]), np.uintp(v[start + offset])
-            distance = card_distance(cards, first, second)
+            i, j = np.uintp(u[start + offset]), np.uintp(v[start + offset])
+            distance = card_distance(cards, i, j)
             strength = weight[start + offset] * (distance * scale + chance[offset])
-            same = (
-                card_ints[first, np.uintp(_COMPONENT)] == card_ints[second, np.uintp(_COMPONENT)]
-            )
+            same = card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]
             chance[offset] = min(one, copies * strength / (one + strength)) if same else one
         for offset in range(size):
             row = start + offset
-            random_bits = hash_counter(key, np.uint64(row))
-            stays = coin(random_bits) < chance[offset] and u[row] != v[row]
+            stays = coin(hash_counter(key, np.uint64(row))) < chance[offset] and u[row] != v[row]
             kept_row[n_kept] = row
             kept_probability[n_kept] = chance[offset]
             n_kept += stays
@@ -164,55 +164,70 @@ def add_degrees(
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
-def choose_coarse(
+def stale_leverages(
     u: Int32Array,
     v: Int32Array,
     weight: Float32Array,
     keep_probability: Float32Array,
-    record_key: UInt32Array,
-    on_forest: BoolArray,
     cards: Any,
     card_floats: Any,
     card_ints: Any,
     squared_scale: float,
-    degree: FloatArray,
-    most_growth: float,
+    constant: float,
+    leverage: Float32Array,
+) -> None:
+    """Fill ``leverage`` with leverages at the time of the cards, which are older than the records.
+
+    A record of probability p < 1 was thrown for a leverage of ``p / constant`` times its weight in
+    the sparsifier, ``1 / p``: its leverage is ``1 / constant`` and no card need be fetched. Others
+    have ``weight * R``, infinite where the cards do not connect the ends.
+    """
+    n_embedded = np.uint32(cards.shape[0])
+    scale = np.float32(squared_scale)
+    usual = np.float32(1.0 / constant)
+    for record in range(u.size):
+        if keep_probability[record] < 1.0:
+            leverage[record] = usual
+            continue
+        leverage[record] = np.inf
+        first, second = np.uint32(u[record]), np.uint32(v[record])
+        if first < n_embedded and second < n_embedded:
+            i, j = np.uintp(first), np.uintp(second)
+            if card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]:
+                local = card_floats[i, np.uintp(DEGREE)] + card_floats[j, np.uintp(DEGREE)]
+                resistance = local + card_distance(cards, i, j) * scale
+                leverage[record] = weight[record] * resistance
+
+
+@numba.njit(cache=True, nogil=True)
+def choose_coarse(
+    weight: Float32Array,
+    keep_probability: Float32Array,
+    leverage: Float32Array,
+    record_key: UInt32Array,
+    on_forest: BoolArray,
     constant: float,
     seed: np.uint64,
     stream: np.uint64,
     chosen_row: Int32Array,
     chosen_conductance: Float32Array,
 ) -> int:
-    """Choose the records of a coarse sparsifier of the buffer, from which a new embedding is made.
+    """Choose each record with probability ``min(1, constant * leverage)``, forest records always.
 
-    A record is chosen with probability ``min(1, constant * leverage)``, the leverage by the cards
-    there are, divided by how much both its ends' degrees have grown since (at most
-    ``most_growth``); forest records and those that the cards do not know are chosen for certain.
     Fills the first entries of ``chosen_*``, ``conductance / probability`` among them, and returns
     how many.
     """
-    n_embedded = np.uint32(cards.shape[0])
-    scale = np.float32(squared_scale)
     key = stream_key(seed, stream)
     n_chosen = 0
-    for record in range(u.size):
-        conductance = weight[record] / keep_probability[record]
-        chance = np.float32(1.0)
-        first, second = np.uint32(u[record]), np.uint32(v[record])
-        if not on_forest[record] and first < n_embedded and second < n_embedded:
-            i, j = np.uintp(first), np.uintp(second)
-            if card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]:
-                near, far = card_floats[i, np.uintp(_DEGREE)], card_floats[j, np.uintp(_DEGREE)]
-                growth = np.float32(min(degree[i] * near, degree[j] * far))
-                growth = min(max(growth, np.float32(1.0)), np.float32(most_growth))
-                resistance = card_distance(cards, i, j) * scale + near + far
-                chance = np.float32(constant) * conductance * resistance / growth
+    for record in range(leverage.size):
+        current = np.float64(weight[record]) / np.float64(keep_probability[record])
+        chance = 1.0 if on_forest[record] else constant * np.float64(leverage[record])
         if chance < 1.0:
             if coin(hash_counter(key, np.uint64(record_key[record]))) >= chance:
                 continue
-            conductance /= chance
+            current /= chance
         chosen_row[n_chosen] = record
-        chosen_conductance[n_chosen] = conductance
+        chosen_conductance[n_chosen] = current
         n_chosen += 1
     return n_chosen
 
@@ -224,37 +239,47 @@ def score_records(
     weight: Float32Array,
     keep_probability: Float32Array,
     cards: Any,
+    card_floats: Any,
     card_ints: Any,
     squared_scale: float,
-    degree: FloatArray,
-    ridge: float,
+    is_shortable: bool,
     score: Float32Array,
 ) -> None:
     """Fill ``score`` with ``weight * R``, R the resistance between the ends of a stored record.
 
-    R is ``1/d_u + 1/d_v - 2c/(d_u d_v)``, with c the record's conductance, plus the distance on the
-    cards (see `solvers.laplacian.resistance`); without ridge never less than what shorting all
-    other nodes leaves, ``(d_u + d_v - 2c) / (d_u d_v - c^2)`` (B5). Infinite where the cards' graph
-    does not connect the ends.
+    R is ``1/d_u + 1/d_v - 2c/(d_u d_v)``, c the record's conductance, plus the distance on the
+    cards; where ``is_shortable`` (no ridge) never less than what shorting all other nodes leaves,
+    ``(d_u + d_v - 2c) / (d_u d_v - c^2)`` (B5). Infinite where the cards do not connect the ends.
+    Batches as in `sample_arrivals`.
     """
     n_embedded = np.uint32(cards.shape[0])
-    for record in range(u.size):
-        first, second = np.uint32(u[record]), np.uint32(v[record])
-        score[record] = np.inf
-        if first >= n_embedded or second >= n_embedded:
-            continue
-        i, j = np.uintp(first), np.uintp(second)
-        if card_ints[i, np.uintp(_COMPONENT)] != card_ints[j, np.uintp(_COMPONENT)]:
-            continue
-        own = np.float64(weight[record]) / np.float64(keep_probability[record])
-        near, far = degree[i] + ridge, degree[j] + ridge
-        resistance = (near + far - 2.0 * own) / (near * far)
-        resistance += np.float64(card_distance(cards, i, j)) * squared_scale
-        if ridge == 0.0:
-            rest_i, rest_j = max(near - own, 0.0), max(far - own, 0.0)
-            around = rest_i * rest_j / (rest_i + rest_j) if rest_i + rest_j > 0.0 else 0.0
-            resistance = max(resistance, 1.0 / (own + around))
-        score[record] = np.float32(np.float64(weight[record]) * resistance)
+    shorted = np.empty(_BATCH, np.float64)
+    for start in range(0, u.size, _BATCH):
+        size = min(_BATCH, u.size - start)
+        for offset in range(size):
+            record = start + offset
+            first, second = np.uint32(u[record]), np.uint32(v[record])
+            score[record] = np.inf
+            if first < n_embedded and second < n_embedded:
+                near = np.float64(card_floats[first, np.uintp(DEGREE)])
+                far = np.float64(card_floats[second, np.uintp(DEGREE)])
+                own = np.float64(weight[record]) / np.float64(keep_probability[record])
+                score[record] = near + far - 2.0 * own * near * far
+                rest_u = max(1.0 / max(near, 1e-300) - own, 0.0)
+                rest_v = max(1.0 / max(far, 1e-300) - own, 0.0)
+                around = rest_u * rest_v / (rest_u + rest_v) if rest_u + rest_v > 0.0 else 0.0
+                shorted[offset] = 1.0 / (own + around) if is_shortable else 0.0
+        for offset in range(size):
+            record = start + offset
+            if np.isinf(score[record]):
+                continue
+            i, j = np.uintp(u[record]), np.uintp(v[record])
+            if card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]:
+                distance = np.float64(card_distance(cards, i, j)) * squared_scale
+                resistance = max(np.float64(score[record]) + distance, shorted[offset])
+                score[record] = np.float64(weight[record]) * resistance
+            else:
+                score[record] = np.inf
 
 
 @numba.njit(cache=True, nogil=True)
