@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streaming.cards import NodeCards
 from streaming.durable import publish_directory, publish_json, remove_unfinished
 from streaming.records import Records, SparsifierState
 
 _RECORD_ARRAYS = tuple(item.name for item in fields(Records))
-_EMBEDDING_ARRAYS = ("vectors", "component", "degree")
+_EMBEDDING = "cards"
 _COUNTERS = tuple(
-    item.name for item in fields(SparsifierState) if item.name not in ("chunks", *_EMBEDDING_ARRAYS)
+    item.name for item in fields(SparsifierState) if item.name not in ("chunks", _EMBEDDING)
 )
 _FILE_SCHEMA = pa.schema(
     [
@@ -184,7 +185,7 @@ class CheckpointStore:
         meta = self._meta(name)
         arrays = {
             item: np.load(directory / f"{item}.npy", allow_pickle=False)
-            for item in (*_RECORD_ARRAYS, *_EMBEDDING_ARRAYS)
+            for item in (*_RECORD_ARRAYS, _EMBEDDING)
         }
         records = Records(**{item: arrays[item] for item in _RECORD_ARRAYS})
         counters: dict[str, Any] = {
@@ -193,9 +194,7 @@ class CheckpointStore:
         return Checkpoint(
             state=SparsifierState(
                 chunks=(records,) if records.n_records else (),
-                vectors=arrays["vectors"],
-                component=arrays["component"],
-                degree=arrays["degree"],
+                cards=NodeCards.restored(arrays[_EMBEDDING], meta["scale"]),
                 **counters,
             ),
             n_nodes=meta["n_nodes"],
@@ -209,13 +208,13 @@ def _write(checkpoint: Checkpoint, directory: Path) -> None:
     records = state.records
     for item in _RECORD_ARRAYS:
         np.save(directory / f"{item}.npy", getattr(records, item), allow_pickle=False)
-    for item in _EMBEDDING_ARRAYS:
-        np.save(directory / f"{item}.npy", getattr(state, item), allow_pickle=False)
+    np.save(directory / f"{_EMBEDDING}.npy", state.cards.array, allow_pickle=False)
     _write_files(directory / "files.arrow", checkpoint.files)
     position = checkpoint.position
     counters = {item: getattr(state, item) for item in _COUNTERS}
     meta = {
         "n_nodes": checkpoint.n_nodes,
+        "scale": state.cards.scale,
         "position": None if position is None else asdict(position),
         # JSON has no infinity: null stands for it.
         "counters": {

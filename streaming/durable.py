@@ -30,9 +30,21 @@ def fsync_file(path: Path) -> None:
     """Make the bytes of ``path`` survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name ``path`` in every OSError raised inside that names no file, as on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def publish_file(path: Path, write: Callable[[Path], None]) -> None:

@@ -15,7 +15,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock
+from solvers.laplacian.parallel import Parallel
+from streaming.blocks import BadEdges, NodeKind, RawBlock
 from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
 from streaming.events import (
     Committed,
@@ -27,7 +28,7 @@ from streaming.events import (
 )
 from streaming.nodes import Nodes, open_nodes
 from streaming.records import Records, SparsifierSettings, SparsifierState
-from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
+from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, Staging, read_parts
 from streaming.sparsifier import (
     absorb,
@@ -36,7 +37,6 @@ from streaming.sparsifier import (
     is_full,
     resparsify,
     score,
-    sparsifier_graph,
     thinned,
 )
 
@@ -46,6 +46,22 @@ SMALLEST_PART_ROWS = 1 << 13
 
 class Interrupted(Exception):
     """The caller asked to stop; what was not checkpointed will be replayed."""
+
+
+class FileUnreadable(OSError):
+    """A file cannot be read now, which is no fault of its content; the cause says why.
+
+    What came before it stays: ``Stream.ingest`` of the other files goes on.
+
+    Attributes
+    ----------
+    file : EdgeFile
+        Which one.
+    """
+
+    def __init__(self, file: EdgeFile, reason: Exception) -> None:
+        super().__init__(f"{file.path} cannot be read now: {reason}")
+        self.file = file
 
 
 class _AlreadyAbsorbed(Exception):
@@ -136,6 +152,10 @@ class Stream:
     _position: FilePosition | None
     _n_indexed: int
     _is_dirty: bool
+    _parallel: Parallel = map
+    _is_usable: bool = True
+    _file_start: SparsifierState | None = None
+    """State at the start of the file in hand, while going back to it costs nothing."""
 
     def __init__(
         self,
@@ -212,16 +232,24 @@ class Stream:
         Interrupted
             ``should_stop`` was true. Open the stream anew: ``ingest`` of the same files goes on
             from the newest checkpoint and ends as the unbroken run would have.
+        FileUnreadable
+            A file could not be staged, as when its store does not answer.
         """
+        if not self._is_usable:
+            raise RuntimeError("this stream was interrupted in a resparsification; open it anew")
         settled: set[_FileKey] = set()
         self._reported.clear()
         self._unreported.clear()
-        with Staging(
-            self._paths.staging, part_rows=self._settings.part_rows, check=self._stop_if_asked
-        ) as staging:
+        with (
+            ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="sparsify") as pool,
+            Staging(
+                self._paths.staging, part_rows=self._settings.part_rows, check=self._stop_if_asked
+            ) as staging,
+        ):
+            self._parallel = pool.map
             while not self._pass_over(files, settled, staging):
                 self._unreported.clear()
-        self._commit(publish=True)
+            self._commit(publish=True)
         return self.summary()
 
     def _pass_over(
@@ -272,7 +300,8 @@ class Stream:
 
     def _take(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> None:
         """Absorb one file whole, while the one that follows is staged."""
-        with staging.take(file, following) as staged:
+        self._file_start = self._state if self._position is None else None
+        with self._staged(file, staging, following) as staged:
             in_hand = self._position
             if in_hand is not None and (in_hand.digest, in_hand.part_rows) != (
                 staged.digest,
@@ -296,6 +325,14 @@ class Stream:
             )
         )
 
+    def _staged(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:
+        try:
+            return staging.take(file, following)
+        except (BadEdges, FileNotFoundError, Interrupted):
+            raise
+        except Exception as error:  # file systems raise what they like
+            raise FileUnreadable(file, error) from error
+
     def _absorb_parts(self, staged: StagedFile) -> int:
         """Absorb what is left of a file; returns the self-loops of the stream before it."""
         parts = staged.parts
@@ -309,9 +346,6 @@ class Stream:
         if self._position is not None:
             start = self._position
             parts = parts[start.next_part :]
-        elif len(parts) > self._settings.group_blocks:
-            # A long file may prove bad late: make what came before it cheap to return to.
-            self._commit(publish=False)
         reading = read_parts(
             [(staged, part) for part in parts],
             node_kind=self._settings.node_kind,
@@ -322,33 +356,51 @@ class Stream:
         with closing(reading) as blocks:
             for group in _groups(parts, self._settings.group_blocks):
                 self._stop_if_asked()
-                self._absorb_group(_good(block) for block in islice(blocks, len(group)))
+                started = self._clock()
+                resparsify_seconds = self._absorb_group(
+                    _good(block) for block in islice(blocks, len(group))
+                )
+                seconds = self._clock() - started
                 self._position = replace(start, next_part=group[-1].number + 1)
                 if self._clock() - self._checkpoint_time >= self._settings.checkpoint_seconds:
                     self._save()
-                self._report_progress(staged, group)
+                self._report_progress(staged, group, seconds, resparsify_seconds)
         return start.self_loops_before
 
-    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
+    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> float | None:
+        """Absorb a group; seconds of the resparsification, None where there was none."""
         settings = self._settings.sparsifier
         blocks = [self._nodes.map_block(raw) for raw in raw_blocks]
-        scored = self._score(blocks)
-        state = absorb(self._state, settings, blocks, scored, n_nodes=self._nodes.n_nodes)
-        if is_full(state, settings):
-            state = resparsify(state, settings, cancelled=self._should_stop)
-            self._stop_if_asked()
-        self._state = state
-        self._n_indexed = self._nodes.n_nodes
-
-    def _score(self, blocks: Sequence[EdgeBlock]) -> list[Records]:
-        """Score the blocks of a group against one embedding, in threads where there are several."""
-        state, settings = self._state, self._settings.sparsifier
+        before = self._state
 
         def task(offset: int) -> Records:
-            return score(state, settings, blocks[offset], state.n_blocks + offset)
+            return score(before, settings, blocks[offset], before.n_blocks + offset)
 
-        with ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="score") as pool:
-            return list(pool.map(task, range(len(blocks))))
+        scored = list(self._parallel(task, range(len(blocks))))
+        n_nodes = self._nodes.n_nodes
+        self._state = absorb(before, settings, blocks, scored, n_nodes=n_nodes)
+        self._n_indexed = n_nodes
+        if not is_full(self._state, settings):
+            return None
+        del before, task, blocks, scored
+        started = self._clock()
+        self._resparsify()
+        return self._clock() - started
+
+    def _resparsify(self) -> None:
+        """Resparsify, with no other hand on the old buffer than the function that replaces it."""
+        self._file_start = None
+        held = [self._state]
+        self._is_usable = False
+        self._state = SparsifierState()
+        self._state = resparsify(
+            held.pop(),
+            self._settings.sparsifier,
+            cancelled=self._should_stop,
+            parallel=self._parallel,
+        )
+        self._stop_if_asked()
+        self._is_usable = True
 
     def _finish_file(self, file: AbsorbedFile) -> None:
         self._remember(file)
@@ -394,20 +446,21 @@ class Stream:
         self._checkpoint_time = self._clock()
         if self._position is None:
             self._is_dirty = False
+        else:
+            self._file_start = None  # what is on disk goes further
 
     def _publish(self) -> None:
         """Publish a snapshot of the present state, which stays as it is."""
         settings = self._settings.sparsifier
-        state = thinned(self._state, settings, cancelled=self._should_stop)
+        state = thinned(self._state, settings, cancelled=self._should_stop, parallel=self._parallel)
         self._stop_if_asked()
-        graph = sparsifier_graph(state)
         smallest = state.smallest_constant
         meta = SnapshotMeta(
             number=(self._snapshots.latest() or 0) + 1,
             node_kind=self._settings.node_kind,
             n_nodes=state.n_nodes,
             edges_seen=state.n_edges,
-            edges_kept=graph.n_edges,
+            edges_kept=0,  # counted while they are written
             n_records=state.n_records,
             self_loops=state.n_self_loops,
             epsilon_asked=settings.epsilon,
@@ -421,17 +474,18 @@ class Stream:
             seed=settings.seed,
             created_at=self._wall_clock(),
         )
-        self._guard()
-        self._snapshots.publish(Snapshot(meta=meta, graph=graph))
-        self._note_snapshot(meta)
+        self._note_snapshot(self._snapshots.publish_records(meta, state.chunks, guard=self._guard))
 
     def _forget_file_in_hand(self) -> bool:
         """Undo what a bad file did; False when that meant going back to the clean checkpoint."""
-        if self._position is None:
-            self._nodes.truncate(self._n_indexed)
-            return True
-        self._return_to_clean()
-        return False
+        if self._file_start is None:
+            self._return_to_clean()
+            return False
+        self._state = self._file_start
+        self._n_indexed = self._state.n_nodes
+        self._nodes.truncate(self._n_indexed)
+        self._position = None
+        return True
 
     def _return_to_clean(self) -> None:
         self._guard()
@@ -459,13 +513,22 @@ class Stream:
         self._snapshot_edges = meta.edges_seen if meta else 0
         self._snapshot_time = self._clock()
 
-    def _report_progress(self, staged: StagedFile, group: Sequence[Part]) -> None:
+    def _report_progress(
+        self,
+        staged: StagedFile,
+        group: Sequence[Part],
+        seconds: float,
+        resparsify_seconds: float | None,
+    ) -> None:
         self._on_event(
             Progress(
                 path=staged.file.path,
                 n_rows=sum(part.n_rows for part in group),
                 n_bytes=sum(part.n_bytes for part in group),
                 summary=self.summary(),
+                n_blocks=len(group),
+                block_seconds=seconds - (resparsify_seconds or 0.0),
+                resparsify_seconds=resparsify_seconds,
             )
         )
 
