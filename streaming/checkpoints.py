@@ -10,9 +10,8 @@ business.
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +65,9 @@ class AbsorbedFile:
     digest: str
     n_rows: int
     n_self_loops: int
+
+
+_FILE_FIELDS = tuple(item.name for item in fields(AbsorbedFile))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,21 +343,32 @@ def _write_array(path: Path, array: AnyArray) -> None:
 
 
 def _write_files(
-    directory: Path, files: Sequence[AbsorbedFile], before: Path, known: Sequence[AbsorbedFile]
+    directory: Path,
+    files: tuple[AbsorbedFile, ...],
+    before: Path,
+    known: tuple[AbsorbedFile, ...],
 ) -> None:
     """Keep the list of files as segments, those of ``before`` linked, which hold ``known``."""
     for segment in list_segments(before) if known else ():
         link_file(segment.path, directory / segment.path.name)
-    pairs = zip(files, known, strict=False)
-    n_common = sum(
-        1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], pairs)
-    )
+    n_common = _n_common(files, known)
     if n_common < len(known):
         truncate_ids(directory, _FILE_TYPE, n_common)
     if n_common < len(files):
-        lines = [json.dumps(asdict(file)) for file in files[n_common:]]
+        lines = [
+            json.dumps({name: getattr(file, name) for name in _FILE_FIELDS})
+            for file in files[n_common:]
+        ]
         published = read_ids(directory, _FILE_TYPE, start=0, stop=n_common, verify=False)
         publish_ids(directory, pa.array(lines, _FILE_TYPE), start=n_common, published=published)
+
+
+def _n_common(files: tuple[AbsorbedFile, ...], known: tuple[AbsorbedFile, ...]) -> int:
+    """Length of the longest common front; at once where one is the front of the other."""
+    shorter = min(len(files), len(known))
+    if files[:shorter] == known[:shorter]:
+        return shorter
+    return next(row for row in range(shorter) if files[row] != known[row])
 
 
 def _read_files(directory: Path, n_files: int) -> tuple[AbsorbedFile, ...]:

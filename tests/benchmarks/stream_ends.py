@@ -3,7 +3,8 @@
     python -m tests.benchmarks.stream_ends --records 10e6 --nodes 200e3
 
 Every step runs in a process of its own, on the same records; its peak is what it needs beside them.
-The peers of the same run: scipy for the graph, and a plain write with fsync for the checkpoint.
+The peers of the same run: scipy for the graph, and a plain write with fsync for the checkpoint; the
+last column is the CPU time over that of the peer.
 """
 
 import argparse
@@ -37,12 +38,12 @@ STEPS = {
     "scipy": "graph by scipy (peer)",
     "graph": "Graph.from_records, float64",
     "graph32": "Graph.from_records, float32",
-    "publish": "SnapshotStore.publish_records",
-    "load": "SnapshotStore.load",
+    "publish": "publish_records",
+    "load": "load of the snapshot",
     "write": "plain write and fsync (peer)",
-    "save": "CheckpointStore.save, all new",
-    "resave": "CheckpointStore.save, 1 % new",
-    "restore": "CheckpointStore.newest",
+    "save": "checkpoint, all new",
+    "resave": "checkpoint, 1 % new",
+    "restore": "checkpoint restored",
 }
 PEERS = {"graph": "scipy", "graph32": "scipy", "save": "write", "resave": "write"}
 
@@ -223,8 +224,9 @@ def main() -> None:
         sys.stdout.write(json.dumps({item.name: getattr(cost, item.name) for item in fields(Cost)}))
         return
     title = f"{sizes[0]:,} records, {sizes[1]:,} nodes, {sizes[2]:.0%} within communities"
-    table = Table("step", title=title)
-    for heading in ("user s", "system s", "wall s", "peak MB", "disk MB", "CPU of its peer"):
+    table = Table(title=title)
+    table.add_column("step", no_wrap=True)
+    for heading in ("user s", "sys s", "wall s", "peak MB", "disk MB", "/ peer"):
         table.add_column(heading, justify="right")
     peers: dict[str, float] = {}
     for name in options.steps:
