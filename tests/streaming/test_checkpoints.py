@@ -50,10 +50,12 @@ def _assert_equal(left: Checkpoint, right: Checkpoint) -> None:
         first, second = (getattr(side.state.records, item.name) for side in (left, right))
         assert first.dtype == second.dtype
         assert np.array_equal(first, second)
+    assert np.array_equal(left.state.cards.array, right.state.cards.array)
+    assert left.state.cards.scale == right.state.cards.scale
     for item in fields(SparsifierState):
-        if item.name != "chunks":
+        if item.name not in ("chunks", "cards"):
             first, second = (getattr(side.state, item.name) for side in (left, right))
-            assert np.array_equal(first, second)
+            assert first == second
             assert type(first) is type(second)
 
 
@@ -173,8 +175,8 @@ def test_a_grown_buffer_links_what_was_written_before(
     old, new = (inodes(tmp_path, "*.records")[f"{number:012d}"] for number in (1, 2))
     assert len(old) == 1
     assert old < new
-    vectors = inodes(tmp_path, "vectors.npy")
-    assert vectors["000000000001"] == vectors["000000000002"]
+    cards = inodes(tmp_path, "cards.npy")
+    assert cards["000000000001"] == cards["000000000002"]
     _assert_equal(CheckpointStore(tmp_path).newest(), later)
     _assert_equal(CheckpointStore(tmp_path).clean(), checkpoint)
 
