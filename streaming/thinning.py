@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import overload
+from typing import TypeAlias, overload
 
 import numpy as np
 
@@ -32,13 +32,13 @@ from streaming.kernels.sampling import (
 from streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
 from streaming.records import Records, SparsifierSettings
 
-EMBEDDING_RTOL = 0.05
+EMBEDDING_RTOL = 0.1
 """Relative error of the projected term allowed in every direction, the smallest cut's included."""
 
 COARSE_CONSTANT = 16.0
 """Copies per unit of leverage in the sample that is embedded."""
 
-MOST_GROWTH = 2.0
+MOST_GROWTH = 4.0
 """A leverage of the last embedding is taken to have fallen by at most this factor since."""
 
 CHUNK_RECORDS = 1 << 22
@@ -50,6 +50,8 @@ _LOWEST_LOG2 = -64.0
 _BINS_PER_OCTAVE = 64.0
 _N_BINS = 128 * 64
 _BISECTION_STEPS = 60
+
+_Sample: TypeAlias = tuple[Int32Array, Int32Array, Float32Array, UInt32Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,14 +320,47 @@ def _embed(
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
 ) -> NodeCards | None:
-    """Embedding of a coarse sample of the records; None when it did not converge."""
+    """Embedding of a coarse sample of the records; None when it did not converge.
+
+    The first time no leverage is known. A uniform sample is embedded then, forest included, and
+    with what that says a second one is drawn: the first may be wrong where few edges hold the
+    graph together, but never by so much that the second has none of them.
+    """
+    embed = partial(
+        _embedding_of,
+        chunks,
+        degree=degree,
+        settings=settings,
+        cancelled=cancelled,
+        parallel=parallel,
+    )
+    n_records = sum(chunk.n_records for chunk in chunks)
+    uniform = COARSE_CONSTANT * degree.size / max(n_records, 1)
+    if cards.n_nodes == 0 and uniform < 1.0:
+        first = embed(partial(_uniform, settings=settings, chance=uniform), on_forest)
+        if first is None:
+            return None
+        cards = first
     # leverages of the last embedding have fallen since, about as much as degrees have grown
     old_total = cards.total_degree
     growth = min(max(float(degree.sum()) / old_total, 1.0), MOST_GROWTH) if old_total > 0 else 1.0
     choose = partial(_coarse, cards=cards, settings=settings, constant=constant, growth=growth)
-    parts = list(
-        parallel(lambda number: choose(chunks[number], on_forest[number]), range(len(chunks)))
-    )
+    return embed(choose, on_forest)
+
+
+def _embedding_of(
+    chunks: Sequence[Records],
+    choose: Callable[[Records, BoolArray], _Sample],
+    on_forest: Sequence[BoolArray],
+    *,
+    degree: FloatArray,
+    settings: SparsifierSettings,
+    cancelled: Callable[[], bool] | None,
+    parallel: Parallel,
+) -> NodeCards | None:
+    """Cards of the sample that ``choose`` makes of every chunk."""
+    everything = range(len(chunks))
+    parts = list(parallel(lambda number: choose(chunks[number], on_forest[number]), everything))
     u, v, conductance, key = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     del parts
     embedding = resistance_embedding(
@@ -348,6 +383,14 @@ def _embed(
     return NodeCards.of_embedding(embedding, inverse_degree=inverse.astype(np.float32))
 
 
+def _uniform(
+    chunk: Records, on_forest: BoolArray, *, settings: SparsifierSettings, chance: float
+) -> _Sample:
+    """Ends, conductances and keys of a uniform sample of one chunk, its forest included."""
+    leverage = np.full(chunk.n_records, chance, np.float32)
+    return _sample(chunk, leverage, on_forest, settings, constant=1.0)
+
+
 def _coarse(
     chunk: Records,
     on_forest: BoolArray,
@@ -356,13 +399,24 @@ def _coarse(
     settings: SparsifierSettings,
     constant: float,
     growth: float,
-) -> tuple[Int32Array, Int32Array, Float32Array, UInt32Array]:
+) -> _Sample:
     """Ends, conductances and keys of a sparsifier of one chunk with ``COARSE_CONSTANT``."""
-    row = np.empty(chunk.n_records, np.int32)
     leverage = np.empty(chunk.n_records, np.float32)
     ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
     copies = settings.slack * constant
     stale_leverages(*ends, *cards.views, cards.squared_scale, copies, leverage)
+    return _sample(chunk, leverage, on_forest, settings, constant=COARSE_CONSTANT / growth)
+
+
+def _sample(
+    chunk: Records,
+    leverage: Float32Array,
+    on_forest: BoolArray,
+    settings: SparsifierSettings,
+    *,
+    constant: float,
+) -> _Sample:
+    row = np.empty(chunk.n_records, np.int32)
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         n_chosen = choose_coarse(
             chunk.weight,
@@ -370,7 +424,7 @@ def _coarse(
             leverage,
             chunk.key,
             on_forest,
-            COARSE_CONSTANT / growth,
+            constant,
             np.uint64(settings.seed),
             np.uint64(_COARSE_STREAM),
             row,

@@ -175,7 +175,7 @@ def resistance_embedding(
     check_preconditioner(preconditioner)
     records = _Records.checked(u, v, weight, sign_key, n_nodes)
     run = partial(iterate, phase="resistances", cancelled=cancelled)
-    ordered = _ordered(records, ridge, seed)
+    ordered = _ordered(records, ridge, seed, parallel)
     del records
     operator, node = ordered.operator, ordered.node
     rows = RowRanges.of(operator, parallel)
@@ -282,7 +282,7 @@ def _conditioned(
     return replace(chosen, n_iter=tried.n_iter + chosen.n_iter)
 
 
-def _locality_order(records: _Records, seed: int) -> IntArray:
+def _locality_order(records: _Records, seed: int, parallel: Parallel) -> IntArray:
     """(n_nodes,) nodes in an order in which neighbors stand close together.
 
     They are sorted by a random vector that was averaged over neighbors a few times, which makes it
@@ -296,9 +296,17 @@ def _locality_order(records: _Records, seed: int) -> IntArray:
     stride = max(1, records.u.size // max(_ORDER_EDGES * n_nodes, 1))
     for _ in range(_ORDER_STEPS):
         sums, totals = np.zeros(n_nodes, np.float32), np.zeros(n_nodes, np.float32)
-        spread_over_edges(records.u, records.v, records.weight, stride, vector, sums, totals)
+        edges = records.u, records.v, records.weight, stride, vector, sums, totals
+        _over_halves(partial(spread_over_edges, *edges), n_nodes, parallel)
         np.divide(sums, totals, out=vector, where=totals > 0)
     return np.argsort(vector, kind="stable")
+
+
+def _over_halves(task: Callable[[int, int], None], n_nodes: int, parallel: Parallel) -> None:
+    """Run ``task(low, high)`` for the lower and the upper half of the nodes."""
+    cuts = (0, n_nodes // 2, n_nodes)
+    for _ in parallel(lambda half: task(cuts[half], cuts[half + 1]), range(2)):
+        pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -313,9 +321,9 @@ class _Ordered:
     key: UInt64Array | UInt32Array
 
 
-def _ordered(records: _Records, ridge: float, seed: int) -> _Ordered:
+def _ordered(records: _Records, ridge: float, seed: int, parallel: Parallel) -> _Ordered:
     n_nodes, ids = records.n_nodes, index_dtype(2 * records.u.size, records.n_nodes)
-    node = _locality_order(records, seed)
+    node = _locality_order(records, seed, parallel)
     rank = np.empty(n_nodes, ids)
     rank[node] = np.arange(n_nodes, dtype=ids)
     indptr = np.zeros(n_nodes + 1, ids)
@@ -325,7 +333,8 @@ def _ordered(records: _Records, ridge: float, seed: int) -> _Ordered:
     indices, data = np.empty(n_entries, ids), np.empty(n_entries, np.float32)
     key = np.empty(n_entries, records.key.dtype)
     columns = records.u, records.v, records.weight, records.key
-    fill_rows(*columns, rank, indptr[:-1].copy(), indices, data, key)
+    rows = rank, indptr[:-1].copy(), indices, data, key
+    _over_halves(partial(fill_rows, *columns, *rows), n_nodes, parallel)
     degree = np.empty(n_nodes)
     row_sums(indptr, data, degree)
     parent = np.arange(n_nodes, dtype=np.int32)
