@@ -31,6 +31,9 @@ class NodeCards:
     array: AnyArray
     scale: float
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NodeCards.restored, (self.array, self.scale)
+
     @property
     def n_nodes(self) -> int:
         """Nodes of the embedding."""

@@ -177,8 +177,7 @@ def thinned(
 
 def sparsifier_graph(state: SparsifierState) -> Graph:
     """Sparsifier as a graph: parallel records summed, each ``weight / keep_probability`` (B14)."""
-    records = state.records
-    return Graph.from_edges(records.u, records.v, records.conductance, n_nodes=state.n_nodes)
+    return Graph.from_records(state.chunks, n_nodes=state.n_nodes)
 
 
 def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> float:

@@ -60,6 +60,14 @@ def ingest(
             help="With --follow: show metrics on this port of loopback.", min=1, max=65535
         ),
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of a dask scheduler, tcp://HOST:PORT, whose workers sparsify the files; "
+            "threads without it.",
+        ),
+    ] = None,
     until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
     json: AsJson = False,
 ) -> None:
@@ -68,7 +76,11 @@ def ingest(
     Run again, it goes on where it stopped. Exit code 1 when a file was refused. While a daemon
     ingests the graph, this adds the sources and waits for it.
     """
-    given: dict[str, Any] = {"threads": threads, "metrics_port": metrics_port}
+    given: dict[str, Any] = {
+        "threads": threads,
+        "metrics_port": metrics_port,
+        "scheduler": scheduler,
+    }
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
     if follow:
         if name is not None:

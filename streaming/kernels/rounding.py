@@ -16,8 +16,9 @@ where the other end of that trail is; an edge knows its trail and whether it beg
 it. Joining two trails is one entry in a table, and the coins are read off afterwards.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -30,8 +31,28 @@ _ONE = np.uint64(1)
 _UNIT = 1.0 / (1 << 53)
 _BATCH = 256
 _FEWEST_BITS, _MOST_BITS = 4, 10
-_LANE_EDGES = 2_000_000
-_MOST_LANES = 2
+_SPLIT_RECORDS = 4_000_000
+_GROUP_RECORDS = 16_000_000
+
+
+class Tossed(Protocol):
+    """Records whose coins are thrown: ``Records``, or anything with these arrays."""
+
+    @property
+    def u(self) -> Int32Array: ...  # noqa: D102
+    @property
+    def v(self) -> Int32Array: ...  # noqa: D102
+    @property
+    def keep_probability(self) -> Float32Array: ...  # noqa: D102
+    @property
+    def key(self) -> UInt32Array: ...  # noqa: D102
+
+
+class _Edges(NamedTuple):
+    u: Int32Array
+    v: Int32Array
+    keep_probability: Float32Array
+    key: UInt32Array
 
 
 def rounding_bits(n_edges: int, n_nodes: int) -> int:
@@ -41,8 +62,57 @@ def rounding_bits(n_edges: int, n_nodes: int) -> int:
     ``2 n_edges / n_nodes`` that many of them.
     """
     edges_per_node = 2.0 * n_edges / max(n_nodes, 1)
-    wanted = int(np.ceil(0.5 * np.log2(max(20.0 * edges_per_node, 1.0))))
+    wanted = math.ceil(0.5 * math.log2(max(20.0 * edges_per_node, 1.0)))
     return min(max(wanted, _FEWEST_BITS), _MOST_BITS)
+
+
+def round_records(
+    chunks: Sequence[Tossed],
+    lowered: Sequence[Float32Array],
+    *,
+    n_nodes: int,
+    seed: int,
+    stream: int,
+    parallel: Callable[..., Any] = map,
+) -> int:
+    """Number of survivors of one throw of dependent coins that evens out degrees.
+
+    From 4 M records on, groups of at most 16 M are rounded each by itself: bounded memory, work for
+    two threads, and a degree strays by the root of the number of groups more. The outcome depends
+    on the records, their order and chunks, ``seed`` and ``stream`` alone.
+
+    Parameters
+    ----------
+    chunks : sequence of Records
+        Endpoints below ``n_nodes``, no self-loops; parallel edges are edges of their own.
+    lowered : sequence of (n_records,) float32
+        The lowered keep-probabilities, in (0, keep_probability]: a record survives with probability
+        ``lowered / keep_probability``. Set to zero where it does not.
+    n_nodes : int
+        Number of nodes; every group takes 8 bytes each.
+    seed, stream : int
+        Of the coins, both below 2^63; streams of one seed are independent.
+    parallel : callable
+        As ``map``; runs the groups.
+
+    Notes
+    -----
+    A group takes 7 to 8 bytes per record, and time linear in the records.
+    """
+    groups = _groups([part.size for part in lowered])
+
+    def round_group(number: int) -> int:
+        group = groups[number]
+        return _round_group(
+            [chunks[chunk] for chunk in group],
+            [lowered[chunk] for chunk in group],
+            n_nodes,
+            np.uint64(seed),
+            np.uint64(stream),
+            number,
+        )
+
+    return sum(parallel(round_group, range(len(groups))))
 
 
 def round_dependently(
@@ -54,109 +124,101 @@ def round_dependently(
     seed: int,
     stream: int,
 ) -> BoolArray:
-    """Survivors of one throw of dependent coins, degrees evened out.
+    """(n_edges,) bool, True where an edge survives; `round_records` of edges in one group.
 
-    From 4 M edges on, two halves of the edges are rounded each by itself, on two threads; the
-    result depends on the edges, their order, ``seed`` and ``stream`` alone.
-
-    Parameters
-    ----------
-    u, v : (n_edges,) int32
-        Endpoints below ``n_nodes``, no self-loops; parallel edges are edges of their own.
-    probability : (n_edges,) float32
-        Of surviving, in (0, 1]; 1 is for certain.
-    key : (n_edges,) uint32
-        Names an edge for its own coin.
-    n_nodes : int
-        Number of nodes; 8 bytes each are needed.
-    seed, stream : int
-        Of the coins, both below 2^63; streams of one seed are independent.
-
-    Returns
-    -------
-    (n_edges,) bool
-        True where the edge survives.
-
-    Notes
-    -----
-    Takes 7 to 8 bytes per edge besides the result, and time linear in the edges.
+    ``probability`` is that of surviving, in (0, 1]; 1 is for certain. ``key`` names an edge for its
+    own coin.
     """
-    survives = np.empty(u.size, np.bool_)
-    n_lanes = min(max(u.size // _LANE_EDGES, 1), _MOST_LANES)
-    bounds = np.linspace(0, u.size, n_lanes + 1).astype(np.int64)
-
-    def round_lane(lane: int) -> None:
-        part = slice(bounds[lane], bounds[lane + 1])
-        with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-            _round_edges(
-                u[part],
-                v[part],
-                probability[part],
-                key[part],
-                n_nodes,
-                rounding_bits(u.size // n_lanes, n_nodes),
-                np.uint64(seed),
-                np.uint64(stream),
-                np.uint64(lane),
-                survives[part],
-            )
-
-    if n_lanes == 1:
-        round_lane(0)
-    else:
-        with ThreadPoolExecutor(n_lanes) as pool:
-            list(pool.map(round_lane, range(n_lanes)))
-    return survives
+    edges = _Edges(u, v, np.ones(u.size, np.float32), key)
+    lowered = probability.copy()
+    _round_group([edges], [lowered], n_nodes, np.uint64(seed), np.uint64(stream), 0)
+    return lowered > 0.0
 
 
-@njit(cache=True, nogil=True)
-def _round_edges(
-    u: Int32Array,
-    v: Int32Array,
-    probability: Float32Array,
-    key: UInt32Array,
+def _groups(sizes: Sequence[int]) -> list[range]:
+    """Chunks cut into groups of about equally many records."""
+    total = sum(sizes)
+    n_groups = -(-total // _GROUP_RECORDS)
+    if total >= _SPLIT_RECORDS:
+        n_groups = max(n_groups, 2)
+    bounds, passed = [0], 0
+    for chunk, size in enumerate(sizes):
+        passed += size
+        if passed * n_groups >= total * len(bounds) and passed < total:
+            bounds.append(chunk + 1)
+    return [range(*pair) for pair in zip(bounds, [*bounds[1:], len(sizes)], strict=True)]
+
+
+def _round_group(
+    chunks: Sequence[Tossed],
+    lowered: Sequence[Float32Array],
     n_nodes: int,
-    n_bits: int,
     seed: np.uint64,
     stream: np.uint64,
-    lane: np.uint64,
-    survives: BoolArray,
-) -> None:
-    """Round one set of edges; fills ``survives``."""
-    coins = stream_key(seed, stream)
-    value = np.empty(u.size, np.uint16)
-    _to_multiples(probability, key, n_bits, coins, value)
-    code = np.empty(u.size, np.int32)
+    group: int,
+) -> int:
+    """Round one group; returns the number of survivors."""
+    n_edges = sum(part.size for part in lowered)
+    n_bits = rounding_bits(n_edges, n_nodes)
+    value = [np.empty(part.size, np.uint16) for part in lowered]
+    code = [np.empty(part.size, np.int32) for part in lowered]
     # a trail begins where two nodes wait for nothing, and every edge fills or frees such places
-    joined = np.empty((u.size + n_nodes) // 2 + 1, np.int32)
+    joined = np.empty((n_edges + n_nodes) // 2 + 1, np.int32)
     sign = np.empty(joined.size // 8 + 1, np.uint8)
     waiting = np.empty((n_nodes, 2), np.int32)
-    odd = np.empty(_BATCH, np.int32)
-    touched = np.zeros(1, np.int32)
-    for bit in range(n_bits):
-        waiting[:] = -1
-        n_trails = 0
-        for start in range(0, u.size, _BATCH):
-            stop = min(start + _BATCH, u.size)
-            n_odd = _settle(value, code, sign, bit, start, stop, odd)
-            _touch(u, v, odd[:n_odd], waiting, touched)
-            n_trails = _link(u, v, odd[:n_odd], waiting, code, joined, n_trails)
-        trail_coins = stream_key(coins, np.uint64(lane) * np.uint64(64) + np.uint64(bit))
-        _draw_signs(joined, n_trails, trail_coins, sign)
-    _settle_all(value, code, sign, n_bits)
-    for edge in range(u.size):
-        survives[edge] = value[edge] > 0
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        for chunk, part, values in zip(chunks, lowered, value, strict=True):
+            _to_multiples(chunk.keep_probability, part, chunk.key, n_bits, seed, stream, values)
+        for bit in range(n_bits):
+            waiting.fill(-1)
+            n_trails = 0
+            for chunk, values, codes in zip(chunks, value, code, strict=True):
+                n_trails = _add_edges(
+                    chunk.u, chunk.v, values, bit, waiting, codes, sign, joined, n_trails
+                )
+            draw = np.uint64(64 * group + bit)
+            _draw_signs(joined, n_trails, seed, stream, draw, sign)
+        return sum(
+            _drop(values, codes, sign, n_bits, part)
+            for values, codes, part in zip(value, code, lowered, strict=True)
+        )
 
 
 @njit(cache=True, nogil=True)
-def _to_multiples(probability: Any, key: Any, n_bits: int, coins: Any, value: Any) -> None:
-    """Fill ``value`` with probabilities in units of 2^-n_bits, rounded by a fair coin each."""
+def _to_multiples(
+    keep_probability: Any, lowered: Any, key: Any, n_bits: int, seed: Any, stream: Any, value: Any
+) -> None:
+    """Fill ``value`` with chances in units of 2^-n_bits, rounded by a fair coin each."""
+    coins = stream_key(seed, stream)
     units = float(1 << n_bits)
-    for edge in range(probability.size):
-        exact = float(probability[edge]) * units
+    for edge in range(lowered.size):
+        exact = units * float(lowered[edge]) / float(keep_probability[edge])
         below = int(exact)
         coin = float(hash_counter(coins, np.uint64(key[edge])) >> _SHIFT_11) * _UNIT
         value[edge] = below + 1 if coin < exact - below else below
+
+
+@njit(cache=True, nogil=True)
+def _add_edges(
+    u: Any,
+    v: Any,
+    value: Any,
+    bit: int,
+    waiting: Any,
+    code: Any,
+    sign: Any,
+    joined: Any,
+    n_trails: int,
+) -> int:
+    """Clear the bit before ``bit`` and link what has ``bit``; the number of trails so far."""
+    odd = np.empty(_BATCH, np.int32)
+    touched = np.zeros(1, np.int32)
+    for start in range(0, u.size, _BATCH):
+        stop = min(start + _BATCH, u.size)
+        n_odd = _settle(value, code, sign, bit, start, stop, odd)
+        _touch(u, v, odd[:n_odd], waiting, touched)
+        n_trails = _link(u, v, odd[:n_odd], waiting, code, joined, n_trails)
+    return n_trails
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -183,12 +245,19 @@ def _settle(value: Any, code: Any, sign: Any, bit: int, start: int, stop: int, o
 
 
 @njit(cache=True, nogil=True)
-def _settle_all(value: Any, code: Any, sign: Any, n_bits: int) -> None:
-    """Clear the top bit."""
+def _drop(value: Any, code: Any, sign: Any, n_bits: int, lowered: Any) -> int:
+    """Clear the top bit, set ``lowered`` to zero where nothing is left; the number of others."""
     unit = 1 << (n_bits - 1)
+    n_survivors = 0
     for edge in range(value.size):
-        if value[edge] & unit:
-            value[edge] = _settled(int(value[edge]), code[edge], sign, unit)
+        edge_value = int(value[edge])
+        if edge_value & unit:
+            edge_value = _settled(edge_value, code[edge], sign, unit)
+        if edge_value == 0:
+            lowered[edge] = 0.0
+        else:
+            n_survivors += 1
+    return n_survivors
 
 
 @njit(cache=True, nogil=True)
@@ -273,8 +342,9 @@ def _lengthen(waiting: Any, node: Any, new_node: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _draw_signs(joined: Any, n_trails: int, coins: Any, sign: Any) -> None:
+def _draw_signs(joined: Any, n_trails: int, seed: Any, stream: Any, draw: Any, sign: Any) -> None:
     """Fill the bits of ``sign``: a fair coin per trail, the older one's where it was joined."""
+    coins = stream_key(stream_key(seed, stream), draw)
     for trail in range(n_trails):
         parent = joined[trail]
         if parent < 0:
