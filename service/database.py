@@ -28,6 +28,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -181,7 +182,8 @@ graphs = Table(
     _counter("self_loops"),
     Column("epsilon_expected", Float(53)),
     Column("snapshot", BigInteger),
-    # The last number given to a file, a label event, a set of features.
+    _counter("pushed_bytes"),  # of pushes that are not in the graph yet
+    # The last number given to a file or push, a label event, a set of features.
     _counter("files_seq"),
     _counter("labels_seq"),
     _counter("features_version"),
@@ -204,6 +206,11 @@ sources = Table(
     Column("follow", Boolean, nullable=False),
     _time("created_at", nullable=False),
     _time("removed_at"),
+    # Written by ingest: the last listing that succeeded, and the failures since.
+    _time("listed_at"),
+    _time("error_at"),
+    Column("error", Text),
+    _counter("n_failures"),
     UniqueConstraint("graph_id", "url"),
 )
 pushes = Table(
@@ -217,7 +224,12 @@ pushes = Table(
     Column("n_rows", BigInteger, nullable=False),
     Column("n_bytes", BigInteger, nullable=False),
     _time("created_at", nullable=False),
+    _counter("position"),
+    Column("file_id", BigInteger),  # no foreign key: files refer to pushes already
+    Column("content", LargeBinary),
+    Column("is_alone", Boolean, nullable=False, default=False),
     UniqueConstraint("graph_id", "idempotency_key"),
+    Index(None, "graph_id", "file_id", "position"),
 )
 
 files = Table(

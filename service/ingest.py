@@ -5,34 +5,38 @@ makes one process at a time the writer. The stream's checkpoint comes first and 
 in one fenced transaction, so whatever dies between them is told again.
 """
 
-import os
-import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.catalog import Catalog, GraphProgress, GraphRecord
 from service.database import Database
+from service.gathering import gather_pushes
+from service.holders import holder_name, is_dead
 from service.job_queue import request_auto_solve
 from service.leases import Lease, LeaseExpired, LeaseStore
 from service.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
 from service.predictions import PredictionStore
+from service.redaction import redacted, shown_url
 from service.settings import Settings
 from streaming.events import Committed, Duplicate, IngestEvent, Quarantined, StreamSummary
-from streaming.pipeline import Stream, StreamSettings
+from streaming.pipeline import FileUnreadable, Stream, StreamSettings
 from streaming.records import SparsifierSettings
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import EdgeFile, ParquetEdges
 
 LEASE_SECONDS: Final = 12.0
 RENEW_SECONDS: Final = 3.0
+_UNREADABLE_FILES: Final = 3
+"""So many files of a source that cannot be read, and the others of it are not tried either."""
+
 KEPT_SNAPSHOTS: Final = 5
 """The last ones; those that a kept prediction names stay as well."""
 
@@ -56,12 +60,18 @@ class IngestReport:
         Files that ended so.
     summary : StreamSummary
         The stream after the pass.
+    source_ids : frozenset of str
+        Sources that files were read from.
+    unreadable : mapping of str to FileUnreadable
+        By source, a file that could not be read now; such files stay pending.
     """
 
     n_committed: int
     n_duplicates: int
     n_quarantined: int
     summary: StreamSummary
+    source_ids: frozenset[str]
+    unreadable: Mapping[str, FileUnreadable]
 
 
 class Ingestor:
@@ -94,7 +104,7 @@ class Ingestor:
         return sum(
             self.list_source(graph_id, source)
             for source in self._manifest.list_sources(graph_id)
-            if source.follow or not any(self._counts(graph_id, source))
+            if source.follow or not self._manifest.has_files(source.id)
         )
 
     def list_source(self, graph_id: str, source: SourceRecord) -> int:
@@ -122,10 +132,15 @@ class Ingestor:
             ``should_stop`` was true; the next call goes on.
         GraphNotFound
             The graph is not there, or was deleted under way.
+        streaming.pipeline.FileUnreadable
+            A store does not answer; the files of the others are in.
         """
         with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
             self.discover(graph_id)
-            return graph.ingest_pending()
+            report = graph.ingest_pending()
+        for unreadable in report.unreadable.values():
+            raise unreadable
+        return report
 
     @contextmanager
     def open_graph(
@@ -146,9 +161,6 @@ class Ingestor:
                 should_stop=should_stop,
                 on_event=on_event,
             )
-
-    def _counts(self, graph_id: str, source: SourceRecord) -> Iterable[int]:
-        return self._manifest.counts(graph_id, source_id=source.id).values()
 
 
 class OpenGraph:
@@ -171,6 +183,8 @@ class OpenGraph:
         self._keeper = keeper
         self._on_event = on_event
         paths = GraphPaths(root=settings.graphs_directory / record.id)
+        _remove_copies(paths.staging)
+        self._pushes_directory = paths.pushes
         self._snapshots = SnapshotStore(paths.snapshots)
         self._stream = Stream(
             paths,
@@ -182,30 +196,82 @@ class OpenGraph:
         self._recorded_snapshot = record.progress.snapshot
         self._waiting: dict[tuple[str, str], FileRecord] = {}
         self._n_ended = dict.fromkeys(("committed", "duplicate", "quarantined"), 0)
+        self._is_complete = False
+        self._n_taken_apart = 0
 
     @property
     def lease(self) -> Lease:
         """The right to write this graph."""
         return self._keeper.lease
 
-    def ingest_pending(self) -> IngestReport:
-        """Ingest what the manifest has pending, and what it wrongly takes for ingested."""
+    def ingest_pending(
+        self, *, passed_over: Sequence[str] = (), max_bytes: int | None = None
+    ) -> IngestReport:
+        """Ingest what the manifest has pending, and what it wrongly takes for ingested.
+
+        Parameters
+        ----------
+        passed_over : sequence of str
+            Ids of sources whose files are left for later.
+        max_bytes : int, optional
+            Files are taken up to the one that reaches this; pushes all.
+        """
         before = dict(self._n_ended)
-        pending = self._manifest.pending(self.record.id)
-        self._waiting = {(file.path, file.version): file for file in pending}
-        files = [_edge_file(file) for file in (*self._lost_files(), *pending)]
-        summary = self._stream.ingest(files)
+        source_ids: set[str] = set()
+        unreadable: dict[str, FileUnreadable] = {}
+        while True:
+            self._n_taken_apart = 0
+            gather_pushes(
+                self._manifest.pushes, self.record, self._pushes_directory, lease=self.lease
+            )
+            pending = self._manifest.pending(self.record.id, passed_over=passed_over)
+            files = [*self._lost_files(), *_up_to(pending, max_bytes)]
+            source_ids.update(file.source_id for file in files if file.source_id is not None)
+            summary = self._ingest(files, unreadable)
+            if not self._n_taken_apart:
+                break
         self._record_snapshot(summary)
         return IngestReport(
             n_committed=self._n_ended["committed"] - before["committed"],
             n_duplicates=self._n_ended["duplicate"] - before["duplicate"],
             n_quarantined=self._n_ended["quarantined"] - before["quarantined"],
             summary=summary,
+            source_ids=frozenset(source_ids),
+            unreadable=unreadable,
         )
 
+    def _ingest(
+        self, files: Sequence[FileRecord], unreadable: dict[str, FileUnreadable]
+    ) -> StreamSummary:
+        """Take files in turn; one that cannot be read now is left out, then its whole source."""
+        n_failed = Counter[str]()
+        while True:
+            self._waiting = {(file.path, file.version): file for file in files}
+            try:
+                return self._stream.ingest([_edge_file(file) for file in files])
+            except FileUnreadable as error:
+                failed = self._waiting.get((error.file.path, error.file.version))
+                if failed is None or failed.source_id is None:
+                    raise
+                source_id = failed.source_id
+                unreadable[source_id] = error
+                n_failed[source_id] += 1
+                gives_up = n_failed[source_id] >= _UNREADABLE_FILES
+                files = [
+                    file
+                    for file in files
+                    if file is not failed and not (gives_up and file.source_id == source_id)
+                ]
+
     def _lost_files(self) -> Sequence[FileRecord]:
-        """Committed files that the checkpoint lacks, as when it was restored from a copy."""
+        """Committed files that the checkpoint lacks, as when it was restored from a copy.
+
+        Looked for once: what an open stream has committed it cannot lose.
+        """
         graph_id = self.record.id
+        if self._is_complete:
+            return []
+        self._is_complete = True
         absorbed = {file.path for file in self._stream.files}
         if self._manifest.counts(graph_id)["committed"] <= len(absorbed):
             return []
@@ -228,18 +294,41 @@ class OpenGraph:
                     event.file, lambda file: FileOutcome.duplicate(file.id, digest=event.digest)
                 )
             case Quarantined():
-                _log.warning("file quarantined", path=event.file.path, reason=event.reason)
+                if self._is_taken_apart(event):
+                    return
+                _log.warning(
+                    "file quarantined",
+                    graph=self.record.settings.name,
+                    path=shown_url(event.file.path),
+                    reason=redacted(event.reason),
+                )
                 self._store(
                     event.file,
                     lambda file: FileOutcome.quarantined(
-                        file.id, event.reason, row=event.row, value=event.value
+                        file.id, redacted(event.reason), row=event.row, value=event.value
                     ),
                 )
         self._on_event(event)
 
+    def _is_taken_apart(self, event: Quarantined) -> bool:
+        """Whether gathered pushes wait again, one by one, so that only the faulty one is refused.
+
+        What a push alone can be refused for was looked at when it came; this is for what only the
+        index can see, such as ``max_nodes``.
+        """
+        file = self._waiting.get((event.file.path, event.file.version))
+        if file is None or file.push_id is None:
+            return False
+        if not self._manifest.pushes.take_apart(self.record.id, file.id, lease=self.lease):
+            return False
+        Path(file.path).unlink(missing_ok=True)
+        self._n_taken_apart += 1
+        _log.info("gathered pushes taken apart", path=file.path, reason=event.reason)
+        return True
+
     def _store_committed(self, event: Committed) -> None:
         outcomes = []
-        pushed_paths = []
+        pushed = []
         for absorbed in event.files:
             file = self._waiting.get((absorbed.path, absorbed.version))
             if file is None:
@@ -253,15 +342,21 @@ class OpenGraph:
                 )
             )
             if file.push_id is not None:
-                pushed_paths.append(Path(file.path))
+                pushed.append(file)
         self._finish(outcomes, event.summary)
         self._n_ended["committed"] += len(outcomes)
-        if not self.record.settings.keep_raw:
-            for path in pushed_paths:
-                path.unlink(missing_ok=True)
+        for file in pushed:
+            self._remove_blocks(file)
         self._snapshots.retire(
             keep_last=KEPT_SNAPSHOTS, keep=self._predictions.kept_snapshots(self.record.id)
         )
+
+    def _remove_blocks(self, file: FileRecord) -> None:
+        """Remove what was copied into a committed file, and the file unless raw edges are kept."""
+        for path in self._manifest.pushes.merged_paths(self.record.id, file.id):
+            Path(path).unlink(missing_ok=True)
+        if not self.record.settings.keep_raw:
+            Path(file.path).unlink(missing_ok=True)
 
     def _store(self, listed: EdgeFile, outcome_of: Callable[[FileRecord], FileOutcome]) -> None:
         file = self._waiting.get((listed.path, listed.version))
@@ -346,10 +441,15 @@ class LeaseKeeper:
 @contextmanager
 def _held_lease(database: Database, name: str) -> Iterator[LeaseKeeper]:
     store = LeaseStore(database)
-    holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-    lease = store.acquire(name, holder, LEASE_SECONDS)
+    mine = holder_name()
+    lease = store.acquire(name, mine, LEASE_SECONDS)
     if lease is None:
-        raise LeaseHeld(store.holder(name))
+        other = store.holder(name)
+        if other is not None and is_dead(other):
+            _log.info("taking over from a process that has died", lease=name, holder=other)
+            lease = store.acquire(name, mine, LEASE_SECONDS, dead=other)
+        if lease is None:
+            raise LeaseHeld(other)
     keeper = LeaseKeeper(store, lease)
     try:
         yield keeper
@@ -378,6 +478,26 @@ def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
         snapshot_edges=None if every is None else every.edges,
         snapshot_seconds=None if every is None else every.seconds,
     )
+
+
+def _up_to(files: Sequence[FileRecord], max_bytes: int | None) -> Sequence[FileRecord]:
+    """Pushes, and files of sources up to the one that reaches so many bytes."""
+    if max_bytes is None:
+        return files
+    taken: list[FileRecord] = []
+    n_bytes = 0
+    for file in files:
+        if n_bytes >= max_bytes and file.push_id is None:
+            break
+        taken.append(file)
+        n_bytes += 0 if file.push_id is not None else file.size
+    return taken
+
+
+def _remove_copies(staging: Path) -> None:
+    """Remove copies of remote files that a killed process left; the lease is held."""
+    for copy in staging.glob("staged-*"):
+        copy.unlink(missing_ok=True)
 
 
 def _edge_file(file: FileRecord) -> EdgeFile:

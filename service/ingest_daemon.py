@@ -1,7 +1,9 @@
 """The ingest daemon: watches all graphs and brings in what their sources and pushes have.
 
 It keeps the graphs it works on open, so that a small push costs no reload, and lets them go when
-they are idle, so that `lapwing ingest` and other daemons get their turn.
+they are idle, so that `lapwing ingest` and other daemons get their turn. A pass ends with a
+checkpoint and a snapshot, whose cost is that of the graph: after one, pushes are left to gather
+for as long as it took.
 """
 
 import os
@@ -11,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -21,7 +24,9 @@ from service.catalog import Catalog, GraphNotFound, GraphRecord
 from service.database import Database
 from service.ingest import Ingestor, LeaseHeld, OpenGraph
 from service.leases import LeaseExpired
-from service.manifest import Manifest
+from service.listing import SourceLister
+from service.manifest import Manifest, SourceRecord
+from service.metrics import OTHERS, IngestMetrics, metrics_server
 from service.predictions import PredictionStore
 from service.pushes import PushStore
 from service.settings import Settings
@@ -29,13 +34,19 @@ from service.workers import WorkerRegistry
 from streaming.pipeline import Interrupted
 
 POLL_SECONDS: Final = 0.2
-LIST_SECONDS: Final = 2.0
 IDLE_SECONDS: Final = 30.0
 BEAT_SECONDS: Final = 2.0
 CLEAN_SECONDS: Final = 60.0
 PURGE_GRACE_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 5.0
-"""How long a graph whose files could not be read (disk, network) is left alone."""
+"""How long a graph that could not be ingested (disk full, checkpoint damaged) is left alone."""
+
+PASS_BYTES: Final = 4 * 2**30
+"""Bytes of source files after which a pass ends, so that pushes need not wait for all of them."""
+
+LONGEST_GATHER_SECONDS: Final = 30.0
+KEYED_PUSH_SECONDS: Final = 30 * 86_400.0
+"""How long an Idempotency-Key is remembered once its push is in the graph."""
 
 _log = structlog.get_logger()
 
@@ -60,6 +71,11 @@ class IngestDaemon:
         Home directory, threads, dask scheduler.
     clock : callable
         Monotonic seconds.
+
+    Attributes
+    ----------
+    lister : SourceLister
+        Lists the sources.
     """
 
     def __init__(
@@ -79,11 +95,16 @@ class IngestDaemon:
             manifest=self._manifest,
             graphs_directory=settings.graphs_directory,
             max_backlog_bytes=settings.max_backlog_bytes,
+            max_total_backlog_bytes=settings.max_total_backlog_bytes,
         )
         self._ingestor = Ingestor(database, settings)
+        self._metrics = IngestMetrics(database)
+        self._names: dict[str, str] = {}
+        self.lister = SourceLister(
+            self._manifest, settings, clock=clock, on_listed=self._note_listing
+        )
         self._held: dict[str, _Held] = {}
         self._rests_until: dict[str, float] = {}
-        self._list_at = 0.0
         self._clean_at = 0.0
 
     def run(self, should_stop: Callable[[], bool]) -> None:
@@ -91,28 +112,37 @@ class IngestDaemon:
         stopped = threading.Event()
         heart = threading.Thread(target=self._beat, args=(stopped,), name="heartbeat", daemon=True)
         heart.start()
-        _log.info("ingest daemon started")
-        try:
-            while not should_stop():
-                try:
-                    self.serve_once(should_stop)
-                except OperationalError as error:
-                    _log.warning("database not reachable", error=str(error.orig))
-                    stopped.wait(RETRY_SECONDS)
-                stopped.wait(POLL_SECONDS)
-        finally:
-            stopped.set()
-            self.close()
-            heart.join()
+        settings = self._settings
+        with metrics_server(
+            self._metrics.registry, settings.metrics_port, settings.metrics_host
+        ) as port:
+            _log.info("ingest daemon started", metrics_port=port)
+            try:
+                while not should_stop():
+                    self._serve_or_wait(should_stop)
+            finally:
+                stopped.set()
+                self.close()
+                heart.join()
         _log.info("ingest daemon stopped")
+
+    def _serve_or_wait(self, should_stop: Callable[[], bool]) -> None:
+        try:
+            self.serve_once(should_stop)
+        except OperationalError as error:
+            _log.warning("database not reachable", error=str(error.orig))
+            until = self._clock() + RETRY_SECONDS
+            while self._clock() < until and not should_stop():
+                time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
 
     def serve_once(self, should_stop: Callable[[], bool]) -> int:
         """Look at every graph once; returns how many had something to ingest."""
         records = list(self._catalog.list())
         self._let_go_of(self._held.keys() - {record.id for record in records})
-        if self._clock() >= self._list_at:
-            self._list_sources(records)
-            self._list_at = self._clock() + LIST_SECONDS
+        self._names = {record.id: record.settings.name for record in records}
+        self.lister.poll(self._names)
+        self.lister.wait(POLL_SECONDS)  # so that quick ones take part in this round
         if self._clock() >= self._clean_at:
             self._clean(records)
             self._clean_at = self._clock() + CLEAN_SECONDS
@@ -120,18 +150,21 @@ class IngestDaemon:
 
     def close(self) -> None:
         """Let every graph go."""
+        self.lister.close()
         self._let_go_of(set(self._held))
 
     def _serve(self, record: GraphRecord, should_stop: Callable[[], bool]) -> bool:
         """Ingest one graph if it has something pending."""
         if should_stop() or self._clock() < self._rests_until.get(record.id, 0.0):
             return False
-        if not self._manifest.backlog(record.id).n_files:
+        resting = self.lister.resting(record.id)
+        if not self._manifest.has_pending(record.id, passed_over=resting):
             self._close_if_idle(record.id)
             return False
+        began = self._clock()
         try:
             held = self._hold(record, should_stop)
-            report = held.graph.ingest_pending()
+            report = held.graph.ingest_pending(passed_over=resting, max_bytes=PASS_BYTES)
         except LeaseHeld:
             self._rests_until[record.id] = self._clock() + 1.0
             return False
@@ -151,6 +184,9 @@ class IngestDaemon:
             self._rests_until[record.id] = self._clock() + RETRY_SECONDS
             return False
         held.idle_since = self._clock()
+        self.lister.note_read(report.source_ids, report.unreadable)
+        took = self._clock() - began
+        self._rests_until[record.id] = self._clock() + min(took, LONGEST_GATHER_SECONDS)
         _log.info(
             "ingested",
             graph=record.settings.name,
@@ -170,7 +206,11 @@ class IngestDaemon:
         self._let_go_of({record.id})
         with ExitStack() as stack:
             graph = stack.enter_context(
-                self._ingestor.open_graph(record.id, should_stop=should_stop)
+                self._ingestor.open_graph(
+                    record.id,
+                    should_stop=should_stop,
+                    on_event=partial(self._metrics.note_event, record.settings.name),
+                )
             )
             held = _Held(graph=graph, stack=stack.pop_all(), idle_since=self._clock())
         self._held[record.id] = held
@@ -185,18 +225,8 @@ class IngestDaemon:
         for graph_id in graph_ids & self._held.keys():
             self._held.pop(graph_id).stack.close()
 
-    def _list_sources(self, records: list[GraphRecord]) -> None:
-        for record in records:
-            for source in self._manifest.list_sources(record.id):
-                counts = self._manifest.counts(record.id, source_id=source.id)
-                if not source.follow and any(counts.values()):
-                    continue
-                try:
-                    self._ingestor.list_source(record.id, source)
-                except OperationalError:
-                    raise
-                except Exception as error:  # noqa: BLE001 - file systems raise what they like
-                    _log.warning("source not listed", url=source.url, error=repr(error))
+    def _note_listing(self, source: SourceRecord, seconds: float | None) -> None:
+        self._metrics.note_listing(self._names.get(source.graph_id, OTHERS), seconds)
 
     def _clean(self, records: list[GraphRecord]) -> None:
         """Remove what deleted graphs, replaced predictions and killed pushes leave behind."""
@@ -205,6 +235,11 @@ class IngestDaemon:
             for record in records:
                 self._predictions.clean(record.id)
                 self._pushes.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
+                self._manifest.pushes.forget(
+                    record.id,
+                    older_than_seconds=PURGE_GRACE_SECONDS,
+                    keyed_seconds=KEYED_PUSH_SECONDS,
+                )
         except OSError as error:
             _log.warning("files not removed", error=str(error))
 

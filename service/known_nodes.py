@@ -5,6 +5,8 @@ last committed file. Any number of threads may ask.
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -25,6 +27,9 @@ MAX_OPEN: Final = 16
 """Indexes kept open at once; one with a table takes 27 to 54 bytes per node."""
 
 _ATTEMPTS: Final = 10
+
+_Block = Path | bytes | None
+"""A file, an Arrow stream, or nothing any more."""
 
 
 class KnownNodes:
@@ -70,18 +75,31 @@ class KnownNodes:
         nodes : pyarrow.Array
             (n_asked,) as for `lookup`.
         """
-        # The pushes come first: what is not among them any more is in the index by now.
-        waiting = self._manifest.pending(graph.id, pushed_only=True)
+        # Pushes come first: what is not among them any more is in the index by now.
+        waiting = self._waiting_blocks(graph.id)
         known: BoolArray = self.lookup(graph, nodes) >= 0
-        for push in reversed(waiting):
+        for block in () if known.all() else waiting:
+            missing = np.flatnonzero(~known)
+            found = _in_block(block, nodes.take(pa.array(missing)))
+            if found is None:  # committed and removed meanwhile, or taken apart
+                found = self.knows(graph, nodes.take(pa.array(missing)))
+            known[missing] = found
             if known.all():
                 break
-            missing = np.flatnonzero(~known)
-            found = _in_push(Path(push.path), nodes.take(pa.array(missing)))
-            if found is None:  # committed and removed meanwhile
-                found = self.lookup(graph, nodes.take(pa.array(missing))) >= 0
-            known[missing] = found
         return known
+
+    def _waiting_blocks(self, graph_id: str) -> "Iterator[_Block]":
+        """Blocks that wait; each is read when it is asked for.
+
+        Single pushes are listed first: one that is gathered meanwhile is among the files then.
+        """
+        log = self._manifest.pushes
+        waiting = log.waiting(graph_id)
+        pending = self._manifest.pending(graph_id)
+        gathered = [Path(file.path) for file in pending if file.push_id is not None]
+        paths = {push.id: Path(push.path) for push in waiting if push.path}
+        contents = log.contents([push.id for push in waiting if not push.path])
+        return chain(gathered, paths.values(), (content for _, content in contents))
 
     def _index(self, graph: GraphRecord) -> "_Index":
         with self._lock:
@@ -147,18 +165,28 @@ def _n_committed(checkpoints: Path) -> int:
     return store.n_clean_nodes()
 
 
-def _in_push(path: Path, nodes: pa.Array) -> BoolArray | None:
+def _in_block(block: _Block, nodes: pa.Array) -> BoolArray | None:
     """Whether a pushed block has each node; None when the block is gone."""
-    try:
-        block = pa.parquet.ParquetFile(path)
-    except FileNotFoundError:
-        return None
     found = np.zeros(len(nodes), dtype=bool)
-    with block:
-        for batch in block.iter_batches(columns=["src", "dst"]):
-            for column in batch.columns:
+    try:
+        for batch in _batches(block):
+            for column in (batch.column("src"), batch.column("dst")):
                 in_column = pc.is_in(nodes, value_set=column.cast(nodes.type))
                 found |= in_column.to_numpy(zero_copy_only=False)
             if found.all():
                 break
+    except FileNotFoundError:
+        return None
     return found
+
+
+def _batches(block: _Block) -> Iterator[pa.RecordBatch]:
+    """The batches of a file, or of an Arrow stream; raises FileNotFoundError when it is gone."""
+    match block:
+        case None:
+            raise FileNotFoundError
+        case bytes():
+            yield from pa.ipc.open_stream(block)
+        case path:
+            with pa.parquet.ParquetFile(path) as file:
+                yield from file.iter_batches(columns=["src", "dst"])

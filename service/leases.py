@@ -7,7 +7,7 @@ cannot write over the next one.
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, or_, select, update
 
 from service.database import Database, insert_into, leases, now
 
@@ -44,8 +44,21 @@ class LeaseStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def acquire(self, name: str, holder: str, ttl_seconds: float) -> Lease | None:
+    def acquire(
+        self, name: str, holder: str, ttl_seconds: float, *, dead: str | None = None
+    ) -> Lease | None:
         """The lease, or None while another holder, or this one twice, has it.
+
+        Parameters
+        ----------
+        name : str
+            What for.
+        holder : str
+            Who asks.
+        ttl_seconds : float
+            Runs out so long after each renewal.
+        dead : str, optional
+            A holder that is known to have ended; the lease is taken from it before it runs out.
 
         Raises
         ------
@@ -62,7 +75,7 @@ class LeaseStore:
                 .on_conflict_do_update(
                     index_elements=[leases.c.name],
                     set_={"token": leases.c.token + 1, **values},
-                    where=leases.c.expires_at <= now(),
+                    where=or_(leases.c.expires_at <= now(), leases.c.holder == dead),
                 )
                 .returning(leases.c.token)
             ).scalar()

@@ -1,4 +1,4 @@
-"""What a graph is made of: its sources, the files found there, the blocks pushed, and their fate.
+"""What a graph is made of: its sources, the files found there and gathered pushes, and their fate.
 
 A file is the unit of commitment: pending until ingest has taken it whole, refused it whole, or met
 its content before. `position` is the order of ingest; it grows in the order of the commits, so that
@@ -7,7 +7,7 @@ nothing ever appears in front of a file that is being read.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import (
@@ -27,9 +27,9 @@ from sqlalchemy import (
 
 from service.catalog import Catalog, GraphProgress, lock_graph
 from service.database import Database, files, graphs, now, pushes, sources
-from service.jobs import MAX_KEY_LENGTH, IdempotencyConflict
 from service.leases import Lease, confirm
 from service.manifest_records import (
+    FILE_GONE,
     FILE_STATUSES,
     Backlog,
     FileNotListed,
@@ -41,8 +41,10 @@ from service.manifest_records import (
     SourceNotFound,
     SourceRecord,
 )
+from service.push_log import PushLog, settle, take_positions, wait_again, waiting_count
 
 __all__ = [
+    "FILE_GONE",
     "FILE_STATUSES",
     "MAX_PATH_BYTES",
     "Backlog",
@@ -60,14 +62,23 @@ __all__ = [
 MAX_PATH_BYTES: Final = 2000
 """PostgreSQL's indexes take no longer entries."""
 
+_PATHS_AT_ONCE: Final = 500
+"""SQLite takes few thousand values in one statement."""
+
 
 class Manifest:
     """Sources, files and pushes of all graphs.
 
     Every method that writes raises `GraphNotFound` when the graph is not there.
+
+    Attributes
+    ----------
+    pushes : PushLog
+        Those that are in no file yet, and what became of the others.
     """
 
     def __init__(self, database: Database) -> None:
+        self.pushes = PushLog(database)
         self._database = database
         self._catalog = Catalog(database)
 
@@ -125,6 +136,16 @@ class Manifest:
             statement = update(sources).where(sources.c.id == source_id)
             connection.execute(statement.values(removed_at=now()))
 
+    def note_listing(self, source_id: str, *, error: str | None = None) -> None:
+        """Store how the last try to list or read a source ended; nothing when it was removed."""
+        values: dict[str, Any] = (
+            {"listed_at": now(), "error": None, "error_at": None, "n_failures": 0}
+            if error is None
+            else {"error": error, "error_at": now(), "n_failures": sources.c.n_failures + 1}
+        )
+        with self._database.write() as connection:
+            connection.execute(update(sources).where(sources.c.id == source_id).values(**values))
+
     # Files
 
     def register_files(
@@ -133,8 +154,10 @@ class Manifest:
         """Take notice of a listing; how many files of it are new.
 
         A known path with a known version is left alone, so that the same listing may come again
-        and again (and then nothing is written). Another version is a new pending file: only its
-        content can tell whether it changed. Turns are given in the order of the listing.
+        and again (and then nothing is written), unless it was gone when it was to be read: it is
+        offered again. Another version is a new pending file: only its content can tell whether it
+        changed. Turns are given in the order of the listing. The cost is that of the listing,
+        however many files the manifest holds.
 
         Raises
         ------
@@ -148,39 +171,46 @@ class Manifest:
             _require_path("path", each.path)
         with self._database.read() as connection:
             _require_source(connection, graph_id, source_id)
-            if not any(_unknown_or_orphaned(connection, graph_id, listing)):
+            if not any(_news(connection, graph_id, listing)):
                 return 0
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             _require_source(connection, graph_id, source_id)
-            new, orphaned = _unknown_or_orphaned(connection, graph_id, listing)
-            if orphaned:
+            news = _news(connection, graph_id, listing)
+            if news.orphaned:
                 adopt = update(files).where(files.c.id == bindparam("file_id"))
                 connection.execute(
-                    adopt.values(source_id=source_id), [{"file_id": each} for each in orphaned]
+                    adopt.values(source_id=source_id), [{"file_id": each} for each in news.orphaned]
                 )
-            if new:
-                _insert_files(connection, graph_id, new, source_id=source_id)
-        return len(new)
+            if news.returned:
+                _offer_again(connection, graph_id, files.c.id.in_(news.returned))
+            if news.new:
+                _insert_files(connection, graph_id, news.new, source_id=source_id)
+        return len(news.new) + len(news.returned)
 
-    def pending(
-        self, graph_id: str, *, pushed_only: bool = False, limit: int | None = None
-    ) -> Sequence[FileRecord]:
-        """Files to be ingested, in the order to do it.
+    def pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> Sequence[FileRecord]:
+        """Files to be ingested, in the order to do it: gathered pushes, then files of sources.
 
         Parameters
         ----------
         graph_id : str
             Which graph.
-        pushed_only : bool
-            Leave out files of sources.
-        limit : int, optional
-            Most files to return.
+        passed_over : sequence of str
+            Ids of sources whose files are left out.
         """
-        statement = select(files).where(files.c.graph_id == graph_id, _is_offered())
-        if pushed_only:
-            statement = statement.where(files.c.push_id.is_not(None))
-        return self._files_of(statement.order_by(files.c.position).limit(limit))
+        statement = select(files).where(files.c.graph_id == graph_id, _is_offered(passed_over))
+        return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
+
+    def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
+        """Whether a file or a push waits, asked for nothing."""
+        offered = select(files.c.id).where(files.c.graph_id == graph_id, _is_offered(passed_over))
+        pushed = select(pushes.c.position).where(
+            pushes.c.graph_id == graph_id, pushes.c.file_id.is_(None)
+        )
+        with self._database.read() as connection:
+            return any(
+                connection.execute(each.limit(1)).first() is not None for each in (offered, pushed)
+            )
 
     def list_files(
         self,
@@ -206,8 +236,24 @@ class Manifest:
             return found
         raise FileNotListed(f"no file {file_id} in the manifest of this graph")
 
+    def has_files(self, source_id: str) -> bool:
+        """Whether a source has given a file."""
+        statement = select(files.c.id).where(files.c.source_id == source_id).limit(1)
+        with self._database.read() as connection:
+            return connection.execute(statement).first() is not None
+
+    def unknown_files(
+        self, graph_id: str, listed: Sequence[ListedFile]
+    ) -> tuple[list[ListedFile], list[ListedFile]]:
+        """Of a listing, the files that are not in the manifest, and those that are."""
+        with self._database.read() as connection:
+            new = set(_news(connection, graph_id, listed).new)
+        return [each for each in listed if each in new], [
+            each for each in listed if each not in new
+        ]
+
     def counts(self, graph_id: str, *, source_id: str | None = None) -> Mapping[FileStatus, int]:
-        """Files by status, of the whole graph or of one source."""
+        """Files by status, of one source or of the whole graph with the pushes in no file yet."""
         statement = select(files.c.status, func.count().label("n_files")).where(
             files.c.graph_id == graph_id
         )
@@ -215,19 +261,25 @@ class Manifest:
             statement = statement.where(files.c.source_id == source_id)
         with self._database.read() as connection:
             rows = connection.execute(statement.group_by(files.c.status)).all()
-        return dict.fromkeys(FILE_STATUSES, 0) | {row.status: row.n_files for row in rows}
+            n_pushes, _ = waiting_count(connection, graph_id) if source_id is None else (0, 0)
+        found = dict.fromkeys(FILE_STATUSES, 0) | {row.status: row.n_files for row in rows}
+        found["pending"] += n_pushes
+        return found
 
     def backlog(self, graph_id: str) -> Backlog:
         """How much waits."""
-        pushed = func.sum(files.c.size).filter(files.c.push_id.is_not(None))
-        statement = select(
-            func.count(),
-            func.coalesce(func.sum(files.c.size), 0),
-            func.coalesce(pushed, 0),
-        ).where(files.c.graph_id == graph_id, _is_offered())
+        statement = select(func.count(), func.coalesce(func.sum(files.c.size), 0))
+        pushed = select(graphs.c.pushed_bytes).where(graphs.c.id == graph_id)
         with self._database.read() as connection:
-            n_files, n_bytes, pushed_bytes = connection.execute(statement).one()
-        return Backlog(n_files=n_files, n_bytes=int(n_bytes), pushed_bytes=int(pushed_bytes))
+            offered = and_(files.c.graph_id == graph_id, _is_offered())
+            n_files, n_bytes = connection.execute(statement.where(offered)).one()
+            n_pushes, push_bytes = waiting_count(connection, graph_id)
+            pushed_bytes = connection.execute(pushed).scalar() or 0
+        return Backlog(
+            n_files=n_files + n_pushes,
+            n_bytes=int(n_bytes) + push_bytes,
+            pushed_bytes=int(pushed_bytes),
+        )
 
     def committed_with_digest(self, graph_id: str, digest: str) -> FileRecord | None:
         """The committed file of this content, if there is one."""
@@ -276,11 +328,13 @@ class Manifest:
         with self._database.joined(connection) as joined:
             self._catalog.record_progress(graph_id, progress, joined)
             confirm(joined, lease)
-            for outcome in outcomes:
-                _store_outcome(joined, graph_id, outcome)
+            ended = [each.file_id for each in outcomes if _store_outcome(joined, graph_id, each)]
+            settle(joined, graph_id, ended)
 
     def retry_source(self, graph_id: str, source_id: str) -> int:
         """Offer the quarantined files of a source again, at the end; how many there were.
+
+        A source that could not be listed is tried again at once.
 
         Raises
         ------
@@ -290,6 +344,8 @@ class Manifest:
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             _require_source(connection, graph_id, source_id)
+            forgive = update(sources).where(sources.c.id == source_id)
+            connection.execute(forgive.values(error=None, error_at=None, n_failures=0))
             return _offer_again(connection, graph_id, files.c.source_id == source_id)
 
     def retry_file(self, graph_id: str, file_id: int) -> bool:
@@ -298,77 +354,9 @@ class Manifest:
             lock_graph(connection, graph_id)
             return _offer_again(connection, graph_id, files.c.id == file_id) == 1
 
-    # Pushes
-
-    def pushed_paths(self, graph_id: str, *, without_committed: bool = False) -> set[str]:
-        """Paths of the pushed blocks, of all or of those that are not in the graph yet."""
-        statement = select(files.c.path).where(
-            files.c.graph_id == graph_id, files.c.push_id.is_not(None)
-        )
-        if without_committed:
-            statement = statement.where(files.c.status != "committed")
-        with self._database.read() as connection:
-            return set(connection.execute(statement).scalars())
-
-    def add_push(
-        self,
-        graph_id: str,
-        *,
-        path: str,
-        body_digest: str,
-        n_rows: int,
-        n_bytes: int,
-        idempotency_key: str | None = None,
-    ) -> PushRecord:
-        """The push of a block that lies on disk, fsynced, as a pending file.
-
-        With an Idempotency-Key that came before it is the earlier push, whose ``path`` then is not
-        this one: the caller removes its own block.
-
-        Raises
-        ------
-        IdempotencyConflict
-            The key came before with another body.
-        ValueError
-            The key is empty or too long.
-        """
-        if idempotency_key is not None and not 0 < len(idempotency_key) <= MAX_KEY_LENGTH:
-            raise ValueError(
-                f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters, "
-                f"got {len(idempotency_key)}"
-            )
-        _require_path("path", path)
-        values = {
-            "id": uuid4().hex,
-            "graph_id": graph_id,
-            "idempotency_key": idempotency_key,
-            "body_digest": body_digest,
-            "path": path,
-            "n_rows": n_rows,
-            "n_bytes": n_bytes,
-        }
-        with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            earlier = _push_of_key(connection, graph_id, idempotency_key)
-            if earlier is not None:
-                return _same_body(earlier, body_digest)
-            connection.execute(insert(pushes).values(**values))
-            block = ListedFile(path, body_digest, n_bytes)
-            _insert_files(connection, graph_id, [block], push_id=str(values["id"]))
-            return _push(connection, pushes.c.id == values["id"])
-
-    def find_push(self, graph_id: str, idempotency_key: str, body_digest: str) -> PushRecord | None:
-        """The earlier push of this key, if there is one; raises `IdempotencyConflict`.
-
-        For asking before the block is written; `add_push` asks again.
-        """
-        with self._database.read() as connection:
-            earlier = _push_of_key(connection, graph_id, idempotency_key)
-        return None if earlier is None else _same_body(earlier, body_digest)
-
     def _files_of(self, statement: Select[Any]) -> Sequence[FileRecord]:
         with self._database.read() as connection:
-            return [_file(row) for row in connection.execute(statement)]
+            return [FileRecord.of(row) for row in connection.execute(statement)]
 
     def _first_committed(self, graph_id: str, rule: ColumnElement[bool]) -> FileRecord | None:
         statement = select(files).where(
@@ -406,37 +394,44 @@ def _is_present() -> ColumnElement[bool]:
     return exists().where(sources.c.id == files.c.source_id, sources.c.removed_at.is_(None))
 
 
-def _is_offered() -> ColumnElement[bool]:
-    return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), _is_present()))
+def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:
+    is_taken = and_(_is_present(), files.c.source_id.not_in(passed_over))
+    return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_taken))
 
 
-def _unknown_or_orphaned(
-    connection: Connection, graph_id: str, listing: Sequence[ListedFile]
-) -> tuple[list[ListedFile], list[int]]:
-    """Of a listing, the files that are new, and ids of pending ones whose source was removed."""
+class _News(NamedTuple):
+    """Of a listing: unknown files, and ids of known ones that need something.
+
+    ``orphaned`` are pending and their source was removed; ``returned`` were gone when they were to
+    be read.
+    """
+
+    new: list[ListedFile]
+    orphaned: list[int]
+    returned: list[int]
+
+
+def _news(connection: Connection, graph_id: str, listing: Sequence[ListedFile]) -> _News:
     is_orphaned = and_(files.c.status == "pending", files.c.source_id.is_not(None), ~_is_present())
-    statement = select(files.c.path, files.c.version, files.c.id, is_orphaned)
-    rows = connection.execute(statement.where(files.c.graph_id == graph_id))
-    known = {(path, version): (file_id, orphaned) for path, version, file_id, orphaned in rows}
-    new, orphans = [], []
-    for each in listing:
-        file_id, orphaned = known.get((each.path, each.version), (None, False))
-        if file_id is None:
-            new.append(each)
-        elif orphaned:
-            orphans.append(file_id)
-    return new, orphans
-
-
-def _take_positions(connection: Connection, graph_id: str, n_files: int) -> range:
-    """The next turns of a graph, whose row the caller has locked."""
-    last = connection.execute(
-        update(graphs)
-        .where(graphs.c.id == graph_id)
-        .values(files_seq=graphs.c.files_seq + n_files)
-        .returning(graphs.c.files_seq)
-    ).scalar_one()
-    return range(last - n_files + 1, last + 1)
+    is_gone = and_(files.c.status == "quarantined", files.c.reason == FILE_GONE)
+    columns = select(files.c.path, files.c.version, files.c.id, is_orphaned, is_gone)
+    news = _News([], [], [])
+    for start in range(0, len(listing), _PATHS_AT_ONCE):
+        some = listing[start : start + _PATHS_AT_ONCE]
+        paths = {each.path for each in some}
+        rows = connection.execute(
+            columns.where(files.c.graph_id == graph_id, files.c.path.in_(paths))
+        )
+        known = {(path, version): rest for path, version, *rest in rows}
+        for each in some:
+            file_id, orphaned, gone = known.get((each.path, each.version), (None, False, False))
+            if file_id is None:
+                news.new.append(each)
+            elif orphaned:
+                news.orphaned.append(file_id)
+            elif gone:
+                news.returned.append(file_id)
+    return news
 
 
 def _insert_files(
@@ -444,11 +439,10 @@ def _insert_files(
     graph_id: str,
     listing: Sequence[ListedFile],
     *,
-    source_id: str | None = None,
-    push_id: str | None = None,
+    source_id: str,
 ) -> None:
-    origin = {"graph_id": graph_id, "source_id": source_id, "push_id": push_id}
-    positions = _take_positions(connection, graph_id, len(listing))
+    origin = {"graph_id": graph_id, "source_id": source_id}
+    positions = take_positions(connection, graph_id, len(listing))
     rows = [
         origin | each._asdict() | {"position": position}
         for each, position in zip(listing, positions, strict=True)
@@ -456,7 +450,8 @@ def _insert_files(
     connection.execute(insert(files), rows)
 
 
-def _store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) -> None:
+def _store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) -> bool:
+    """Whether it is news; raises where it contradicts what was told before."""
     mine = and_(files.c.graph_id == graph_id, files.c.id == outcome.file_id)
     values = asdict(outcome)
     del values["file_id"]
@@ -467,12 +462,13 @@ def _store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) 
         .returning(files.c.id)
     ).first()
     if stored is not None:
-        return
+        return True
     status = connection.execute(select(files.c.status).where(mine)).scalar()
     if status is None:
         raise FileNotListed(f"no file {outcome.file_id} in the manifest of this graph")
     if status != outcome.status:
         raise ValueError(f"file {outcome.file_id} is {status}, it cannot become {outcome.status}")
+    return False
 
 
 def _offer_again(connection: Connection, graph_id: str, rule: ColumnElement[bool]) -> int:
@@ -484,7 +480,8 @@ def _offer_again(connection: Connection, graph_id: str, rule: ColumnElement[bool
     chosen = connection.execute(statement).scalars().all()
     if not chosen:
         return 0
-    positions = _take_positions(connection, graph_id, len(chosen))
+    positions = take_positions(connection, graph_id, len(chosen))
+    wait_again(connection, graph_id, chosen)
     connection.execute(
         update(files)
         .where(files.c.id == bindparam("file_id"))
@@ -505,37 +502,5 @@ def _offer_again(connection: Connection, graph_id: str, rule: ColumnElement[bool
     return len(chosen)
 
 
-def _push_of_key(
-    connection: Connection, graph_id: str, idempotency_key: str | None
-) -> PushRecord | None:
-    if idempotency_key is None:
-        return None
-    is_it = and_(pushes.c.graph_id == graph_id, pushes.c.idempotency_key == idempotency_key)
-    if connection.execute(select(pushes.c.id).where(is_it)).first() is None:
-        return None
-    return _push(connection, is_it)
-
-
-def _same_body(earlier: PushRecord, body_digest: str) -> PushRecord:
-    if earlier.body_digest != body_digest:
-        raise IdempotencyConflict(
-            f"Idempotency-Key {earlier.idempotency_key!r} came before with another body; "
-            "use a new key for new edges"
-        )
-    return earlier
-
-
-def _push(connection: Connection, rule: ColumnElement[bool]) -> PushRecord:
-    row = connection.execute(select(pushes).where(rule)).one()
-    file = connection.execute(select(files).where(files.c.push_id == row.id)).one()
-    values = row._asdict()
-    del values["graph_id"]
-    return PushRecord(**values, file=_file(file))
-
-
 def _source(row: Row[Any]) -> SourceRecord:
     return SourceRecord(**{each.name: getattr(row, each.name) for each in fields(SourceRecord)})
-
-
-def _file(row: Row[Any]) -> FileRecord:
-    return FileRecord(**{each.name: getattr(row, each.name) for each in fields(FileRecord)})

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveInt, field_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -38,7 +38,8 @@ class Settings(BaseSettings):
     database_password_file : Path, optional
         File with the password that ``database_url`` leaves out.
     scheduler : str, optional
-        Address of a dask scheduler; without one, blocks are read by threads of this process.
+        Address of a dask scheduler whose workers sparsify the files; without one, threads of the
+        ingesting process do.
     admin_key_file : Path, optional
         File with an admin key, ``<prefix>.<secret>``, that is made valid at the start.
     threads : int, optional
@@ -51,6 +52,18 @@ class Settings(BaseSettings):
         Largest body of one request.
     max_backlog_bytes : int
         Largest sum of pushed blocks of one graph that wait to be ingested.
+    max_total_backlog_bytes : int
+        The same of all graphs together.
+    list_seconds : float
+        Time between two listings of a followed source.
+    settle_seconds : float
+        A file of a followed source is taken once size and version have stayed so long.
+    unfinished_seconds : float
+        Time after which such a file is taken even without the end of a Parquet file.
+    metrics_port : int, optional
+        Where the ingest daemon shows its metrics; nowhere by default.
+    metrics_host : str
+        Address of that port.
     log_level : {'debug', 'info', 'warning', 'error'}
         The least severe messages that are logged.
 
@@ -72,6 +85,12 @@ class Settings(BaseSettings):
     child_memory_bytes: PositiveInt = 2 * 2**30
     max_body_bytes: PositiveInt = 256 * 2**20
     max_backlog_bytes: PositiveInt = 4 * 2**30
+    max_total_backlog_bytes: PositiveInt = 16 * 2**30
+    list_seconds: PositiveFloat = 2.0
+    settle_seconds: NonNegativeFloat = 2.0
+    unfinished_seconds: NonNegativeFloat = 600.0
+    metrics_port: Annotated[int | None, Field(ge=1, le=65535)] = None
+    metrics_host: str = "127.0.0.1"
     log_level: LogLevel = "info"
 
     @field_validator("home")

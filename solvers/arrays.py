@@ -36,6 +36,29 @@ def index_dtype(n_nonzero: int, n_nodes: int) -> type[np.int32] | type[np.int64]
     return np.int32 if max(n_nonzero, n_nodes) <= INT32_MAX else np.int64
 
 
+def integer_ids(name: str, nodes: npt.ArrayLike) -> IntArray:
+    """One-dimensional signed integer node ids; unsigned ones become int64.
+
+    Raises
+    ------
+    TypeError
+        ``nodes`` are not integers.
+    ValueError
+        ``nodes`` have another shape.
+    """
+    array = np.asarray(nodes)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integer node ids, got dtype {array.dtype}")
+    if array.dtype.kind == "u":
+        return array.astype(np.int64)
+    signed: IntArray = array
+    return signed
+
+
 def checked_nodes(name: str, nodes: npt.ArrayLike, n_nodes: int) -> IntArray:
     """One-dimensional integer node ids, each in [0, n_nodes).
 
@@ -46,18 +69,9 @@ def checked_nodes(name: str, nodes: npt.ArrayLike, n_nodes: int) -> IntArray:
     ValueError
         ``nodes`` have another shape, or an id lies outside the range.
     """
-    array = np.asarray(nodes)
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
-    if array.size == 0:
-        return array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integer node ids, got dtype {array.dtype}")
-    outside = (array < 0) | (array >= n_nodes)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise ValueError(f"{name} must lie in [0, {n_nodes}), got {array[row]} in row {row}")
-    if array.dtype.kind == "u":
-        return array.astype(np.int64)
-    signed: IntArray = array
-    return signed
+    array = integer_ids(name, nodes)
+    if array.size and not (array.min() >= 0 and array.max() < n_nodes):
+        row = int(np.argmax((array < 0) | (array >= n_nodes)))
+        given = np.asarray(nodes)[row]
+        raise ValueError(f"{name} must lie in [0, {n_nodes}), got {given} in row {row}")
+    return array

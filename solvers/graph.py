@@ -4,25 +4,34 @@ Weights are conductances. Parallel edges and both orientations of an edge sum, s
 dropped (they do not enter the Laplacian), isolated nodes stay. Components are found once.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from solvers.arrays import (
+    AnyArray,
     FloatArray,
     Int32Array,
     Int64Array,
     IntArray,
     RealArray,
-    checked_nodes,
     frozen,
     index_dtype,
 )
+from solvers.kernels.adjacency import (
+    count_sorted,
+    label_components,
+    mirror_rows,
+    place_sorted,
+    row_sums,
+    spread_rows,
+)
 from solvers.kernels.block_products import laplacian_rows
+from solvers.merging import Buckets, EdgeChunk, WeightedEdges, merge_into, row_starts
 
 _SYMMETRY_RTOL = 1e-9
 
@@ -34,10 +43,10 @@ class Graph:
     Attributes
     ----------
     adjacency : (n_nodes, n_nodes) scipy.sparse.csr_array
-        Symmetric, float64, sorted indices (int32 while they fit), zero diagonal, no stored zeros.
-        Its arrays are read-only.
+        Symmetric, float64 (float32 where asked for), sorted indices (int32 while they fit), zero
+        diagonal, no stored zeros. Its arrays are read-only.
     degree : (n_nodes,) float64
-        Row sums of ``adjacency``.
+        Row sums of ``adjacency``, summed in float64.
     component : (n_nodes,) int32
         Number of the connected component of each node, 0 .. n_components - 1.
     n_components : int
@@ -51,7 +60,13 @@ class Graph:
 
     @classmethod
     def from_edges(
-        cls, u: npt.ArrayLike, v: npt.ArrayLike, weight: npt.ArrayLike, *, n_nodes: int
+        cls,
+        u: npt.ArrayLike,
+        v: npt.ArrayLike,
+        weight: npt.ArrayLike,
+        *,
+        n_nodes: int,
+        dtype: npt.DTypeLike = np.float64,
     ) -> "Graph":
         """Graph of the edges (u, v, weight) on the nodes 0 .. n_nodes - 1.
 
@@ -63,6 +78,8 @@ class Graph:
             Conductances, finite and > 0.
         n_nodes : int
             Number of nodes, >= 0.
+        dtype : float64 or float32
+            Type of the weights kept.
 
         Raises
         ------
@@ -70,26 +87,109 @@ class Graph:
             ``u`` or ``v`` are not integers.
         ValueError
             Unequal lengths, an id outside [0, n_nodes), or a weight that is not finite and > 0.
+
+        Notes
+        -----
+        As `from_records`. Contiguous int32 or int64 ids and float32 or float64 weights are read
+        where they are.
+        """
+        edges = WeightedEdges(u=np.asarray(u), v=np.asarray(v), weight=np.asarray(weight))
+        return cls.from_records([edges], n_nodes=n_nodes, dtype=dtype)
+
+    @classmethod
+    def from_records(
+        cls, chunks: Iterable[EdgeChunk], *, n_nodes: int, dtype: npt.DTypeLike = np.float64
+    ) -> "Graph":
+        """Graph of edge records with conductances ``weight / keep_probability``.
+
+        Parameters
+        ----------
+        chunks : iterable of EdgeChunk
+            The records; iterated twice. Parallel records and both orientations sum, ``u == v`` is
+            dropped, and so are records whose ``keep_probability`` is 0.
+        n_nodes : int
+            Number of nodes, >= 0.
+        dtype : float64 or float32
+            Type of the weights kept.
+
+        Raises
+        ------
+        TypeError
+            ``u`` or ``v`` are not integers.
+        ValueError
+            Unequal lengths, an id outside [0, n_nodes), or a conductance that is not finite and
+            > 0; ``dtype`` is neither type.
+
+        Notes
+        -----
+        Linear in records and nodes. Parallel records are summed in float64, in the order of the
+        records, and rounded once to ``dtype``; a float32 graph rounds the records before, too.
+        Memory beyond the result: 2 bytes for each record and 24 for each node, plus scratch for
+        the records of a few rows, and while records are parallel as much as they would take
+        unmerged.
         """
         if n_nodes < 0:
             raise ValueError(f"n_nodes must be >= 0, got {n_nodes}")
-        heads = checked_nodes("u", u, n_nodes)
-        tails = checked_nodes("v", v, n_nodes)
-        weights = _checked_weights(weight)
-        if not heads.size == tails.size == weights.size:
-            raise ValueError(
-                "u, v and weight must have equal lengths, "
-                f"got {heads.size}, {tails.size} and {weights.size}"
-            )
-        proper = heads != tails
-        if not proper.all():
-            heads, tails, weights = heads[proper], tails[proper], weights[proper]
-        ids = index_dtype(2 * weights.size, n_nodes)
-        low = np.minimum(heads, tails).astype(ids, copy=False)
-        high = np.maximum(heads, tails).astype(ids, copy=False)
-        upper = sp.coo_array((weights, (low, high)), shape=(n_nodes, n_nodes)).tocsr()
-        upper.sum_duplicates()
-        return cls._of_symmetric((upper + upper.T.tocsr()).tocsr())
+        if np.dtype(dtype) not in (np.float64, np.float32):
+            raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
+        buckets = Buckets.of_records(chunks, n_nodes)
+        n_records = buckets.n_records
+        ids = index_dtype(2 * n_records, n_nodes)
+        # Memory that is not written to costs nothing, so there is room for both triangles.
+        indices, weights = np.empty(2 * n_records, ids), np.empty(2 * n_records, dtype)
+        counts = merge_into(chunks, buckets, 0, buckets.counts.size, indices, weights)
+        n_edges = int(counts.sum())
+        indptr = np.empty(n_nodes + 1, ids)
+        spread_rows(counts, indptr, indices, weights)
+        mirror_rows(indptr, indptr[:-1].copy(), indices, weights)
+        if n_edges < n_records:
+            for array in (indices, weights):
+                array.resize(2 * n_edges, refcheck=False)
+        return cls._of_rows(indptr, indices, weights)
+
+    @classmethod
+    def from_sorted_edges(
+        cls, batches: Iterable[tuple[AnyArray, AnyArray, RealArray]], *, n_nodes: int
+    ) -> "Graph":
+        """Graph of merged edges as `edges` lists them, in one linear pass without sorting.
+
+        Parameters
+        ----------
+        batches : iterable of (u, v, weight)
+            Integers and float64, ``u < v``, sorted by u, then v, over all batches; iterated twice.
+        n_nodes : int
+            Number of nodes, >= 0.
+
+        Raises
+        ------
+        ValueError
+            An edge is out of order, has ``u >= v`` or an id outside [0, n_nodes), or a weight that
+            is not finite and > 0.
+
+        Notes
+        -----
+        Memory beyond the result: 24 bytes for each node.
+        """
+        if n_nodes < 0:
+            raise ValueError(f"n_nodes must be >= 0, got {n_nodes}")
+        lower, upper = np.zeros((2, n_nodes), index_dtype(0, n_nodes))
+        last, n_before = np.full(2, -1, np.int64), 0
+        for u, v, weight in batches:
+            edge = count_sorted(u, v, weight, n_nodes, last, lower, upper)
+            if edge >= 0:
+                raise ValueError(
+                    f"edges must have 0 <= u < v < {n_nodes} in rising order and a weight that is "
+                    f"finite and > 0, got ({u[edge]}, {v[edge]}, {weight[edge]}) in row "
+                    f"{n_before + edge}"
+                )
+            n_before += u.size
+        ids = index_dtype(2 * n_before, n_nodes)
+        indptr: IntArray = row_starts(lower + upper).astype(ids)
+        indices, weights = np.empty(2 * n_before, ids), np.empty(2 * n_before)
+        lower_cursor, upper_cursor = indptr[:-1].copy(), (indptr[:-1] + lower).astype(ids)
+        for u, v, weight in batches:
+            place_sorted(u, v, weight, lower_cursor, upper_cursor, indices, weights)
+        return cls._of_rows(indptr, indices, weights)
 
     @classmethod
     def from_adjacency(cls, matrix: Any) -> "Graph":
@@ -119,25 +219,30 @@ class Graph:
             )
         upper = sp.triu(adjacency, k=1, format="csr")
         upper.eliminate_zeros()
-        return cls._of_symmetric((upper + upper.T.tocsr()).tocsr())
+        whole = sp.csr_array(upper + upper.T.tocsr())
+        whole.sort_indices()
+        ids = index_dtype(whole.nnz, rows)
+        return cls._of_rows(
+            whole.indptr.astype(ids, copy=False), whole.indices.astype(ids, copy=False), whole.data
+        )
 
     @classmethod
-    def _of_symmetric(cls, adjacency: Any) -> "Graph":
-        """The graph of a clean symmetric csr_array, which it takes over."""
-        adjacency = sp.csr_array(adjacency)
-        adjacency.sort_indices()
-        ids = index_dtype(adjacency.nnz, adjacency.shape[0])
-        adjacency.indices = adjacency.indices.astype(ids, copy=False)
-        adjacency.indptr = adjacency.indptr.astype(ids, copy=False)
-        n_components, component = 0, np.zeros(0, dtype=np.int32)
-        if adjacency.shape[0]:
-            n_components, component = connected_components(adjacency, directed=False)
+    def _of_rows(cls, indptr: IntArray, indices: IntArray, weight: RealArray) -> "Graph":
+        """The graph of the clean, sorted rows of a symmetric matrix, which it takes over."""
+        n_nodes = indptr.size - 1
+        adjacency = sp.csr_array((weight, indices, indptr), shape=(n_nodes, n_nodes))
+        adjacency.has_canonical_format = True
+        degree, component = np.empty(n_nodes), np.empty(n_nodes, np.int32)
+        row_sums(indptr, weight, degree)
+        n_components = label_components(
+            indptr, indices, np.empty_like(indices, shape=n_nodes), component
+        )
         for array in (adjacency.data, adjacency.indices, adjacency.indptr):
             array.setflags(write=False)
         return cls(
             adjacency=adjacency,
-            degree=frozen(np.asarray(adjacency.sum(axis=1), dtype=np.float64)),
-            component=frozen(component.astype(np.int32, copy=False)),
+            degree=frozen(degree),
+            component=frozen(component),
             n_components=int(n_components),
         )
 
@@ -199,15 +304,3 @@ class Graph:
             self.n_nodes,
         )
         return product.reshape(block.shape)
-
-
-def _checked_weights(weight: npt.ArrayLike) -> FloatArray:
-    """Weights as float64, each finite and > 0."""
-    weights = np.asarray(weight, dtype=np.float64)
-    if weights.ndim != 1:
-        raise ValueError(f"weight must be one-dimensional, got shape {weights.shape}")
-    valid = np.isfinite(weights) & (weights > 0)
-    if not valid.all():
-        row = int(np.argmin(valid))
-        raise ValueError(f"weight must be finite and > 0, got {weights[row]} in row {row}")
-    return weights

@@ -1,7 +1,8 @@
 """Blocks of edges: columns checked against the data contract, then edges between dense ids.
 
 ``read_columns`` is the only gate through which edges enter, whatever brought them (files, pushes).
-It copies nothing that already has the right type. Mapping ids to dense numbers is ``nodes``' work.
+It copies nothing that already has the right type, and reading threads do it, so that little is left
+to the one thread that maps blocks in order. Mapping ids to dense numbers is ``nodes``' work.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int32Array
+from solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int32Array, frozen
+from streaming.kernels.columns import (
+    GREATEST_WEIGHT,
+    compact_edges,
+    narrow_ids,
+    survey_edges,
+)
 
 NodeKind = Literal["string", "int64", "dense"]
 """What a node id is: any string, any 64-bit integer, or a number in [0, max_nodes)."""
@@ -28,6 +35,8 @@ MAX_NODES = INT32_MAX
 _MAX_INT64 = 2**63 - 1
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
 _MAX_SHOWN = 200
+_ONES: Float32Array = frozen(np.ones(1 << 20, dtype=np.float32))
+"""What blocks of edges without weights share."""
 
 
 class BadEdges(ValueError):
@@ -77,17 +86,25 @@ class RawBlock:
     Attributes
     ----------
     src, dst : pyarrow.Array
-        (n_rows,) string or large_string for node kind ``string``, else int64; no nulls.
+        (n_rows,) string or large_string for node kind ``string``, int64 for ``int64``, int32 for
+        ``dense``; no nulls.
     weight : (n_rows,) float32
-        Finite and > 0; may be read-only.
+        Finite and > 0; read-only where others may use the memory.
     first_row : int
         Row within the file of the first row here.
+    is_owned : bool
+        Whether nobody else uses the memory, so that it may be overwritten.
+    greatest_id, n_self_loops : int or None
+        Of dense ids: what was seen while they were checked (-1 without rows).
     """
 
     src: pa.Array
     dst: pa.Array
     weight: Float32Array
     first_row: int = 0
+    is_owned: bool = False
+    greatest_id: int | None = None
+    n_self_loops: int | None = None
 
     @property
     def n_rows(self) -> int:
@@ -145,7 +162,12 @@ def check_column_names(names: Sequence[str]) -> None:
 
 
 def read_columns(
-    table: pa.Table | pa.RecordBatch, *, node_kind: NodeKind, max_nodes: int, first_row: int = 0
+    table: pa.Table | pa.RecordBatch,
+    *,
+    node_kind: NodeKind,
+    max_nodes: int,
+    first_row: int = 0,
+    is_owned: bool = False,
 ) -> RawBlock:
     """Columns of an edge table, checked against the data contract.
 
@@ -159,6 +181,8 @@ def read_columns(
         Bound of dense ids; the other kinds meet it when they are mapped.
     first_row : int
         Row within the file of the table's first row; errors count from there.
+    is_owned : bool
+        Whether the table was made for this call alone: the block may then be overwritten.
 
     Returns
     -------
@@ -172,13 +196,33 @@ def read_columns(
         range, or a weight is not finite and > 0 in float32.
     """
     check_column_names(table.schema.names)
-    src = _ids(table.column("src"), "src", node_kind, max_nodes, first_row)
-    dst = _ids(table.column("dst"), "dst", node_kind, max_nodes, first_row)
+    src = _ids(table.column("src"), "src", node_kind, first_row)
+    dst = _ids(table.column("dst"), "dst", node_kind, first_row)
+    given, weight = None, _ones(len(src))
     if "weight" in table.schema.names:
-        weight = _weights(table.column("weight"), first_row)
-    else:
-        weight = np.ones(len(src), dtype=np.float32)
-    return RawBlock(src=src, dst=dst, weight=weight, first_row=first_row)
+        given = _weights(table.column("weight"), first_row, is_owned=is_owned)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            weight = given.astype(np.float32, copy=False)
+    if node_kind != "dense":
+        _check_weights(given, weight, first_row)
+        return RawBlock(src=src, dst=dst, weight=weight, first_row=first_row, is_owned=is_owned)
+    limits = (0, max_nodes - 1)
+    u, v = _narrow(src, "src", limits, first_row), _narrow(dst, "dst", limits, first_row)
+    with np.errstate(over="ignore"):  # uncompiled kernels: numpy warns where integers wrap
+        greatest_id, greatest_weight, n_self_loops = survey_edges(_bits(u), _bits(v), _bits(weight))
+    if greatest_id >= max_nodes or greatest_weight > GREATEST_WEIGHT:
+        _check_range(src.to_numpy(), "src", limits, first_row)
+        _check_range(dst.to_numpy(), "dst", limits, first_row)
+        _check_weights(given, weight, first_row)
+    return RawBlock(
+        src=u,
+        dst=v,
+        weight=weight,
+        first_row=first_row,
+        is_owned=is_owned,
+        greatest_id=int(greatest_id) if len(u) else -1,
+        n_self_loops=int(n_self_loops),
+    )
 
 
 def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: str) -> pa.Array:
@@ -223,14 +267,46 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
     return _contiguous(column)
 
 
-def drop_self_loops(u: Int32Array, v: Int32Array, weight: Float32Array) -> EdgeBlock:
-    """Edges whose endpoints differ, in order, and the count of the others."""
+def drop_self_loops(
+    u: Int32Array, v: Int32Array, weight: Float32Array, *, n_self_loops: int | None = None
+) -> EdgeBlock:
+    """Edges whose endpoints differ, in order, and the count of the others.
+
+    Parameters
+    ----------
+    u, v : (n_rows,) int32
+        Endpoints.
+    weight : (n_rows,) float32
+        Weights.
+    n_self_loops : int or None
+        How many rows have equal endpoints, where that is known.
+
+    Returns
+    -------
+    EdgeBlock
+        Without self-loops it holds the arrays given. Else arrays that are writable are taken over:
+        their entries change, and the block holds the beginnings of them.
+    """
     n_rows = len(u)
-    keep = u != v
-    n_kept = int(np.count_nonzero(keep))
-    if n_kept < n_rows:
-        u, v, weight = u[keep], v[keep], weight[keep]
-    return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=n_rows - n_kept, n_rows=n_rows)
+    if n_self_loops is None:
+        n_self_loops = n_rows - int(np.count_nonzero(u != v))
+    if n_self_loops:
+        u, v = (ids if ids.flags.writeable else ids.copy() for ids in (u, v))
+        is_constant = weight.base is _ONES.base
+        if not (is_constant or weight.flags.writeable):
+            weight = weight.copy()
+        n_kept = compact_edges(u, v, None if is_constant else weight)
+        u, v, weight = u[:n_kept], v[:n_kept], weight[:n_kept]
+    return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=n_self_loops, n_rows=n_rows)
+
+
+def values_of(array: pa.Array) -> AnyArray:
+    """Numbers of an array without nulls, sharing its memory; writable where Arrow says so."""
+    given: AnyArray = array.to_numpy()
+    if len(given) == 0:
+        return given
+    first = array.offset * given.itemsize
+    return np.frombuffer(array.buffers()[1], dtype=given.dtype, count=len(given), offset=first)
 
 
 def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -243,23 +319,42 @@ def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 
-def _ids(
-    column: pa.ChunkedArray, name: str, node_kind: NodeKind, max_nodes: int, first_row: int
-) -> pa.Array:
+def _ids(column: pa.ChunkedArray, name: str, node_kind: NodeKind, first_row: int) -> pa.Array:
     _check_valid(column, name, first_row)
     try:
         ids = node_ids(column, node_kind=node_kind, name=name)
     except TypeError as error:
         raise BadEdges(str(error)) from error
     _check_no_nulls(ids, name, first_row)
-    if node_kind == "string":
-        return ids
+    if node_kind == "int64":
+        if ids.type == pa.uint64():
+            _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row)
+        return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
+    return ids
+
+
+def _narrow(ids: pa.Array, name: str, limits: tuple[int, int], first_row: int) -> pa.Array:
+    """Integers of any type as int32; those of 32 bits keep their bits and are checked later."""
+    if ids.type.bit_width == 32:
+        return ids.view(pa.int32())
+    if ids.type.bit_width < 32:
+        return pc.cast(ids, pa.int32())
     values = ids.to_numpy()
-    if ids.type == pa.uint64():
-        _check_range(values, name, 0, _MAX_INT64, first_row)
-    if node_kind == "dense":
-        _check_range(values, name, 0, max_nodes - 1, first_row)
-    return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
+    narrow: Int32Array = np.empty(len(values), dtype=np.int32)
+    if narrow_ids(frozen(values.view(np.uint64)), narrow) > limits[1]:
+        _check_range(values, name, limits, first_row)
+    return pa.array(narrow)
+
+
+def _bits(column: pa.Array | Float32Array) -> AnyArray:
+    """Bits of 32-bit numbers, read-only, as ``survey_edges`` takes them."""
+    values = column.to_numpy() if isinstance(column, pa.Array) else column
+    return frozen(values.view(np.uint32))
+
+
+def _ones(n_rows: int) -> Float32Array:
+    """Weights of edges that were given none."""
+    return _ONES[:n_rows] if n_rows <= len(_ONES) else np.ones(n_rows, dtype=np.float32)
 
 
 def _check_no_nulls(column: pa.Array, name: str, first_row: int) -> None:
@@ -268,11 +363,12 @@ def _check_no_nulls(column: pa.Array, name: str, first_row: int) -> None:
         raise BadEdges(f"column {name!r} must not be null", row=first_row + row, value="null")
 
 
-def _check_range(values: AnyArray, name: str, least: int, greatest: int, first_row: int) -> None:
+def _check_range(values: AnyArray, name: str, limits: tuple[int, int], first_row: int) -> None:
+    least, greatest = limits
     if len(values) == 0 or (int(values.min()) >= least and int(values.max()) <= greatest):
         return
-    limits = np.iinfo(values.dtype)
-    outside = (values < max(least, limits.min)) | (values > min(greatest, limits.max))
+    type_limits = np.iinfo(values.dtype)
+    outside = (values < max(least, type_limits.min)) | (values > min(greatest, type_limits.max))
     row = int(np.argmax(outside))
     raise BadEdges(
         f"column {name!r} must lie in [{least}, {greatest}]",
@@ -304,19 +400,21 @@ def _fault(column: pa.ChunkedArray) -> str | None:
     return None
 
 
-def _weights(column: pa.ChunkedArray, first_row: int) -> Float32Array:
+def _weights(column: pa.ChunkedArray, first_row: int, *, is_owned: bool) -> AnyArray:
+    """Weights as they were given, not null; what they are worth is not looked at."""
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         kind = shown(column.type)
         raise BadEdges(f"column 'weight' must hold integers or floats, got type {kind}")
     _check_valid(column, "weight", first_row)
     weights = _contiguous(column)
     _check_no_nulls(weights, "weight", first_row)
-    given = weights.to_numpy()
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        weight: Float32Array = given.astype(np.float32, copy=False)
+    return values_of(weights) if is_owned else frozen(weights.to_numpy())
+
+
+def _check_weights(given: AnyArray | None, weight: Float32Array, first_row: int) -> None:
     # A NaN makes min() a NaN, and no comparison with a NaN holds.
-    if len(weight) == 0 or (weight.min() > 0 and weight.max() < np.inf):
-        return weight
+    if given is None or len(weight) == 0 or (weight.min() > 0 and weight.max() < np.inf):
+        return
     row = int(np.argmin((weight > 0) & (weight < np.inf)))
     value = given[row]
     rule = "column 'weight' must be finite and > 0"

@@ -62,12 +62,31 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A group of blocks went through."""
+    """A group of blocks went through.
+
+    Attributes
+    ----------
+    path : str
+        The file that it belongs to.
+    n_rows, n_bytes : int
+        Of the group; bytes as its parts are encoded.
+    summary : StreamSummary
+        The stream after it.
+    n_blocks : int
+        Blocks of the group.
+    block_seconds : float
+        From asking for its first row to its last record, without a resparsification.
+    resparsify_seconds : float or None
+        The resparsification that it led to; None where it led to none.
+    """
 
     path: str
     n_rows: int
     n_bytes: int
     summary: StreamSummary
+    n_blocks: int = 1
+    block_seconds: float = 0.0
+    resparsify_seconds: float | None = None
 
 
 IngestEvent = Quarantined | Duplicate | Committed | Progress

@@ -17,11 +17,15 @@ from solvers.arrays import Int32Array, UInt64Array
 from streaming.blocks import (
     MAX_NODES,
     BadEdges,
+    EdgeBlock,
     NodeKind,
+    RawBlock,
     check_max_nodes,
     check_node_kind,
+    drop_self_loops,
     node_ids,
     shown,
+    values_of,
 )
 from streaming.durable import remove_unfinished
 from streaming.kernels.node_table import COLLISION, DONE
@@ -187,6 +191,14 @@ class NodeIndex:
             numbers[start : start + len(src_rows)] = mapped.ids.reshape(-1, 2)
         return np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
 
+    def map_block(self, block: RawBlock) -> EdgeBlock:
+        """Edges of a block between dense ids, without self-loops; see ``map``.
+
+        The memory of a block that is owned may be overwritten: use it once.
+        """
+        u, v = self.map(block.src, block.dst, first_row=block.first_row)
+        return drop_self_loops(u, v, block.weight)
+
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Dense ids, -1 where an id is unknown or null; adds nothing.
 
@@ -349,10 +361,9 @@ class DenseNodes:
     def map(
         self, src: pa.Array, dst: pa.Array, *, first_row: int = 0
     ) -> tuple[Int32Array, Int32Array]:
-        """Return the ids as int32; see ``NodeIndex.map``."""
-        u, v = src.to_numpy(), dst.to_numpy()
+        """Return the ids as int32, copied only where they are wider; see ``NodeIndex.map``."""
         greatest = -1
-        for ids in (u, v):
+        for ids in (src.to_numpy(), dst.to_numpy()):
             if len(ids):
                 greatest = max(greatest, int(ids.max()))
                 if ids.min() < 0 or greatest >= self._max_nodes:
@@ -363,7 +374,20 @@ class DenseNodes:
                         value=str(ids[row]),
                     )
         self.n_nodes = max(self.n_nodes, greatest + 1)
-        return u.astype(np.int32), v.astype(np.int32)
+        return (
+            src.to_numpy().astype(np.int32, copy=False),
+            dst.to_numpy().astype(np.int32, copy=False),
+        )
+
+    def map_block(self, block: RawBlock) -> EdgeBlock:
+        """Return the edges of a block; see ``NodeIndex.map_block``."""
+        if block.greatest_id is None or block.greatest_id >= self._max_nodes:
+            u, v = self.map(block.src, block.dst, first_row=block.first_row)
+        else:
+            self.n_nodes = max(self.n_nodes, block.greatest_id + 1)
+            view = values_of if block.is_owned else pa.Array.to_numpy
+            u, v = view(block.src), view(block.dst)
+        return drop_self_loops(u, v, block.weight, n_self_loops=block.n_self_loops)
 
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Return the ids below ``n_nodes`` as int32, -1 for others and nulls."""

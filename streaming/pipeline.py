@@ -9,13 +9,15 @@ interruptions and the bad files between.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
+from solvers.laplacian.parallel import Parallel
+from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock
 from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
 from streaming.events import (
     Committed,
@@ -27,8 +29,9 @@ from streaming.events import (
 )
 from streaming.nodes import Nodes, open_nodes
 from streaming.records import Records, SparsifierSettings, SparsifierState
-from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
-from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, read_parts, stage
+from streaming.shares import ShareSettings
+from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
+from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, Staging, read_parts
 from streaming.sparsifier import (
     absorb,
     expected_epsilon,
@@ -36,9 +39,11 @@ from streaming.sparsifier import (
     is_full,
     resparsify,
     score,
-    sparsifier_graph,
     thinned,
 )
+
+if TYPE_CHECKING:
+    from streaming.distributed import Cluster
 
 SMALLEST_PART_ROWS = 1 << 13
 """Blocks of a small graph are cut no finer than this."""
@@ -46,6 +51,22 @@ SMALLEST_PART_ROWS = 1 << 13
 
 class Interrupted(Exception):
     """The caller asked to stop; what was not checkpointed will be replayed."""
+
+
+class FileUnreadable(OSError):
+    """A file cannot be read now, which is no fault of its content; the cause says why.
+
+    What came before it stays: ``Stream.ingest`` of the other files goes on.
+
+    Attributes
+    ----------
+    file : EdgeFile
+        Which one.
+    """
+
+    def __init__(self, file: EdgeFile, reason: Exception) -> None:
+        super().__init__(f"{file.path} cannot be read now: {reason}")
+        self.file = file
 
 
 class _AlreadyAbsorbed(Exception):
@@ -62,6 +83,8 @@ class _OtherContent(Exception):
 
 
 _FileKey = tuple[str, str]
+_Absorbed = tuple[Sequence[Part], float | None]
+"""Parts of a group, and the seconds of the resparsification that followed it, if one did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +104,11 @@ class StreamSettings:
     n_threads : int
         Threads that read and score.
     scheduler : str or None
-        Address of a dask.distributed scheduler that reads the parts; None reads in threads.
+        Address of a dask.distributed scheduler whose workers sparsify shares of the parts; None
+        does it in threads.
+    wave_shares : int
+        Shares that go to the cluster together; like ``group_blocks`` part of what a result there
+        depends on, unlike the number of workers.
     checkpoint_seconds : float
         A checkpoint is written when the last one is older than this.
     snapshot_edges, snapshot_seconds : int or float or None
@@ -95,6 +122,7 @@ class StreamSettings:
     group_blocks: int = 8
     n_threads: int = 2
     scheduler: str | None = None
+    wave_shares: int = 8
     checkpoint_seconds: float = 30.0
     snapshot_edges: int | None = None
     snapshot_seconds: float | None = None
@@ -105,6 +133,8 @@ class StreamSettings:
             raise ValueError(f"group_blocks must be at least 1, got {self.group_blocks}")
         if self.n_threads < 1:
             raise ValueError(f"n_threads must be at least 1, got {self.n_threads}")
+        if self.wave_shares < 1:
+            raise ValueError(f"wave_shares must be at least 1, got {self.wave_shares}")
 
     @property
     def part_rows(self) -> int:
@@ -136,6 +166,10 @@ class Stream:
     _position: FilePosition | None
     _n_indexed: int
     _is_dirty: bool
+    _parallel: Parallel = map
+    _is_usable: bool = True
+    _file_start: SparsifierState | None = None
+    """State at the start of the file in hand, while going back to it costs nothing."""
 
     def __init__(
         self,
@@ -158,6 +192,7 @@ class Stream:
         self._clock = clock
         self._wall_clock = wall_clock
         self._checkpoints = CheckpointStore(paths.checkpoints)
+        self._checkpoints.clear()
         self._snapshots = SnapshotStore(paths.snapshots)
         newest = self._checkpoints.newest()
         self._nodes: Nodes = open_nodes(
@@ -168,6 +203,8 @@ class Stream:
             writable=True,
         )
         self._reported: set[_FileKey] = set()
+        self._connections = ExitStack()
+        self._cluster: Cluster | None = None
         self._adopt(newest)
         self._is_dirty = not newest.is_clean
         self._checkpoint_time = clock()
@@ -212,22 +249,37 @@ class Stream:
         Interrupted
             ``should_stop`` was true. Open the stream anew: ``ingest`` of the same files goes on
             from the newest checkpoint and ends as the unbroken run would have.
+        FileUnreadable
+            A file could not be staged, as when its store does not answer.
         """
+        if not self._is_usable:
+            raise RuntimeError("this stream was interrupted in a resparsification; open it anew")
         settled: set[_FileKey] = set()
         self._reported.clear()
         self._unreported.clear()
-        while not self._pass_over(files, settled):
-            self._unreported.clear()
-        self._commit(publish=True)
+        with (
+            self._connections,
+            ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="sparsify") as pool,
+            Staging(
+                self._paths.staging, part_rows=self._settings.part_rows, check=self._stop_if_asked
+            ) as staging,
+        ):
+            self._parallel = pool.map
+            while not self._pass_over(files, settled, staging):
+                self._unreported.clear()
+            self._commit(publish=True)
         return self.summary()
 
-    def _pass_over(self, files: Sequence[EdgeFile], settled: set[_FileKey]) -> bool:
+    def _pass_over(
+        self, files: Sequence[EdgeFile], settled: set[_FileKey], staging: Staging
+    ) -> bool:
         """Take every file once; False when the state went back and all must be looked at again."""
         position = self._position
         if position is not None and all(file.path != position.path for file in files):
             self._return_to_clean()
         # Stable: the half-absorbed file first, the others in the order given.
-        for file in sorted(files, key=lambda file: not self._is_in_hand(file)):
+        ordered = sorted(files, key=lambda file: not self._is_in_hand(file))
+        for number, file in enumerate(ordered):
             key = (file.path, file.version)
             if key in settled:
                 continue
@@ -237,7 +289,10 @@ class Stream:
                     self._unreported.append(absorbed)
                 continue
             try:
-                self._take(file)
+                following = (
+                    later for later in ordered[number + 1 :] if self._is_new(later, settled)
+                )
+                self._take(file, staging, next(following, None))
             except _AlreadyAbsorbed as duplicate:
                 settled.add(key)
                 self._on_event(
@@ -256,9 +311,15 @@ class Stream:
     def _is_in_hand(self, file: EdgeFile) -> bool:
         return self._position is not None and self._position.path == file.path
 
-    def _take(self, file: EdgeFile) -> None:
-        """Absorb one file whole."""
-        with stage(file, self._paths.staging, part_rows=self._settings.part_rows) as staged:
+    def _is_new(self, file: EdgeFile, settled: set[_FileKey]) -> bool:
+        absorbed = self._absorbed.get(file.path)
+        is_absorbed = absorbed is not None and absorbed.version == file.version
+        return not is_absorbed and (file.path, file.version) not in settled
+
+    def _take(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> None:
+        """Absorb one file whole, while the one that follows is staged."""
+        self._file_start = self._state if self._position is None else None
+        with self._staged(file, staging, following) as staged:
             in_hand = self._position
             if in_hand is not None and (in_hand.digest, in_hand.part_rows) != (
                 staged.digest,
@@ -282,6 +343,14 @@ class Stream:
             )
         )
 
+    def _staged(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:
+        try:
+            return staging.take(file, following)
+        except (BadEdges, FileNotFoundError, Interrupted):
+            raise
+        except Exception as error:  # file systems raise what they like
+            raise FileUnreadable(file, error) from error
+
     def _absorb_parts(self, staged: StagedFile) -> int:
         """Absorb what is left of a file; returns the self-loops of the stream before it."""
         parts = staged.parts
@@ -295,49 +364,119 @@ class Stream:
         if self._position is not None:
             start = self._position
             parts = parts[start.next_part :]
-        elif len(parts) > self._settings.group_blocks:
-            # A long file may prove bad late: make what came before it cheap to return to.
-            self._commit(publish=False)
+        absorbing = (
+            self._absorb_here(staged, parts)
+            if self._settings.scheduler is None
+            else self._absorb_on_cluster(staged, next_part=start.next_part)
+        )
+        started = self._clock()
+        with closing(absorbing) as groups:
+            for group, resparsify_seconds in groups:
+                seconds = self._clock() - started
+                self._position = replace(start, next_part=group[-1].number + 1)
+                if self._clock() - self._checkpoint_time >= self._settings.checkpoint_seconds:
+                    self._save()
+                self._report_progress(staged, group, seconds, resparsify_seconds)
+                started = self._clock()
+        return start.self_loops_before
+
+    def _absorb_here(
+        self, staged: StagedFile, parts: Sequence[Part]
+    ) -> Generator[_Absorbed, None, None]:
+        """Absorb parts in threads of this process; yields each group once it is absorbed."""
         reading = read_parts(
             [(staged, part) for part in parts],
             node_kind=self._settings.node_kind,
             max_nodes=self._settings.max_nodes,
             n_threads=self._settings.n_threads,
-            scheduler=self._settings.scheduler,
         )
         with closing(reading) as blocks:
             for group in _groups(parts, self._settings.group_blocks):
                 self._stop_if_asked()
-                self._absorb_group(_good(block) for block in islice(blocks, len(group)))
-                self._position = replace(start, next_part=group[-1].number + 1)
-                if self._clock() - self._checkpoint_time >= self._settings.checkpoint_seconds:
-                    self._save()
-                self._report_progress(staged, group)
-        return start.self_loops_before
+                yield (
+                    group,
+                    self._absorb_group(_good(block) for block in islice(blocks, len(group))),
+                )
 
-    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
-        settings = self._settings.sparsifier
-        blocks: list[EdgeBlock] = []
-        for raw in raw_blocks:
-            u, v = self._nodes.map(raw.src, raw.dst, first_row=raw.first_row)
-            blocks.append(drop_self_loops(u, v, raw.weight))
-        scored = self._score(blocks)
-        state = absorb(self._state, settings, blocks, scored, n_nodes=self._nodes.n_nodes)
-        if is_full(state, settings):
-            state = resparsify(state, settings, cancelled=self._should_stop)
+    def _absorb_on_cluster(
+        self, staged: StagedFile, *, next_part: int
+    ) -> Generator[_Absorbed, None, None]:
+        """Absorb parts on the dask cluster; yields the parts of each wave once it is absorbed."""
+        cluster = self._connected()
+        for wave in cluster.waves(staged, next_part=next_part):
             self._stop_if_asked()
-        self._state = state
-        self._n_indexed = self._nodes.n_nodes
+            self._file_start = None
+            state = cluster.absorb_wave(
+                self._state, self._nodes, staged, wave, cancelled=self._should_stop
+            )
+            self._stop_if_asked()
+            self._state = state
+            self._n_indexed = self._nodes.n_nodes
+            yield [part for share in wave for part in share], None
+
+    def _connected(self) -> "Cluster":
+        """Connection to the dask cluster, until ``ingest`` ends."""
+        if self._cluster is None:
+            from streaming.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
+
+            settings = ShareSettings(
+                node_kind=self._settings.node_kind,
+                max_nodes=self._settings.max_nodes,
+                sparsifier=self._settings.sparsifier,
+                group_blocks=self._settings.group_blocks,
+            )
+            self._cluster = self._connections.enter_context(
+                Cluster(
+                    self._settings.scheduler or "",
+                    settings,
+                    wave_shares=self._settings.wave_shares,
+                    stop_if_asked=self._stop_if_asked,
+                )
+            )
+            self._connections.callback(self._disconnected)
+        return self._cluster
+
+    def _disconnected(self) -> None:
+        self._cluster = None
+
+    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> float | None:
+        """Absorb a group; seconds of the resparsification, None where there was none."""
+        settings = self._settings.sparsifier
+        blocks = [self._nodes.map_block(raw) for raw in raw_blocks]
+        n_nodes = self._nodes.n_nodes
+        scored = self._score(blocks)
+        self._state = absorb(self._state, settings, blocks, scored, n_nodes=n_nodes)
+        self._n_indexed = n_nodes
+        if not is_full(self._state, settings):
+            return None
+        del blocks, scored
+        started = self._clock()
+        self._resparsify()
+        return self._clock() - started
 
     def _score(self, blocks: Sequence[EdgeBlock]) -> list[Records]:
-        """Score the blocks of a group against one embedding, in threads where there are several."""
+        """Score the blocks of a group against one embedding."""
         state, settings = self._state, self._settings.sparsifier
 
         def task(offset: int) -> Records:
             return score(state, settings, blocks[offset], state.n_blocks + offset)
 
-        with ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="score") as pool:
-            return list(pool.map(task, range(len(blocks))))
+        return list(self._parallel(task, range(len(blocks))))
+
+    def _resparsify(self) -> None:
+        """Resparsify, with no other hand on the old buffer than the function that replaces it."""
+        self._file_start = None
+        held = [self._state]
+        self._is_usable = False
+        self._state = SparsifierState()
+        self._state = resparsify(
+            held.pop(),
+            self._settings.sparsifier,
+            cancelled=self._should_stop,
+            parallel=self._parallel,
+        )
+        self._stop_if_asked()
+        self._is_usable = True
 
     def _finish_file(self, file: AbsorbedFile) -> None:
         self._remember(file)
@@ -383,20 +522,21 @@ class Stream:
         self._checkpoint_time = self._clock()
         if self._position is None:
             self._is_dirty = False
+        else:
+            self._file_start = None  # what is on disk goes further
 
     def _publish(self) -> None:
         """Publish a snapshot of the present state, which stays as it is."""
         settings = self._settings.sparsifier
-        state = thinned(self._state, settings, cancelled=self._should_stop)
+        state = thinned(self._state, settings, cancelled=self._should_stop, parallel=self._parallel)
         self._stop_if_asked()
-        graph = sparsifier_graph(state)
         smallest = state.smallest_constant
         meta = SnapshotMeta(
             number=(self._snapshots.latest() or 0) + 1,
             node_kind=self._settings.node_kind,
             n_nodes=state.n_nodes,
             edges_seen=state.n_edges,
-            edges_kept=graph.n_edges,
+            edges_kept=0,  # counted while they are written
             n_records=state.n_records,
             self_loops=state.n_self_loops,
             epsilon_asked=settings.epsilon,
@@ -410,17 +550,18 @@ class Stream:
             seed=settings.seed,
             created_at=self._wall_clock(),
         )
-        self._guard()
-        self._snapshots.publish(Snapshot(meta=meta, graph=graph))
-        self._note_snapshot(meta)
+        self._note_snapshot(self._snapshots.publish_records(meta, state.chunks, guard=self._guard))
 
     def _forget_file_in_hand(self) -> bool:
         """Undo what a bad file did; False when that meant going back to the clean checkpoint."""
-        if self._position is None:
-            self._nodes.truncate(self._n_indexed)
-            return True
-        self._return_to_clean()
-        return False
+        if self._file_start is None:
+            self._return_to_clean()
+            return False
+        self._state = self._file_start
+        self._n_indexed = self._state.n_nodes
+        self._nodes.truncate(self._n_indexed)
+        self._position = None
+        return True
 
     def _return_to_clean(self) -> None:
         self._guard()
@@ -448,13 +589,22 @@ class Stream:
         self._snapshot_edges = meta.edges_seen if meta else 0
         self._snapshot_time = self._clock()
 
-    def _report_progress(self, staged: StagedFile, group: Sequence[Part]) -> None:
+    def _report_progress(
+        self,
+        staged: StagedFile,
+        group: Sequence[Part],
+        seconds: float,
+        resparsify_seconds: float | None,
+    ) -> None:
         self._on_event(
             Progress(
                 path=staged.file.path,
                 n_rows=sum(part.n_rows for part in group),
                 n_bytes=sum(part.n_bytes for part in group),
                 summary=self.summary(),
+                n_blocks=len(group),
+                block_seconds=seconds - (resparsify_seconds or 0.0),
+                resparsify_seconds=resparsify_seconds,
             )
         )
 

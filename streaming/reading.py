@@ -6,26 +6,34 @@ a fixed number of parts, never a whole file.
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import dask
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from streaming.blocks import BadEdges, NodeKind, RawBlock, read_columns
 from streaming.parts import Part, StagedFile, Stamp, content_faults, open_parquet, projection
+
+if TYPE_CHECKING:
+    from distributed import Client  # a slow import that only clusters need
 
 _MAX_OPEN_SLICES = 4
 
 Run: TypeAlias = list[RawBlock | BadEdges]
 """Results of the parts that one task reads."""
 
-_T = TypeVar("_T")
-_R = TypeVar("_R")
+
+class _Task(Protocol):
+    """A future of dask or of a thread pool."""
+
+    def result(self) -> Run:
+        """Wait for the results."""
 
 
 def read_part(staged: StagedFile, part: Part, *, node_kind: NodeKind, max_nodes: int) -> RawBlock:
@@ -61,13 +69,13 @@ def read_parts(
     node_kind: NodeKind,
     max_nodes: int,
     n_threads: int,
-    scheduler: str | None = None,
+    scheduler: "str | Client | None" = None,
 ) -> Generator[RawBlock | BadEdges, None, None]:
     """Read parts through dask, in order.
 
-    ``n_threads`` parts are read together, and the next ones while the caller works on these: at
-    most ``2 n_threads + 1`` parts are in memory. What comes out does not depend on ``n_threads``.
-    Slices of one row group are read one after the other.
+    ``2 n_threads`` parts are read or wait for the caller, so that at most ``2 n_threads + 1`` are
+    in memory. What comes out does not depend on ``n_threads``. Slices of one row group are read
+    one after the other, their columns together.
 
     Parameters
     ----------
@@ -79,9 +87,9 @@ def read_parts(
         Bound of dense ids.
     n_threads : int
         Parts that are read together.
-    scheduler : str or None
-        Address of a ``dask.distributed`` scheduler, whose workers must see the staged files under
-        the same paths; None reads in threads of this process.
+    scheduler : str, distributed.Client or None
+        Address of a ``dask.distributed`` scheduler, or a client of one that stays open; its workers
+        must see the staged files under the same paths. None reads in threads of this process.
 
     Yields
     ------
@@ -96,17 +104,27 @@ def read_parts(
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
     read = partial(_read_run, node_kind=node_kind, max_nodes=max_nodes)
-    windows = (parts[start : start + n_threads] for start in range(0, len(parts), n_threads))
     try:
-        with _engine(n_threads, scheduler) as compute:
-            for runs in _one_ahead(lambda window: compute(_tasks(window, read)), windows):
-                results = deque(result for run in runs for result in run)
-                del runs  # the results are let go one by one
-                while results:
-                    yield results.popleft()
+        with _engine(read, n_threads, scheduler) as (submit, longest_run):
+            waiting = deque(_runs(parts, longest_run))
+            pending: deque[_Task] = deque()
+            results: deque[RawBlock | BadEdges] = deque()
+            n_ahead = 0
+            while waiting or pending or results:
+                while waiting and n_ahead + len(waiting[0][1]) <= 2 * n_threads:
+                    reading, run = waiting.popleft()
+                    pending.append(submit(reading, run))
+                    n_ahead += len(run)
+                if not results:
+                    results.extend(pending.popleft().result())
+                n_ahead -= 1
+                yield results.popleft()  # no name holds it: the caller lets it go
     finally:
         for local_path in {staged.local_path for staged, _ in parts}:
             _OPEN_SLICES.close(local_path)
+        # Arrow's mimalloc keeps what it frees (90 MB were seen); reading the next file takes it
+        # back in milliseconds.
+        pa.default_memory_pool().release_unused()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,61 +140,106 @@ def _reading(staged: StagedFile) -> _Reading:
     return _Reading(path=staged.file.path, local_path=staged.local_path, stamp=staged.stamp)
 
 
+def _runs(
+    parts: Sequence[tuple[StagedFile, Part]], longest: int
+) -> Iterator[tuple[_Reading, list[Part]]]:
+    """Parts that one task reads: one, or consecutive slices of a row group."""
+    reading: _Reading | None = None
+    run: list[Part] = []
+    for staged, part in parts:
+        next_reading = _reading(staged)
+        if (
+            run
+            and len(run) < longest
+            and part.skipped_rows
+            and (next_reading, part.row_group) == (reading, run[-1].row_group)
+        ):
+            run.append(part)
+            continue
+        if reading is not None:
+            yield reading, run
+        reading, run = next_reading, [part]
+    if reading is not None:
+        yield reading, run
+
+
 @contextmanager
-def _engine(n_threads: int, scheduler: str | None) -> Iterator[Callable[[list[Any]], list[Run]]]:
-    """Compute delayed tasks in threads, or on a cluster."""
+def _engine(
+    read: Callable[..., Run], n_threads: int, scheduler: "str | Client | None"
+) -> Iterator[tuple[Callable[[_Reading, list[Part]], _Task], int]]:
+    """What submits a run as a dask task, in threads or on a cluster; and its greatest length."""
     if scheduler is None:
+        turns = _Turns()
         with ThreadPoolExecutor(n_threads, thread_name_prefix="read-part") as pool:
-            # An executor for a scheduler: dask would import dask.distributed to resolve a name.
-            yield lambda tasks: list(
-                dask.compute(*tasks, scheduler=pool, traverse=False, optimize_graph=False)
-            )
+
+            def submit(reading: _Reading, run: list[Part]) -> _Task:
+                turn = turns.next(reading, run[0])
+                return pool.submit(_compute, partial(read, reading, run, turn=turn))
+
+            try:
+                yield submit, 1
+            finally:
+                pool.shutdown(cancel_futures=True)
         return
-    from distributed import Client  # noqa: PLC0415 - a slow import that only clusters need
+    if not isinstance(scheduler, str):
+        yield partial(scheduler.submit, read, pure=False), n_threads
+        return
+    from distributed import Client  # noqa: PLC0415 - see above
 
     with Client(scheduler, set_as_default=False) as client:
-        yield lambda tasks: list(
-            client.gather(client.compute(tasks, traverse=False, optimize_graph=False))
-        )
+        yield partial(client.submit, read, pure=False), n_threads
 
 
-def _one_ahead(compute: Callable[[_T], _R], windows: Iterable[_T]) -> Iterator[_R]:
-    """Results of all windows in order; each is computed while the caller has the one before."""
-    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as ahead:
-        pending: deque[Future[_R]] = deque()
-        for window in windows:
-            pending.append(ahead.submit(compute, window))
-            if len(pending) > 1:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
+def _compute(task: Callable[[], Run]) -> Run:
+    """Run a task by dask, in this thread: its own pool would wait for all of a window."""
+    return cast(Run, dask.get({"read-part": (task,)}, "read-part"))
 
 
-def _tasks(
-    window: Sequence[tuple[StagedFile, Part]], read: Callable[[_Reading, list[Part]], Run]
-) -> list[Any]:
-    """Delayed tasks of a window; consecutive slices of a row group are one task."""
-    runs: list[tuple[_Reading, list[Part]]] = []
-    for staged, part in window:
-        reading = _reading(staged)
-        if part.skipped_rows and runs:
-            last_reading, last = runs[-1]
-            if last_reading == reading and last[-1].row_group == part.row_group:
-                last.append(part)
-                continue
-        runs.append((reading, [part]))
-    # partial and traverse=False keep dask from searching the records for tasks.
-    return [
-        dask.delayed(partial(read, reading, run), pure=False, traverse=False)()
-        for reading, run in runs
-    ]
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """When a slice may be read: after the one before it in its row group."""
+
+    before: threading.Event | None
+    done: threading.Event
+
+    def __enter__(self) -> None:
+        if self.before is not None:
+            self.before.wait()
+
+    def __exit__(self, *exception: object) -> None:
+        self.done.set()
 
 
-def _read_run(reading: _Reading, parts: list[Part], *, node_kind: NodeKind, max_nodes: int) -> Run:
+class _Turns:
+    """Turns of slices in the order in which their tasks begin, so that none waits for ever."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[_Reading, int], _Turn] | None = None
+
+    def next(self, reading: _Reading, part: Part) -> _Turn | None:
+        """Return the turn of the next part; None if it need not wait for any other."""
+        if not part.is_slice:
+            return None
+        key = (reading, part.row_group)
+        before = self._last[1].done if self._last is not None and self._last[0] == key else None
+        turn = _Turn(before, threading.Event())
+        self._last = (key, turn)
+        return turn
+
+
+def _read_run(
+    reading: _Reading,
+    parts: list[Part],
+    *,
+    node_kind: NodeKind,
+    max_nodes: int,
+    turn: _Turn | None = None,
+) -> Run:
     results: Run = []
     for part in parts:
         try:
-            results.append(_read(reading, part, node_kind=node_kind, max_nodes=max_nodes))
+            block = _read(reading, part, node_kind=node_kind, max_nodes=max_nodes, turn=turn)
+            results.append(block)
         except BadEdges as error:
             results.append(_without_traceback(error))
     return results
@@ -187,42 +250,70 @@ def _without_traceback(error: BadEdges) -> BadEdges:
     return BadEdges(error.reason, row=error.row, value=error.value, part=error.part)
 
 
-def _read(reading: _Reading, part: Part, *, node_kind: NodeKind, max_nodes: int) -> RawBlock:
+def _read(
+    reading: _Reading,
+    part: Part,
+    *,
+    node_kind: NodeKind,
+    max_nodes: int,
+    turn: _Turn | None = None,
+) -> RawBlock:
     try:
-        with content_faults(f"row group {part.row_group} of {reading.path} cannot be decoded"):
-            table = _read_slice(reading, part) if part.is_slice else _read_groups(reading, part)
+        with content_faults(f"{_row_groups(part)} of {reading.path} cannot be decoded"):
+            if part.is_slice:
+                with turn or nullcontext():
+                    table = _read_slice(reading, part, use_threads=turn is not None)
+            else:
+                table = _read_groups(reading, part)
         if table.num_rows != part.n_rows:
             raise BadEdges(
-                f"row group {part.row_group} of {reading.path} must hold {part.n_rows} rows, as "
+                f"{_row_groups(part)} of {reading.path} must hold {part.n_rows} rows, as "
                 f"the footer says, got {table.num_rows}"
             )
         return read_columns(
-            table, node_kind=node_kind, max_nodes=max_nodes, first_row=part.first_row
+            table,
+            node_kind=node_kind,
+            max_nodes=max_nodes,
+            first_row=part.first_row,
+            is_owned=True,
         )
     except BadEdges as error:
         error.part = part.number
         raise
 
 
+def _row_groups(part: Part) -> str:
+    last = part.row_group + part.n_groups - 1
+    return f"row group {last}" if part.n_groups == 1 else f"row groups {part.row_group} to {last}"
+
+
 def _read_groups(reading: _Reading, part: Part) -> pa.Table:
     groups = list(range(part.row_group, part.row_group + part.n_groups))
-    with open_parquet(reading.local_path) as parquet:
+    with open_parquet(reading.local_path, _metadata(reading.local_path, reading.stamp)) as parquet:
         return parquet.read_row_groups(groups, columns=projection(parquet), use_threads=False)
+
+
+@lru_cache(maxsize=4)
+def _metadata(local_path: str, stamp: Stamp) -> pq.FileMetaData:  # noqa: ARG001 - part of the key
+    """Footer of a file; reading it for every part would cost more, the more row groups."""
+    with open_parquet(local_path) as parquet:
+        return parquet.metadata
 
 
 class _SliceReader:
     """Reads one row group from its first row on, slice by slice."""
 
-    def __init__(self, reading: _Reading, part: Part) -> None:
+    def __init__(self, reading: _Reading, part: Part, *, use_threads: bool) -> None:
         self.key = (reading, part.row_group)
         self.next_row = 0
-        self._parquet = open_parquet(reading.local_path)
+        metadata = _metadata(reading.local_path, reading.stamp)
+        self._parquet = open_parquet(reading.local_path, metadata)
         self._n_rows: int = self._parquet.metadata.row_group(part.row_group).num_rows
         self._batches = self._parquet.iter_batches(
             part.n_rows,
             row_groups=[part.row_group],
             columns=projection(self._parquet),
-            use_threads=False,
+            use_threads=use_threads,
         )
         self._rest: deque[pa.RecordBatch] = deque()
 
@@ -296,10 +387,10 @@ class _OpenSlices:
 _OPEN_SLICES = _OpenSlices()
 
 
-def _read_slice(reading: _Reading, part: Part) -> pa.Table:
+def _read_slice(reading: _Reading, part: Part, *, use_threads: bool) -> pa.Table:
     reader = _OPEN_SLICES.take((reading, part.row_group), part.skipped_rows)
     if reader is None:
-        reader = _SliceReader(reading, part)
+        reader = _SliceReader(reading, part, use_threads=use_threads)
     try:
         reader.skip(part.skipped_rows - reader.next_row, at_once=part.n_rows)
         table = reader.read(part.n_rows)

@@ -6,10 +6,16 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 
 from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from streaming.cards import NodeCards
+from streaming.kernels.sampling import CARD_PROBES
+
+Coins = Literal["independent", "dependent"]
+"""How the coins of a resparsification are thrown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,14 +37,22 @@ class SparsifierSettings:
     slack : float
         Oversampling that covers the error of estimated resistances, at least 1.4; the default makes
         the constant the safe ``2 ln(n) / epsilon^2`` of B.6.
+    ridge : float
+        gamma >= 0 of the guarantee ``epsilon (L + gamma I)`` (B2); unit of a weight. The larger,
+        the fewer edges and the freer the small eigenvalues.
+    coins : {"independent", "dependent"}
+        How resparsifications throw: every record by itself, or evening out the degrees of nodes,
+        which halves the error of equally many edges and costs as much as the rest of it (B.6).
     """
 
     epsilon: float = 0.7
     seed: int = 0
     expected_nodes: int = 1_000_000
     max_edges: int | None = None
-    n_probes: int = 32
+    n_probes: int = CARD_PROBES
     slack: float = 2.0
+    ridge: float = 0.0
+    coins: Coins = "independent"
 
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
@@ -50,10 +64,14 @@ class SparsifierSettings:
             raise ValueError(f"expected_nodes must be at least 2, got {self.expected_nodes}")
         if self.max_edges is not None and self.max_edges < 1:
             raise ValueError(f"max_edges must be at least 1, got {self.max_edges}")
-        if self.n_probes < 1:
-            raise ValueError(f"n_probes must be at least 1, got {self.n_probes}")
+        if not 1 <= self.n_probes <= CARD_PROBES:
+            raise ValueError(f"n_probes must lie in [1, {CARD_PROBES}], got {self.n_probes}")
         if self.slack < 1.4:
             raise ValueError(f"slack must be at least 1.4, got {self.slack}")
+        if self.coins not in get_args(Coins):
+            raise ValueError(f"coins must be one of {get_args(Coins)}, got {self.coins!r}")
+        if not 0.0 <= self.ridge < math.inf:
+            raise ValueError(f"ridge must be finite and at least 0, got {self.ridge}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,6 +105,16 @@ class Records:
     def conductance(self) -> FloatArray:
         """(n_records,) float64 weights in the sparsifier, ``weight / keep_probability``."""
         return self.weight.astype(np.float64) / self.keep_probability
+
+    def part(self, start: int, stop: int) -> "Records":
+        """Records ``start .. stop - 1``, sharing memory."""
+        return Records(
+            u=self.u[start:stop],
+            v=self.v[start:stop],
+            weight=self.weight[start:stop],
+            keep_probability=self.keep_probability[start:stop],
+            key=self.key[start:stop],
+        )
 
     def select(self, chosen: BoolArray) -> "Records":
         """Return the records marked in ``chosen``, in their order."""
@@ -129,14 +157,10 @@ class SparsifierState:
 
     Attributes
     ----------
-    chunks : tuple of Records
+    chunks : sequence of Records
         The buffer, in order of arrival.
-    vectors : (n_embedded, n_probes) float32
+    cards : NodeCards
         Resistance embedding of the last resparsification.
-    component : (n_embedded,) int32
-        Components of the graph the embedding was computed from.
-    degree : (n_embedded,) float32
-        Weighted degrees of that graph.
     n_nodes, n_blocks, n_edges, n_self_loops : int
         Nodes, blocks, rows and dropped self-loops seen so far; ``n_blocks`` numbers the next block.
     n_resparsifications : int
@@ -151,10 +175,8 @@ class SparsifierState:
         Embeddings that did not converge; nothing was thrown away then.
     """
 
-    chunks: tuple[Records, ...] = ()
-    vectors: Float32Array = field(default_factory=lambda: np.empty((0, 1), np.float32))
-    component: Int32Array = field(default_factory=lambda: np.empty(0, np.int32))
-    degree: Float32Array = field(default_factory=lambda: np.empty(0, np.float32))
+    chunks: Sequence[Records] = ()
+    cards: NodeCards = field(default_factory=NodeCards.empty)
     n_nodes: int = 0
     n_blocks: int = 0
     n_edges: int = 0

@@ -1,21 +1,28 @@
 """Snapshots: the sparsifier as people use it, numbered, with its provenance, published whole.
 
-A snapshot is a directory with the merged edges (Arrow, memory-mappable) and a small JSON page that
-says what the graph was made of and how accurate it is meant to be.
+A snapshot is a directory with the merged edges and a small JSON page that says what the graph was
+made of and how accurate it is meant to be. The edges are an Arrow file of small batches, sorted, so
+that nobody who writes, reads or loads them needs room for all of them. Weights stay float64, four
+of 16 bytes more than float32: they are what people download, and sums of parallel edges.
 """
 
 import json
 import shutil
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from solvers.arrays import AnyArray
 from solvers.graph import Graph
+from solvers.merging import EdgeChunk, merged_ranges
 from streaming.blocks import NodeKind
-from streaming.durable import publish_directory, remove_unfinished
+from streaming.durable import naming, publish_directory, remove_unfinished, write_json
+
+_BATCH_ROWS = 1 << 18
+_SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
 
 
 class SnapshotNotFound(LookupError):
@@ -137,6 +144,9 @@ class Snapshot:
     graph: Graph
 
 
+_Edges = tuple[AnyArray, AnyArray, AnyArray]
+
+
 class SnapshotStore:
     """Publishes, lists, loads and retires the snapshots of one graph."""
 
@@ -182,27 +192,76 @@ class SnapshotStore:
     def load(self, number: int) -> Snapshot:
         """Load one snapshot as a graph with its provenance."""
         meta = self.meta(number)
-        edges = self.edges(number)
-        graph = Graph.from_edges(
-            edges["u"].to_numpy(),
-            edges["v"].to_numpy(),
-            edges["weight"].to_numpy(),
-            n_nodes=meta.n_nodes,
+        path = self._directory_of(number) / "edges.arrow"
+        if not path.exists():
+            raise self._missing(number)
+        return Snapshot(
+            meta=meta, graph=Graph.from_sorted_edges(_StoredEdges(path), n_nodes=meta.n_nodes)
         )
-        return Snapshot(meta=meta, graph=graph)
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Publish a snapshot under its number, which must be new."""
+        """Publish a snapshot under its number, which must be new.
+
+        Raises
+        ------
+        OSError
+            The disk is full, or fails; says which file. What was published before stays.
+        """
+        self._publish(snapshot.meta, _edge_slices(*snapshot.graph.edges()), lambda: None)
+
+    def publish_records(
+        self,
+        meta: SnapshotMeta,
+        chunks: Iterable[EdgeChunk],
+        *,
+        guard: Callable[[], None] = lambda: None,
+    ) -> SnapshotMeta:
+        """Merge edge records and publish them as the snapshot ``meta.number``, which must be new.
+
+        Parameters
+        ----------
+        meta : SnapshotMeta
+            Provenance; ``edges_kept`` is counted here, whatever it says.
+        chunks : iterable of EdgeChunk
+            The records, as they are: parallel ones sum, and those with a ``keep_probability`` of 0
+            are left out. Iterated several times, each time the same.
+        guard : callable
+            Called when all is written and nothing yet changed; if it raises, nothing does.
+
+        Returns
+        -------
+        SnapshotMeta
+            As published.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `solvers.merging.merged_ranges`.
+        OSError
+            The disk is full, or fails; says which file. What was published before stays.
+
+        Notes
+        -----
+        18 bytes for each of the `solvers.merging.MAX_RECORDS` records merged at a time, whatever
+        their number.
+        """
+        slices = (
+            part
+            for merged in merged_ranges(chunks, n_nodes=meta.n_nodes)
+            for part in _edge_slices(merged.u, merged.v, merged.weight)
+        )
+        return self._publish(meta, slices, guard)
+
+    def _publish(
+        self, meta: SnapshotMeta, slices: Iterable[_Edges], guard: Callable[[], None]
+    ) -> SnapshotMeta:
         self._directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._directory)
-        u, v, weight = snapshot.graph.edges()
-        table = pa.table({"u": u.astype(np.int32), "v": v.astype(np.int32), "weight": weight})
-        with publish_directory(self._directory_of(snapshot.meta.number)) as directory:
-            path = str(directory / "edges.arrow")
-            with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-                writer.write_table(table)
-            text = json.dumps(asdict(snapshot.meta), indent=1)
-            (directory / "meta.json").write_text(text + "\n", encoding="utf-8")
+        with publish_directory(self._directory_of(meta.number)) as directory:
+            meta = replace(meta, edges_kept=_write_edges(directory / "edges.arrow", slices))
+            write_json(directory / "meta.json", asdict(meta))
+            guard()
+        return meta
 
     def companion(self, number: int, name: str) -> Path:
         """Path of a further file that stays as long as the snapshot does.
@@ -238,3 +297,40 @@ class SnapshotStore:
     def list(self) -> list[SnapshotMeta]:
         """Provenance of the snapshots kept, oldest first."""
         return [self.meta(number) for number in self.numbers()]
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredEdges:
+    """The batches of a file of edges, read anew each time; never more than one in memory."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[_Edges]:
+        with pa.OSFile(str(self.path), "rb") as source:
+            reader = pa.ipc.open_file(source)
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                u, v, weight = (column.to_numpy() for column in batch.columns)
+                yield u, v, weight
+
+
+def _edge_slices(u: AnyArray, v: AnyArray, weight: AnyArray) -> Iterator[_Edges]:
+    """The edges in slices of the length of a batch."""
+    for start in range(0, u.size, _BATCH_ROWS):
+        rows = slice(start, start + _BATCH_ROWS)
+        yield u[rows], v[rows], weight[rows]
+
+
+def _write_edges(path: Path, slices: Iterable[_Edges]) -> int:
+    """Write edges as one batch for each slice; returns their number."""
+    n_edges = 0
+    with (
+        naming(path),
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, _SCHEMA) as writer,
+    ):
+        for u, v, weight in slices:
+            columns = [u.astype(np.int32, copy=False), v.astype(np.int32, copy=False), weight]
+            writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+            n_edges += u.size
+    return n_edges

@@ -13,34 +13,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.arrays import BoolArray, Float32Array, FloatArray
 from solvers.graph import Graph
-from solvers.laplacian.resistance import Embedding, edge_resistance, resistance_embedding
-from solvers.solution import Status
+from solvers.laplacian.parallel import Parallel
 from streaming.blocks import EdgeBlock
-from streaming.kernels.sampling import (
-    degree_variance,
-    lower_probabilities,
-    raise_resistances,
-    sample_arrivals,
-    thin_records,
-)
-from streaming.kernels.spanning_forest import mark_forest
+from streaming.kernels.sampling import degree_variance, sample_arrivals
 from streaming.records import Records, SparsifierSettings, SparsifierState
+from streaming.thinning import Survivors, Thinning, packed, thin
 
-EMBEDDING_RTOL = 1e-2
-"""Relative error of the embedding allowed in every direction, the smallest cut's included."""
-
-FIRST_CAP_SHARE = 0.5
+FIRST_CAP_SHARE = 1.0
 """The first resparsification comes at this share of the expected size of the sparsifier."""
 
-BUFFER_FACTOR = 2.0
+BUFFER_FACTOR = 4.0
 """The buffer may grow to this multiple of what the last resparsification kept."""
 
 THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
-
-_BISECTION_STEPS = 60
 
 
 def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
@@ -80,9 +67,8 @@ def score(
             block.u,
             block.v,
             block.weight,
-            state.vectors,
-            state.component,
-            state.degree,
+            *state.cards.views,
+            state.cards.squared_scale,
             settings.slack * _present_constant(state, settings),
             np.uint64(settings.seed),
             np.uint64(2 * block_number),
@@ -128,7 +114,7 @@ def absorb(
     constant = _present_constant(state, settings)
     return replace(
         state,
-        chunks=state.chunks + new_records,
+        chunks=(*state.chunks, *new_records),
         n_nodes=max(state.n_nodes, n_nodes),
         n_blocks=state.n_blocks + len(blocks),
         n_edges=state.n_edges + sum(block.n_rows for block in blocks),
@@ -144,48 +130,26 @@ def resparsify(
     settings: SparsifierSettings,
     *,
     cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
 ) -> SparsifierState:
     """State with a new embedding and every record thinned to ``p' = min(p, c * leverage)`` (B14).
 
     A maximum spanning forest keeps its probabilities, so the components of the graph never change.
     When the embedding does not converge every record stays and ``n_failed_embeddings`` counts it.
+    The old buffer is let go part by part when nobody else holds ``state``.
     """
-    records = state.records
-    embedding = resistance_embedding(
-        records.u,
-        records.v,
-        records.conductance,
-        records.key.astype(np.uint64),
-        n_nodes=state.n_nodes,
-        n_probes=settings.n_probes,
-        seed=settings.seed,
-        rtol=EMBEDDING_RTOL,
-        cancelled=cancelled,
-    )
-    if embedding.status is not Status.CONVERGED:
+    thinning = _thinning(state, settings, cancelled, parallel)
+    if thinning is None:
         return replace(
             state,
-            chunks=(records,),
-            n_kept_last=records.n_records,
+            n_kept_last=state.n_records,
             n_failed_embeddings=state.n_failed_embeddings + 1,
         )
-    degree = _degrees(records, state.n_nodes)
-    survivors, constant = _thin(state, settings, records, _resistances(records, embedding, degree))
-    dropped = survivors.n_records < records.n_records
-    capped = constant < _present_constant(state, settings)
-    return replace(
-        state,
-        chunks=(survivors,),
-        vectors=embedding.vectors,
-        component=embedding.component,
-        degree=degree.astype(np.float32),
-        n_resparsifications=state.n_resparsifications + 1,
-        n_kept_last=survivors.n_records,
-        constant=constant if capped else state.constant,
-        smallest_constant=min(state.smallest_constant, constant)
-        if dropped
-        else state.smallest_constant,
-    )
+    chunks = state.chunks
+    state = replace(_after(state, settings, thinning), chunks=())
+    survivors = packed(chunks, thinning.lowered)
+    del chunks, thinning
+    return replace(state, chunks=tuple(survivors))
 
 
 def thinned(
@@ -193,22 +157,27 @@ def thinned(
     settings: SparsifierSettings,
     *,
     cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
 ) -> SparsifierState:
     """State to publish: resparsified when the buffer holds noticeably more than it has to.
 
-    The stream goes on from ``state``, so publishing changes nothing.
+    The stream goes on from ``state``, so publishing changes nothing. The records are not copied
+    but selected from those of ``state``, chunk by chunk, whenever they are asked for.
     """
     target = state.n_kept_last or FIRST_CAP_SHARE * expected_size(settings, state.n_nodes)
     bound = math.inf if settings.max_edges is None else settings.max_edges
     if state.n_records <= min(THIN_FACTOR * target, bound):
         return state
-    return resparsify(state, settings, cancelled=cancelled)
+    thinning = _thinning(state, settings, cancelled, parallel)
+    if thinning is None:
+        return replace(state, n_failed_embeddings=state.n_failed_embeddings + 1)
+    survivors = Survivors(chunks=state.chunks, lowered=thinning.lowered)
+    return replace(_after(state, settings, thinning), chunks=survivors)
 
 
 def sparsifier_graph(state: SparsifierState) -> Graph:
     """Sparsifier as a graph: parallel records summed, each ``weight / keep_probability`` (B14)."""
-    records = state.records
-    return Graph.from_edges(records.u, records.v, records.conductance, n_nodes=state.n_nodes)
+    return Graph.from_records(state.chunks, n_nodes=state.n_nodes)
 
 
 def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> float:
@@ -220,12 +189,10 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     """
     if math.isinf(state.smallest_constant):
         return 0.0
-    records = state.records
     degree = np.zeros(state.n_nodes)
     variance = np.zeros(state.n_nodes)
-    degree_variance(
-        records.u, records.v, records.weight, records.keep_probability, degree, variance
-    )
+    for chunk in state.chunks:
+        degree_variance(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree, variance)
     touched = degree > 0.0
     relative = variance[touched] / degree[touched] ** 2
     spread = float(relative.max(initial=0.0))
@@ -238,79 +205,37 @@ def _present_constant(state: SparsifierState, settings: SparsifierSettings) -> f
     return min(state.constant, sampling_constant(settings, state.n_nodes))
 
 
-def _degrees(records: Records, n_nodes: int) -> FloatArray:
-    """(n_nodes,) weighted degrees in the sparsifier."""
-    degree = np.zeros(n_nodes)
-    for end in (records.u, records.v):
-        degree += np.bincount(end, records.conductance, n_nodes)
-    return degree
+def _thinning(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    cancelled: Callable[[], bool] | None,
+    parallel: Parallel,
+) -> Thinning | None:
+    return thin(
+        state.chunks,
+        state.cards,
+        settings,
+        n_nodes=state.n_nodes,
+        constant=_present_constant(state, settings),
+        coin_stream=2 * state.n_resparsifications + 1,
+        cancelled=cancelled,
+        parallel=parallel,
+    )
 
 
-def _resistances(records: Records, embedding: Embedding, degree: FloatArray) -> Float32Array:
-    """(n_records,) float32 estimates, none below what the degrees alone prove."""
-    resistance = edge_resistance(embedding, records.u, records.v)
-    raise_resistances(records.u, records.v, records.conductance, degree, resistance)
-    return resistance
-
-
-def _thin(
-    state: SparsifierState, settings: SparsifierSettings, records: Records, resistance: Float32Array
-) -> tuple[Records, float]:
-    """Survivors of one resparsification and the constant they were thrown with."""
-    on_forest = spanning_forest(records, n_nodes=state.n_nodes)
-    lowered = np.empty(records.n_records, np.float32)
-
-    def lower(constant: float) -> float:
-        return lower_probabilities(
-            records.weight,
-            records.keep_probability,
-            resistance,
-            on_forest,
-            settings.slack * constant,
-            lowered,
-        )
-
-    constant = _present_constant(state, settings)
-    expected = lower(constant)
-    if settings.max_edges is not None:
-        budget = settings.max_edges - 3.0 * math.sqrt(settings.max_edges)
-        if expected > budget:
-            constant = _largest_affordable(lower, constant, budget)
-            lower(constant)
-    survives = np.empty(records.n_records, np.bool_)
-    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-        thin_records(
-            records.keep_probability,
-            lowered,
-            records.key,
-            np.uint64(settings.seed),
-            np.uint64(2 * state.n_resparsifications + 1),
-            survives,
-        )
-    return replace(records, keep_probability=lowered).select(survives), constant
-
-
-def _largest_affordable(
-    expected_survivors: Callable[[float], float], constant: float, budget: float
-) -> float:
-    """Largest constant whose expected number of survivors stays within ``budget``.
-
-    The spanning forest survives whatever the constant, so a budget below its size is exceeded.
-    """
-    low, high = 0.0, constant
-    for _ in range(_BISECTION_STEPS):
-        middle = 0.5 * (low + high)
-        if expected_survivors(middle) > budget:
-            high = middle
-        else:
-            low = middle
-    return low if low > 0.0 else high
-
-
-def spanning_forest(records: Records, *, n_nodes: int) -> BoolArray:
-    """(n_records,) bool, True on a maximum spanning forest by weight in the sparsifier."""
-    on_forest = np.zeros(records.n_records, np.bool_)
-    heaviest_first = np.argsort(-records.conductance, kind="stable")
-    parent = np.arange(n_nodes, dtype=np.int32)
-    mark_forest(records.u, records.v, heaviest_first, parent, on_forest)
-    return on_forest
+def _after(
+    state: SparsifierState, settings: SparsifierSettings, thinning: Thinning
+) -> SparsifierState:
+    """Counters and embedding after a resparsification; the records are still those before."""
+    dropped = thinning.n_survivors < state.n_records
+    capped = thinning.constant < _present_constant(state, settings)
+    return replace(
+        state,
+        cards=thinning.cards,
+        n_resparsifications=state.n_resparsifications + 1,
+        n_kept_last=thinning.n_survivors,
+        constant=thinning.constant if capped else state.constant,
+        smallest_constant=min(state.smallest_constant, thinning.constant)
+        if dropped
+        else state.smallest_constant,
+    )

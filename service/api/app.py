@@ -77,6 +77,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     errors.install(app)
     for each in _RESOURCES:
         app.include_router(each.router)
+    app.include_router(edges.pushes)
     app.openapi = _described(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
 

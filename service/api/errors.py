@@ -30,6 +30,7 @@ from service.jobs import IdempotencyConflict, UnknownJob
 from service.labeling import LabelsRefused
 from service.labels import BadLabels
 from service.manifest import FileNotListed, SourceNotFound
+from service.manifest_records import PushNotFound
 from service.predictions import PredictionsNotFound
 from service.pushes import RETRY_SECONDS, BacklogFull
 from service.reading import NodeNotFound, NodeNotPredicted
@@ -66,6 +67,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     GraphNotFound: _Kind(HTTPStatus.NOT_FOUND, "Graph not found"),
     SourceNotFound: _Kind(HTTPStatus.NOT_FOUND, "Source not found"),
     FileNotListed: _Kind(HTTPStatus.NOT_FOUND, "File not found"),
+    PushNotFound: _Kind(HTTPStatus.NOT_FOUND, "Push not found"),
     SnapshotNotFound: _Kind(HTTPStatus.NOT_FOUND, "Snapshot not found"),
     UnknownJob: _Kind(HTTPStatus.NOT_FOUND, "Job not found"),
     PredictionsNotFound: _Kind(HTTPStatus.NOT_FOUND, "Predictions not found"),

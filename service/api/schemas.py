@@ -13,6 +13,7 @@ from service.jobs import Job, JobSpec, JobStatus, lane_of
 from service.labels import LabelReceipt
 from service.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
 from service.reading import Lookup, Prediction
+from service.redaction import shown_url
 from service.solving import validate_solve
 from streaming.blocks import NodeKind
 from streaming.snapshots import SnapshotMeta
@@ -225,7 +226,7 @@ class GraphList(_Output):
 
 
 class FileOut(_Output):
-    """One version of a file and what became of it; a push is a file too."""
+    """One version of a file and what became of it; pushes are gathered into files too."""
 
     id: int
     source_id: str | None
@@ -244,7 +245,7 @@ class FileOut(_Output):
     @classmethod
     def of(cls, file: FileRecord) -> Self:
         """What people see of a file."""
-        return cls.model_validate(file)
+        return cls.model_validate(replace(file, path=shown_url(file.path)))
 
 
 class FilePage(_Output):
@@ -255,23 +256,27 @@ class FilePage(_Output):
 
 
 class PushOut(_Output):
-    """Edges that are on disk; the file tells when they are in the graph."""
+    """Edges that are on disk, and how far they are."""
 
     id: str
     n_rows: int
     n_bytes: int = Field(description="Of the block on disk.")
     idempotency_key: str | None
-    file: FileOut
+    status: FileStatus
+    file: FileOut | None = Field(
+        description="What it was gathered into with its neighbors; null before that."
+    )
 
     @classmethod
-    def of(cls, push: PushRecord, file: FileRecord) -> Self:
-        """What people see of a push whose file stands as given."""
+    def of(cls, push: PushRecord) -> Self:
+        """What people see of a push."""
         return cls(
             id=push.id,
             n_rows=push.n_rows,
             n_bytes=push.n_bytes,
             idempotency_key=push.idempotency_key,
-            file=FileOut.of(file),
+            status=push.status,
+            file=None if push.file is None else FileOut.of(push.file),
         )
 
 
@@ -286,18 +291,24 @@ class SourceIn(_Input):
 
 
 class SourceOut(_Output):
-    """A source and its files by status."""
+    """A source, its files by status, and what the last try to list or read it came to."""
 
     id: str
-    url: str
+    url: str = Field(description="Without password and signature.")
     follow: bool
     created_at: datetime
+    listed_at: datetime | None = Field(description="When ingest last listed it.")
+    error: str | None = Field(description="Why the last try failed; it is tried again.")
+    error_at: datetime | None
+    n_failures: int = Field(description="Tries that failed since the last success.")
     files: dict[FileStatus, int]
 
     @classmethod
     def of(cls, source: SourceRecord, files: dict[FileStatus, int]) -> Self:
         """What people see of a source."""
-        return cls(**asdict(source), files=files)
+        values = asdict(source)
+        del values["graph_id"]
+        return cls(**values | {"url": shown_url(source.url)}, files=files)
 
 
 class SourceList(FilePage):

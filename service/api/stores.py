@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Self
 
 from fastapi import Depends, Path, Request
+from prometheus_client import CollectorRegistry
 
 from service.catalog import Catalog, GraphRecord
 from service.database import Database
@@ -14,6 +15,7 @@ from service.known_nodes import KnownNodes
 from service.labeling import Labeling
 from service.labels import LabelStore
 from service.manifest import Manifest
+from service.metrics import store_registry
 from service.predictions import PredictionStore
 from service.pushes import PushStore
 from service.reading import PredictionReader
@@ -35,6 +37,7 @@ class Stores:
     predictions: PredictionReader
     nodes: KnownNodes
     keys: KeyStore
+    metrics: CollectorRegistry
 
     @classmethod
     def create(cls, settings: Settings, database: Database) -> Self:
@@ -54,6 +57,7 @@ class Stores:
                 manifest=manifest,
                 graphs_directory=settings.graphs_directory,
                 max_backlog_bytes=settings.max_backlog_bytes,
+                max_total_backlog_bytes=settings.max_total_backlog_bytes,
             ),
             labels=labels,
             labeling=Labeling(database=database, labels=labels, nodes=nodes),
@@ -63,6 +67,7 @@ class Stores:
             ),
             nodes=nodes,
             keys=KeyStore(database),
+            metrics=store_registry(database),
         )
 
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from typer.core import TyperGroup
 
 from service.logs import configure_logging
+from service.redaction import redacted
 from service.settings import Settings, prepare_environment
 
 _MODULE_OF: Final = {
@@ -91,7 +92,7 @@ def main() -> None:
             raise
         if _wants_traceback():
             traceback.print_exc()
-        sys.stderr.write(f"lapwing: {_one_line(error)}\n")
+        sys.stderr.write(f"lapwing: {redacted(_one_line(error))}\n")
         sys.exit(1)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ from service.lifetime import StopSignal, exit_after_signal, stop_when_stdin_ends
 from service.locations import absolute_url
 from service.logs import configure_logging
 from service.manifest import FileRecord, SourceRecord
+from service.redaction import shown_url
 from service.settings import Settings
 from streaming.pipeline import Interrupted
 from streaming.sources import ParquetEdges
@@ -53,6 +54,20 @@ def ingest(
     threads: Annotated[
         int | None, typer.Option(help="Threads to read and score with; all by default.", min=1)
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            help="With --follow: show metrics on this port of loopback.", min=1, max=65535
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of a dask scheduler, tcp://HOST:PORT, whose workers sparsify the files; "
+            "threads without it.",
+        ),
+    ] = None,
     until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
     json: AsJson = False,
 ) -> None:
@@ -61,12 +76,19 @@ def ingest(
     Run again, it goes on where it stopped. Exit code 1 when a file was refused. While a daemon
     ingests the graph, this adds the sources and waits for it.
     """
-    settings = Settings() if threads is None else Settings(threads=threads)
+    given: dict[str, Any] = {
+        "threads": threads,
+        "metrics_port": metrics_port,
+        "scheduler": scheduler,
+    }
+    settings = Settings(**{name: value for name, value in given.items() if value is not None})
     if follow:
         if name is not None:
             raise typer.BadParameter("--follow serves all graphs and takes no NAME")
         _follow(settings, until_stdin_ends=until_stdin_ends)
         return
+    if metrics_port is not None:
+        raise typer.BadParameter("--metrics-port needs --follow")
     if name is None:
         raise typer.BadParameter("give the NAME of a graph, or --follow")
     started = time.monotonic()
@@ -83,7 +105,8 @@ def ingest(
         _tell_outcome(session, name, refused, time.monotonic() - started, as_json=json)
     for file in () if json else refused:
         if file.path not in told:
-            say(f"quarantined {file.path}: {fault_text(file.reason, file.row, file.value)}")
+            fault = fault_text(file.reason, file.row, file.value)
+            say(f"quarantined {shown_url(file.path)}: {fault}")
     if refused:
         raise typer.Exit(1)
 

@@ -1,5 +1,6 @@
 """`lapwing source`: what the ingest daemon reads, and what became of the files."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -14,8 +15,10 @@ from service.cli.session import (
     print_rows,
     say,
 )
+from service.listing import explained
 from service.locations import absolute_url
 from service.manifest import SourceNotFound, SourceRecord
+from service.redaction import shown_url
 from streaming.sources import ParquetEdges
 
 app = command_group("What the ingest daemon reads.")
@@ -30,20 +33,31 @@ def add(
     follow: Annotated[bool, typer.Option("--follow", help="Look for new files for ever.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Have the daemon read a source."""
+    """Have the daemon read a source.
+
+    One that is followed need not answer now: the daemon tries again, and `source list` shows how.
+    """
     location = absolute_url(url)
-    ParquetEdges(location).list()
+    try:
+        ParquetEdges(location).list()
+    except ValueError:
+        raise
+    except Exception as error:  # file systems raise what they like
+        if not follow:
+            raise
+        say(f"not listed yet, will be tried again: {explained(error)}")
     with open_session() as session:
         source = session.manifest.add_source(session.graph(name).id, location, follow=follow)
     if json:
-        print_json(source)
+        print_json(_public(source))
     else:
-        say(f"added {source.url} as {source.id}; `lapwing ingest --follow` or `serve` reads it")
+        shown = shown_url(source.url)
+        say(f"added {shown} as {source.id}; `lapwing ingest --follow` or `serve` reads it")
 
 
 @app.command("list")
 def list_sources(name: GraphName, json: AsJson = False) -> None:
-    """List sources with their files by status, and the quarantined files with their reasons."""
+    """List sources with their files by status, their errors, and the quarantined files."""
     with open_session() as session:
         graph_id = session.graph(name).id
         sources = session.manifest.list_sources(graph_id)
@@ -53,7 +67,7 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
         print_json(
             {
                 "sources": [
-                    {"source": source, "files": dict(count)}
+                    {"source": _public(source), "files": dict(count)}
                     for source, count in zip(sources, counts, strict=True)
                 ],
                 "quarantined": refused,
@@ -61,12 +75,13 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
         )
         return
     print_rows(
-        ("source", "url", "follow", "committed", "pending", "quarantined", "duplicate"),
+        ("source", "url", "follow", "listed", "committed", "pending", "quarantined", "duplicate"),
         (
             (
                 source.id,
-                source.url,
+                shown_url(source.url),
                 source.follow,
+                source.listed_at,
                 count["committed"],
                 count["pending"],
                 count["quarantined"],
@@ -75,11 +90,17 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
             for source, count in zip(sources, counts, strict=True)
         ),
     )
+    if failing := [source for source in sources if source.error is not None]:
+        typer.echo()
+        print_rows(
+            ("source", "failed at", "failures", "error"),
+            ((each.id, each.error_at, each.n_failures, each.error) for each in failing),
+        )
     if refused:
         typer.echo()
         print_rows(
             ("quarantined", "reason", "row", "value"),
-            ((each.path, each.reason, each.row, each.value) for each in refused),
+            ((shown_url(each.path), each.reason, each.row, each.value) for each in refused),
         )
 
 
@@ -91,14 +112,14 @@ def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
         found = _found(session, graph_id, source)
         session.manifest.remove_source(graph_id, found.id)
     if json:
-        print_json({"removed": found})
+        print_json({"removed": _public(found)})
     else:
-        say(f"removed {found.url}")
+        say(f"removed {shown_url(found.url)}")
 
 
 @app.command()
 def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
-    """Offer the quarantined files of a source again."""
+    """Offer the quarantined files of a source again; try it at once if it could not be read."""
     with open_session() as session:
         graph_id = session.graph(name).id
         n_files = session.manifest.retry_source(graph_id, _found(session, graph_id, source).id)
@@ -106,6 +127,10 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
         print_json({"n_files": n_files})
     else:
         say(f"{n_files} files wait to be read again")
+
+
+def _public(source: SourceRecord) -> SourceRecord:
+    return replace(source, url=shown_url(source.url))
 
 
 def _found(session: Session, graph_id: str, source: str) -> SourceRecord:

@@ -67,6 +67,25 @@ def diagonal_rows(
 
 
 @njit(cache=True, nogil=True)
+def vector_rows(
+    indptr: Any,
+    indices: Any,
+    weight: Any,
+    diagonal: Any,
+    vector: Any,
+    out: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """`diagonal_rows` for one vector, at a third of the time of a block of one."""
+    for row in range(start, stop):
+        total = diagonal[row] * vector[row]
+        for entry in range(indptr[row], indptr[row + 1]):
+            total -= weight[entry] * vector[np.uintp(indices[entry])]
+        out[row] = total
+
+
+@njit(cache=True, nogil=True)
 def column_dots(left: Any, right: Any) -> Any:
     """New (n_columns,) float64: the dot product of each column pair, summed in fixed chunks."""
     n_rows, n_columns = left.shape

@@ -20,46 +20,109 @@ def mix64(value: Any) -> Any:
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
-def sign_words(seed: Any, key: Any, first_word: int, words: Any) -> None:
-    """Fill ``words`` with the 64-bit words of signs of one key, from ``first_word`` on."""
-    state = mix64(key ^ mix64(seed))
-    for word in range(words.size):
-        words[word] = mix64(state + np.uint64(first_word + word + 1) * _GOLDEN)
+@njit(cache=True, nogil=True, inline="always")
+def sign_word(seed_hash: Any, key: Any, word: int) -> Any:
+    """Signs 64 * word .. 64 * word + 63 of one key, a bit each; ``seed_hash`` is mix64(seed)."""
+    state = mix64(key ^ seed_hash)
+    return mix64(state + np.uint64(word + 1) * _GOLDEN)
 
 
 @njit(cache=True, nogil=True)
-def add_projected_edges(
-    u: Any, v: Any, weight: Any, sign_key: Any, seed: Any, scale: float, out: Any
+def add_projected_nodes(
+    node: Any, amount: float, seed: Any, scale: float, word: int, out: Any
 ) -> None:
-    """Add B^T diag(weight)^(1/2) Q to ``out`` (n_nodes, n_probes), Q = signs * ``scale``.
+    """Add columns of amount^(1/2) Q to ``out`` (n_nodes, k <= 64), Q = signs of the nodes.
 
-    Bit t of a key's hash is the sign of probe t: one 64-bit word serves 64 probes.
+    Row r stands for ``node[r]``; the signs are those of the probes from 64 * ``word`` on.
     """
-    n_probes = out.shape[1]
-    words = np.empty((n_probes + _SIGNS_PER_WORD - 1) // _SIGNS_PER_WORD, np.uint64)
-    signed = np.empty(2, out.dtype)
-    for record in range(u.size):
-        i = u[record]
-        j = v[record]
-        if i == j:
-            continue
-        signed[1] = np.sqrt(np.float64(weight[record])) * scale
-        signed[0] = -signed[1]
-        sign_words(seed, sign_key[record], 0, words)
-        for word in range(words.size):
-            bits = words[word]
-            first = word * _SIGNS_PER_WORD
-            for probe in range(first, min(first + _SIGNS_PER_WORD, n_probes)):
-                value = signed[np.int64(bits & _ONE)]
-                bits >>= _ONE
-                out[i, probe] += value
-                out[j, probe] -= value
+    size = np.sqrt(amount) * scale
+    seed_hash = mix64(seed)
+    for row in range(out.shape[0]):
+        bits = sign_word(seed_hash, np.uint64(node[row]), word)
+        for column in range(out.shape[1]):
+            out[row, column] += size if bits & _ONE else -size
+            bits >>= _ONE
 
 
 @njit(cache=True, nogil=True)
-def squared_distances(vectors: Any, component: Any, u: Any, v: Any, out: Any) -> None:
-    """Fill ``out`` with ||vectors_u - vectors_v||^2, inf where the components differ."""
+def spread_over_edges(
+    u: Any, v: Any, weight: Any, stride: int, vector: Any, sums: Any, totals: Any
+) -> None:
+    """Add to ``sums`` the weighted values, to ``totals`` the weights, of every node's neighbors.
+
+    Only every ``stride``-th edge is followed.
+    """
+    for edge in range(0, u.size, stride):
+        i = u[edge]
+        j = v[edge]
+        sums[i] += weight[edge] * vector[j]
+        sums[j] += weight[edge] * vector[i]
+        totals[i] += weight[edge]
+        totals[j] += weight[edge]
+
+
+@njit(cache=True, nogil=True)
+def count_ends(u: Any, v: Any, rank: Any, n_entries: Any) -> None:
+    """Add to ``n_entries`` (n_nodes,) how many records end at each rank, loops left out."""
+    for record in range(u.size):
+        if u[record] != v[record]:
+            n_entries[rank[u[record]]] += 1
+            n_entries[rank[v[record]]] += 1
+
+
+@njit(cache=True, nogil=True)
+def fill_rows(
+    u: Any,
+    v: Any,
+    weight: Any,
+    key: Any,
+    rank: Any,
+    cursor: Any,
+    indices: Any,
+    data: Any,
+    keys: Any,
+) -> None:
+    """Fill the CSR rows of both ends of every record, in the order of the records.
+
+    Rows and columns are ranks. ``cursor`` starts at the first entry of every row and ends behind
+    its last.
+    """
+    for record in range(u.size):
+        if u[record] == v[record]:
+            continue
+        i = rank[u[record]]
+        j = rank[v[record]]
+        first = cursor[i]
+        second = cursor[j]
+        cursor[i] = first + 1
+        cursor[j] = second + 1
+        indices[first] = j
+        indices[second] = i
+        data[first] = weight[record]
+        data[second] = weight[record]
+        keys[first] = key[record]
+        keys[second] = key[record]
+
+
+@njit(cache=True, nogil=True)
+def row_sums(indptr: Any, data: Any, out: Any) -> None:
+    """Fill ``out`` with the sums of the CSR rows, in float64."""
+    for row in range(out.size):
+        total = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            total += np.float64(data[entry])
+        out[row] = total
+
+
+@njit(cache=True, nogil=True)
+def estimated_resistances(
+    vectors: Any, inverse_degree: Any, component: Any, u: Any, v: Any, conductance: Any, out: Any
+) -> None:
+    """Fill ``out`` with 1/d_u + 1/d_v - 2 w / (d_u d_v) + ||vectors_u - vectors_v||^2.
+
+    ``conductance`` is w, one number or one for each pair. Infinite where the components differ,
+    zero where u = v.
+    """
     n_columns = vectors.shape[1]
     for pair in range(u.size):
         i = u[pair]
@@ -67,8 +130,14 @@ def squared_distances(vectors: Any, component: Any, u: Any, v: Any, out: Any) ->
         if component[i] != component[j]:
             out[pair] = np.inf
             continue
+        if i == j:
+            out[pair] = 0.0
+            continue
         total = np.float32(0.0)
         for column in range(n_columns):
             difference = vectors[i, column] - vectors[j, column]
             total += difference * difference
-        out[pair] = total
+        first = np.float64(inverse_degree[i])
+        second = np.float64(inverse_degree[j])
+        own = np.float64(conductance[pair if conductance.size > 1 else 0])
+        out[pair] = first + second - 2.0 * own * first * second + np.float64(total)

@@ -15,6 +15,7 @@ from solvers.kernels.block_products import (
     diagonal_rows,
     laplacian_rows,
     subtract_by_component,
+    vector_rows,
 )
 
 
@@ -80,7 +81,9 @@ class ShiftedLaplacian:
     def product(self, block: RealArray, out: RealArray) -> None:
         """Fill ``out`` with M @ block, projected where the space asks for it."""
         matrix = self.indptr, self.indices, self.weight
-        if self.dtype == np.float32:
+        if self.dtype == np.float32 and block.shape[1] == 1:
+            vector_rows(*matrix, self.diagonal, block[:, 0], out[:, 0], 0, self.n_nodes)
+        elif self.dtype == np.float32:
             diagonal_rows(*matrix, self.diagonal, block, out, 0, self.n_nodes)
         else:
             laplacian_rows(*matrix, self.shift, block, out, 0, self.n_nodes)

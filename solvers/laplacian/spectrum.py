@@ -1,4 +1,4 @@
-"""Bounds on the spectrum of a preconditioned Laplacian, by Lanczos from random vectors.
+"""Bounds on the spectrum of a preconditioned Laplacian, by Lanczos from a random vector.
 
 They say how well a preconditioner fits *every* direction, which no residual does: a direction
 that is a 1e-5 part of a right-hand side is invisible at a residual of 1e-2.
@@ -17,7 +17,7 @@ from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.preconditioners import Preconditioner
 from solvers.solution import Status
 
-_N_STARTS = 4
+_N_STARTS = 1
 _CHECK_EVERY = 4
 _EXHAUSTED = 1e-12
 _MARGIN_BELOW = 0.8
@@ -174,7 +174,7 @@ def spectral_bounds(
     Parameters
     ----------
     lanczos : Lanczos
-        The pencil; each step costs one product with four vectors.
+        The pencil; each step costs one product with one vector.
     max_iter : int
         Limit on the steps; reaching it is a status, not an error.
     run : callable

@@ -11,7 +11,7 @@ import numba
 import numpy as np
 
 from solvers.arrays import Float32Array, FloatArray, Int32Array
-from streaming.kernels.spanning_forest import find_root
+from solvers.kernels.components import find_root
 
 LANE_COLUMNS = 4
 """Vectors of one lane."""

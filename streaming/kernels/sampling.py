@@ -2,6 +2,10 @@
 
 Randomness is counter-based: a coin is a hash of (seed, stream, counter), so it depends on the
 record alone and never on the order of work or on the number of threads.
+
+What the kernels know of a node is its *card*, 64 bytes in one cache line: 28 coordinates of its
+resistance vector as int16, then its inverse degree (float32) and its component (int32). A card
+array is passed three times, as the int16, float32 and int32 views of one memory.
 """
 
 from typing import Any
@@ -12,9 +16,20 @@ import numpy as np
 from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from solvers.kernels.edges import mix64
 
+CARD_PROBES = 28
+"""Coordinates that a card holds."""
+
+CARD_WIDTH = 32
+"""Numbers of 16 bits in a card."""
+
+DEGREE = CARD_PROBES // 2
+"""Column of the float32 view that holds the inverse degree."""
+
+_COMPONENT = DEGREE + 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT_11, _SHIFT_32 = np.uint64(11), np.uint64(32)
-_UNIT = 1.0 / (1 << 53)
+_SHIFT_32 = np.uint64(32)
+_UNIT = 1.0 / (1 << 32)
+_BATCH = 64
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -25,18 +40,57 @@ def stream_key(seed: Any, stream: Any) -> Any:
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def hash_counter(key: Any, counter: Any) -> Any:
-    """Hash number ``counter`` of a stream."""
+    """Hash number ``counter`` of a stream; its upper half is the coin, see `coin`."""
     return mix64(key + (counter + np.uint64(1)) * _GOLDEN)
 
 
+@numba.njit(cache=True, nogil=True, inline="always")
+def coin(random_bits: Any) -> Any:
+    """Uniform number in [0, 1) from the upper 32 bits of a hash."""
+    return np.float64(random_bits >> _SHIFT_32) * _UNIT
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def card_distance(cards: Any, first: Any, second: Any) -> Any:
+    """Squared distance between the coordinates of two cards, in units of the scale squared."""
+    total = np.float32(0.0)
+    for probe in range(CARD_PROBES):
+        difference = np.float32(
+            np.int32(cards[first, np.uintp(probe)]) - np.int32(cards[second, np.uintp(probe)])
+        )
+        total += difference * difference
+    return total
+
+
 @numba.njit(cache=True, nogil=True)
+def pack_cards(
+    vectors: Float32Array,
+    inverse_degree: Float32Array,
+    component: Int32Array,
+    per_unit: float,
+    cards: Any,
+    card_floats: Any,
+    card_ints: Any,
+) -> None:
+    """Fill cards with ``vectors * per_unit``, rounded; coordinates that are not there stay zero."""
+    n_nodes, n_probes = vectors.shape
+    for node in range(n_nodes):
+        for probe in range(n_probes):
+            cards[node, probe] = np.int16(np.rint(np.float64(vectors[node, probe]) * per_unit))
+        card_floats[node, DEGREE] = inverse_degree[node]
+        card_ints[node, _COMPONENT] = component[node]
+
+
+# reassociation lets the sum over coordinates use vector registers: 2 times the speed
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def sample_arrivals(
     u: Int32Array,
     v: Int32Array,
     weight: Float32Array,
-    vectors: Float32Array,
-    component: Int32Array,
-    degree: Float32Array,
+    cards: Any,
+    card_floats: Any,
+    card_ints: Any,
+    squared_scale: float,
     constant: float,
     seed: np.uint64,
     stream: np.uint64,
@@ -46,113 +100,260 @@ def sample_arrivals(
 ) -> int:
     """Throw the coin of every arriving edge (ALGORITHMS B13, B14).
 
-    The leverage of an arriving edge is ``wR / (1 + wR)``, R the resistance in the embedded graph:
-    the larger of the embedding's noisy estimate and ``1/d_u + 1/d_v``, which shorting all other
-    nodes gives. The edge stays with probability ``min(1, constant * leverage)``, and for certain
-    unless both endpoints lay in one component of the embedded graph. Fills the three ``kept_*``
-    arrays (each as long as ``u``) and returns how many entries of them are used. Row and key
-    identify the record.
+    The leverage of an arriving edge is ``wR / (1 + wR)``, R the estimated resistance in the
+    embedded graph. The edge stays with probability ``min(1, constant * leverage)``, and for certain
+    unless both endpoints lay in one component of the embedded graph; a self-loop never stays.
+    Row and key identify the record. Fills the three ``kept_*`` arrays (each as long as ``u``) and
+    returns how many entries of them are used.
+
+    Edges are taken in batches, whose cards are fetched by a first pass that waits for none of
+    them: 2.3 times the speed of one pass at 200,000 nodes.
     """
-    n_embedded = component.size
-    n_probes = vectors.shape[1]
+    n_embedded = np.uint32(cards.shape[0])
+    scale = np.float32(squared_scale)
+    copies = np.float32(constant)
+    one = np.float32(1.0)
     key = stream_key(seed, stream)
+    chance = np.empty(_BATCH, np.float32)
     n_kept = 0
-    for row in range(u.size):
-        first, second = u[row], v[row]
-        random_bits = hash_counter(key, np.uint64(row))
-        probability = np.float32(1.0)
-        if first < n_embedded and second < n_embedded and component[first] == component[second]:
-            distance = np.float32(0.0)
-            for probe in range(n_probes):
-                difference = vectors[first, probe] - vectors[second, probe]
-                distance += difference * difference
-            shorted = 1.0 / float(degree[first]) + 1.0 / float(degree[second])
-            strength = float(weight[row]) * max(float(distance), shorted)
-            expected = constant * strength / (1.0 + strength)
-            if expected < 1.0:
-                probability = np.float32(expected)
-        if probability < 1.0 and float(random_bits >> _SHIFT_11) * _UNIT >= probability:
-            continue
-        kept_row[n_kept] = row
-        kept_probability[n_kept] = probability
-        kept_key[n_kept] = np.uint32(mix64(random_bits) >> _SHIFT_32)
-        n_kept += 1
+    for start in range(0, u.size, _BATCH):
+        size = min(_BATCH, u.size - start)
+        for offset in range(size):
+            row = start + offset
+            first, second = np.uint32(u[row]), np.uint32(v[row])
+            known = first < n_embedded and second < n_embedded
+            chance[offset] = (
+                card_floats[first, np.uintp(DEGREE)] + card_floats[second, np.uintp(DEGREE)]
+                if known
+                else np.float32(-1.0)
+            )
+        for offset in range(size):
+            if chance[offset] < 0.0:
+                chance[offset] = one
+                continue
+            i, j = np.uintp(u[start + offset]), np.uintp(v[start + offset])
+            distance = card_distance(cards, i, j)
+            strength = weight[start + offset] * (distance * scale + chance[offset])
+            same = card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]
+            chance[offset] = min(one, copies * strength / (one + strength)) if same else one
+        for offset in range(size):
+            row = start + offset
+            stays = coin(hash_counter(key, np.uint64(row))) < chance[offset] and u[row] != v[row]
+            kept_row[n_kept] = row
+            kept_probability[n_kept] = chance[offset]
+            n_kept += stays
+    for kept in range(n_kept):
+        random_bits = hash_counter(key, np.uint64(kept_row[kept]))
+        kept_key[kept] = np.uint32(mix64(random_bits) >> _SHIFT_32)
     return n_kept
 
 
 @numba.njit(cache=True, nogil=True)
-def raise_resistances(
+def add_degrees(
     u: Int32Array,
     v: Int32Array,
-    conductance: FloatArray,
+    weight: Float32Array,
+    keep_probability: Float32Array,
     degree: FloatArray,
-    resistance: Float32Array,
 ) -> None:
-    """Raise estimated resistances to what shorting all other nodes leaves between the ends (B5).
-
-    Between u and v that is ``(d_u + d_v - 2w) / (d_u d_v - w^2)``, and 1/w where there is nothing
-    else. No exact resistance lies below it, so only errors of the estimate are mended. Changes
-    ``resistance``.
-    """
+    """Add the conductance of every record to ``degree`` at both ends."""
     for record in range(u.size):
-        own = conductance[record]
-        rest_u = max(degree[u[record]] - own, 0.0)
-        rest_v = max(degree[v[record]] - own, 0.0)
-        around = rest_u * rest_v / (rest_u + rest_v) if rest_u + rest_v > 0.0 else 0.0
-        shorted = np.float32(1.0 / (own + around))
-        resistance[record] = max(resistance[record], shorted)
+        conductance = np.float64(weight[record]) / np.float64(keep_probability[record])
+        degree[u[record]] += conductance
+        degree[v[record]] += conductance
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+def stale_leverages(
+    u: Int32Array,
+    v: Int32Array,
+    weight: Float32Array,
+    keep_probability: Float32Array,
+    cards: Any,
+    card_floats: Any,
+    card_ints: Any,
+    squared_scale: float,
+    constant: float,
+    leverage: Float32Array,
+) -> None:
+    """Fill ``leverage`` with leverages at the time of the cards, which are older than the records.
+
+    A record of probability p < 1 was thrown for a leverage of ``p / constant`` times its weight in
+    the sparsifier, ``1 / p``: its leverage is ``1 / constant`` and no card need be fetched. Others
+    have ``weight * R``, infinite where the cards do not connect the ends.
+    """
+    n_embedded = np.uint32(cards.shape[0])
+    scale = np.float32(squared_scale)
+    usual = np.float32(1.0 / constant)
+    for record in range(u.size):
+        if keep_probability[record] < 1.0:
+            leverage[record] = usual
+            continue
+        leverage[record] = np.inf
+        first, second = np.uint32(u[record]), np.uint32(v[record])
+        if first < n_embedded and second < n_embedded:
+            i, j = np.uintp(first), np.uintp(second)
+            if card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]:
+                local = card_floats[i, np.uintp(DEGREE)] + card_floats[j, np.uintp(DEGREE)]
+                resistance = local + card_distance(cards, i, j) * scale
+                leverage[record] = weight[record] * resistance
+
+
+@numba.njit(cache=True, nogil=True)
+def choose_coarse(
+    weight: Float32Array,
+    keep_probability: Float32Array,
+    leverage: Float32Array,
+    record_key: UInt32Array,
+    on_forest: BoolArray,
+    constant: float,
+    seed: np.uint64,
+    stream: np.uint64,
+    chosen_row: Int32Array,
+    chosen_conductance: Float32Array,
+) -> int:
+    """Choose each record with probability ``min(1, constant * leverage)``, forest records always.
+
+    Fills the first entries of ``chosen_*``, ``conductance / probability`` among them, and returns
+    how many.
+    """
+    key = stream_key(seed, stream)
+    n_chosen = 0
+    for record in range(leverage.size):
+        current = np.float64(weight[record]) / np.float64(keep_probability[record])
+        chance = 1.0 if on_forest[record] else constant * np.float64(leverage[record])
+        if chance < 1.0:
+            if coin(hash_counter(key, np.uint64(record_key[record]))) >= chance:
+                continue
+            current /= chance
+        chosen_row[n_chosen] = record
+        chosen_conductance[n_chosen] = current
+        n_chosen += 1
+    return n_chosen
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+def score_records(
+    u: Int32Array,
+    v: Int32Array,
+    weight: Float32Array,
+    keep_probability: Float32Array,
+    cards: Any,
+    card_floats: Any,
+    card_ints: Any,
+    squared_scale: float,
+    is_shortable: bool,
+    score: Float32Array,
+) -> None:
+    """Fill ``score`` with ``weight * R``, R the resistance between the ends of a stored record.
+
+    R is ``1/d_u + 1/d_v - 2c/(d_u d_v)``, c the record's conductance, plus the distance on the
+    cards; where ``is_shortable`` (no ridge) never less than what shorting all other nodes leaves,
+    ``(d_u + d_v - 2c) / (d_u d_v - c^2)`` (B5). Infinite where the cards do not connect the ends.
+    Batches as in `sample_arrivals`.
+    """
+    n_embedded = np.uint32(cards.shape[0])
+    shorted = np.empty(_BATCH, np.float64)
+    for start in range(0, u.size, _BATCH):
+        size = min(_BATCH, u.size - start)
+        for offset in range(size):
+            record = start + offset
+            first, second = np.uint32(u[record]), np.uint32(v[record])
+            score[record] = np.inf
+            if first < n_embedded and second < n_embedded:
+                near = np.float64(card_floats[first, np.uintp(DEGREE)])
+                far = np.float64(card_floats[second, np.uintp(DEGREE)])
+                own = np.float64(weight[record]) / np.float64(keep_probability[record])
+                score[record] = near + far - 2.0 * own * near * far
+                rest_u = max(1.0 / max(near, 1e-300) - own, 0.0)
+                rest_v = max(1.0 / max(far, 1e-300) - own, 0.0)
+                around = rest_u * rest_v / (rest_u + rest_v) if rest_u + rest_v > 0.0 else 0.0
+                shorted[offset] = 1.0 / (own + around) if is_shortable else 0.0
+        for offset in range(size):
+            record = start + offset
+            if np.isinf(score[record]):
+                continue
+            i, j = np.uintp(u[record]), np.uintp(v[record])
+            if card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]:
+                distance = np.float64(card_distance(cards, i, j)) * squared_scale
+                resistance = max(np.float64(score[record]) + distance, shorted[offset])
+                score[record] = np.float64(weight[record]) * resistance
+            else:
+                score[record] = np.inf
+
+
+@numba.njit(cache=True, nogil=True)
+def count_survivors(
+    keep_probability: Float32Array,
+    score: Float32Array,
+    on_forest: BoolArray,
+    lowest: float,
+    per_octave: float,
+    counts: FloatArray,
+    sums: FloatArray,
+) -> float:
+    """Histogram of ``x = score / keep_probability``, where a record survives with min(1, c x).
+
+    Adds to ``counts`` and ``sums`` (of x) the records of every bin of log2(x), from ``lowest`` on,
+    ``per_octave`` bins an octave; returns the number of records that survive whatever c is.
+    """
+    n_certain = 0.0
+    for record in range(score.size):
+        if on_forest[record] or np.isinf(score[record]):
+            n_certain += 1.0
+            continue
+        ratio = np.float64(score[record]) / np.float64(keep_probability[record])
+        place = int((np.log2(max(ratio, 1e-300)) - lowest) * per_octave)
+        place = min(max(place, 0), counts.size - 1)
+        counts[place] += 1.0
+        sums[place] += ratio
+    return n_certain
 
 
 @numba.njit(cache=True, nogil=True)
 def lower_probabilities(
-    weight: Float32Array,
     keep_probability: Float32Array,
-    resistance: Float32Array,
+    score: Float32Array,
     on_forest: BoolArray,
     constant: float,
     lowered: Float32Array,
 ) -> float:
-    """New keep-probabilities ``min(p, constant * weight * R)`` of stored records (B14).
+    """New keep-probabilities ``min(p, constant * score)`` of stored records (B14).
 
-    Records on the spanning forest keep the probability they have. Fills ``lowered`` and returns the
-    expected number of survivors.
+    Records on the spanning forest keep the probability they have. Fills ``lowered``, which may be
+    ``score``, and returns the expected number of survivors.
     """
     expected_survivors = 0.0
-    for record in range(weight.size):
+    for record in range(score.size):
         probability = keep_probability[record]
         if not on_forest[record]:
-            target = constant * float(weight[record]) * float(resistance[record])
-            if target < probability:
-                probability = np.float32(target)
+            probability = min(probability, np.float32(constant * np.float64(score[record])))
         lowered[record] = probability
-        expected_survivors += float(probability) / float(keep_probability[record])
+        expected_survivors += np.float64(probability) / np.float64(keep_probability[record])
     return expected_survivors
 
 
 @numba.njit(cache=True, nogil=True)
-def thin_records(
+def throw_coins(
     keep_probability: Float32Array,
     lowered: Float32Array,
     record_key: UInt32Array,
     seed: np.uint64,
     stream: np.uint64,
-    survives: BoolArray,
 ) -> int:
-    """Throw the coin of every stored record.
+    """Throw the coin of every stored record: set ``lowered`` to zero where it does not survive.
 
-    It survives with probability ``lowered / keep_probability``. Fills ``survives`` and returns the
-    number of survivors.
+    It survives with probability ``lowered / keep_probability``. Returns the number of survivors.
     """
     key = stream_key(seed, stream)
     n_survivors = 0
     for record in range(lowered.size):
-        stays = True
         if lowered[record] < keep_probability[record]:
-            random_bits = hash_counter(key, np.uint64(record_key[record]))
-            coin = float(random_bits >> _SHIFT_11) * _UNIT
-            stays = coin * float(keep_probability[record]) < float(lowered[record])
-        survives[record] = stays
-        n_survivors += stays
+            thrown = coin(hash_counter(key, np.uint64(record_key[record])))
+            if thrown * np.float64(keep_probability[record]) >= np.float64(lowered[record]):
+                lowered[record] = 0.0
+                continue
+        n_survivors += 1
     return n_survivors
 
 

@@ -1,34 +1,56 @@
-"""Maximum spanning forest by Kruskal's algorithm: the edges arrive sorted, heaviest first."""
+"""Spanning forests by Kruskal's algorithm, conductances taken in classes of a factor of two."""
+
+from typing import Any
 
 import numba
+import numpy as np
 
-from solvers.arrays import BoolArray, Int32Array, IntArray
+from solvers.arrays import BoolArray, Float32Array, Int32Array
+from solvers.kernels.components import find_root
+
+N_CLASSES = 256
+"""Classes of conductance: the exponents of float32, zero and infinity among them."""
+
+_MANTISSA_BITS = 23
 
 
 @numba.njit(cache=True, nogil=True)
-def find_root(parent: Int32Array, node: int) -> int:
-    """Root of ``node``, halving the path on the way."""
-    while parent[node] != node:
-        parent[node] = parent[parent[node]]
-        node = parent[node]
-    return node
+def classify(
+    weight: Float32Array, keep_probability: Float32Array, classes: Any, counts: Any
+) -> None:
+    """Fill ``classes`` (uint8) with the exponents of the conductances, and count them.
+
+    Heavier records have larger classes. Adds to ``counts`` (N_CLASSES,).
+    """
+    for record in range(weight.size):
+        conductance = np.float32(weight[record] / keep_probability[record])
+        number = conductance.view(np.int32) >> _MANTISSA_BITS
+        classes[record] = number
+        counts[number] += 1
 
 
 @numba.njit(cache=True, nogil=True)
 def mark_forest(
-    u: Int32Array, v: Int32Array, order: IntArray, parent: Int32Array, on_forest: BoolArray
+    u: Int32Array,
+    v: Int32Array,
+    classes: Any,
+    number: int,
+    parent: Int32Array,
+    on_forest: BoolArray,
 ) -> int:
-    """Mark the edges of the spanning forest that takes edges in the given order.
+    """Mark the records of class ``number`` that join two trees, in their order.
 
-    ``parent`` must start as ``arange(n_nodes)`` and is changed; ``on_forest`` must start False.
-    Returns the number of marked edges: the number of nodes less the number of components.
+    ``parent`` starts as ``arange(n_nodes)``, ``on_forest`` False; both are changed. Returns the
+    number of marked records.
     """
     n_marked = 0
-    for edge in order:
-        root_u = find_root(parent, u[edge])
-        root_v = find_root(parent, v[edge])
+    for record in range(u.size):
+        if classes[record] != number:
+            continue
+        root_u = find_root(parent, u[record])
+        root_v = find_root(parent, v[record])
         if root_u != root_v:
-            parent[root_v] = root_u
-            on_forest[edge] = True
+            parent[max(root_u, root_v)] = min(root_u, root_v)
+            on_forest[record] = True
             n_marked += 1
     return n_marked

@@ -15,10 +15,14 @@ def mix(value: int) -> int:
     return value ^ (value >> 31)
 
 
+def stream_key(seed: int, stream: int) -> int:
+    """What sets one stream of one seed apart."""
+    return mix(mix((seed + _GOLDEN) & _MASK) ^ ((stream * _GOLDEN) & _MASK))
+
+
 def counter_hash(seed: int, stream: int, counter: int) -> int:
     """64 random bits of one counter of one stream."""
-    key = mix(mix((seed + _GOLDEN) & _MASK) ^ ((stream * _GOLDEN) & _MASK))
-    return mix((key + (counter + 1) * _GOLDEN) & _MASK)
+    return mix((stream_key(seed, stream) + (counter + 1) * _GOLDEN) & _MASK)
 
 
 def coin(seed: int, stream: int, counter: int) -> float:

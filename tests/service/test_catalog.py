@@ -35,6 +35,8 @@ from service.database import (
 )
 from service.labels import LabelStore
 from service.manifest import Manifest
+from service.manifest_records import NewPush
+from tests.service.pushing import pushed
 
 
 @pytest.fixture
@@ -293,7 +295,7 @@ def test_a_deleted_graph_is_purged_after_the_grace_time_with_all_it_had(
     manifest = Manifest(database)
     source = manifest.add_source(graph.id, "edges/")
     manifest.register_files(graph.id, source.id, [("edges/a", "1", 5)])
-    manifest.add_push(graph.id, path="p", body_digest="d", n_rows=1, n_bytes=1)
+    pushed(manifest, graph.id, NewPush(path="p", body_digest="d", n_rows=1, n_bytes=1))
     LabelStore(database).put(graph.id, ["n1", "n2"], ["a", "b"])
     kept = catalog.create(GraphSettings(name="kept"))
     LabelStore(database).put(kept.id, ["n1"], ["a"])

@@ -18,6 +18,7 @@ from service.job_queue import DatabaseJobQueue
 from service.labels import LabelStore
 from service.leases import LeaseExpired, LeaseStore
 from service.manifest import FileRecord, Manifest
+from service.manifest_records import NewPush
 from service.pushes import PushStore
 from service.settings import Settings
 from service.workers import WorkerRegistry
@@ -25,6 +26,7 @@ from streaming.checkpoints import CheckpointStore
 from streaming.events import Committed, IngestEvent
 from streaming.pipeline import Interrupted
 from streaming.snapshots import GraphPaths, SnapshotStore
+from tests.service.pushing import pushed
 
 DEADLINE_SECONDS = 60.0
 
@@ -42,7 +44,7 @@ def write_edges(path: Path, seed: int = 0, *, n_rows: int = 3_000, bad: bool = F
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "home", threads=1)
+    return Settings(home=tmp_path / "home", threads=1, settle_seconds=0.0, list_seconds=0.05)
 
 
 @pytest.fixture
@@ -65,6 +67,26 @@ def source(tmp_path: Path) -> Path:
     directory = tmp_path / "edges"
     directory.mkdir()
     return directory
+
+
+def push_file(database: Database, settings: Settings, graph: GraphRecord, name: str) -> Path:
+    """A push whose block lies on disk."""
+    block = GraphPaths(root=settings.graphs_directory / graph.id).pushes / f"{name}.parquet"
+    block.parent.mkdir(parents=True, exist_ok=True)
+    write_edges(block, len(name))
+    n_bytes = block.stat().st_size
+    push = NewPush(body_digest=name, path=str(block), n_rows=3_000, n_bytes=n_bytes)
+    pushed(Manifest(database), graph.id, push)
+    return block
+
+
+def serve(daemon: IngestDaemon) -> int:
+    """Rounds of the daemon until its listings have ended; how often it had something to ingest."""
+    n_served = 0
+    for _ in range(3):
+        n_served += daemon.serve_once(lambda: False)
+        assert daemon.lister.wait(DEADLINE_SECONDS)
+    return n_served
 
 
 def files(database: Database, graph: GraphRecord) -> dict[str, FileRecord]:
@@ -213,12 +235,7 @@ def test_pushed_blocks_stay_only_where_raw_edges_are_kept(
     graph = Catalog(database).create(
         GraphSettings(name="push", expected_nodes=40, keep_raw=keep_raw)
     )
-    block = GraphPaths(root=settings.graphs_directory / graph.id).pushes / "1.parquet"
-    block.parent.mkdir(parents=True)
-    write_edges(block)
-    Manifest(database).add_push(
-        graph.id, path=str(block), body_digest="d", n_rows=3_000, n_bytes=block.stat().st_size
-    )
+    block = push_file(database, settings, graph, "1")
     assert Ingestor(database, settings).ingest_graph(graph.id).n_committed == 1
     assert block.exists() is keep_raw
 
@@ -230,19 +247,16 @@ def test_blocks_that_no_push_needs_are_swept(
     graph = Catalog(database).create(
         GraphSettings(name="push", expected_nodes=40, keep_raw=keep_raw)
     )
-    manifest = Manifest(database)
-    pushes = GraphPaths(root=settings.graphs_directory / graph.id).pushes
-    pushes.mkdir(parents=True)
-    for name in ("committed", "pending", "orphan"):
-        write_edges(pushes / f"{name}.parquet", len(name))
-    for name in ("committed", "pending"):
-        path = str(pushes / f"{name}.parquet")
-        manifest.add_push(graph.id, path=path, body_digest=name, n_rows=3_000, n_bytes=1)
-        if name == "committed":
-            Ingestor(database, settings).ingest_graph(graph.id)
+    pushes = push_file(database, settings, graph, "committed").parent
+    Ingestor(database, settings).ingest_graph(graph.id)
+    push_file(database, settings, graph, "pending")
+    write_edges(pushes / "orphan.parquet", 2)
     write_edges(pushes / "committed.parquet")  # as if the process had died before it removed it
     store = PushStore(
-        manifest=manifest, graphs_directory=settings.graphs_directory, max_backlog_bytes=1
+        manifest=Manifest(database),
+        graphs_directory=settings.graphs_directory,
+        max_backlog_bytes=1,
+        max_total_backlog_bytes=1,
     )
     assert store.sweep(graph, older_than_seconds=3_600.0) == []
     store.sweep(graph, older_than_seconds=-1.0)
@@ -280,12 +294,12 @@ def test_the_daemon_lets_an_idle_graph_go(
     Manifest(database).add_source(graph.id, str(source), follow=True)
     ticks = [0.0]
     daemon = IngestDaemon(database, settings, clock=lambda: ticks[0])
-    assert daemon.serve_once(lambda: False) == 1
+    assert serve(daemon) == 1
     ticks[0] = 20.0
-    daemon.serve_once(lambda: False)
+    serve(daemon)
     assert LeaseStore(database).holder(f"ingest:{graph.id}") is not None
     ticks[0] = 40.0
-    daemon.serve_once(lambda: False)
+    serve(daemon)
     assert LeaseStore(database).holder(f"ingest:{graph.id}") is None
 
 
@@ -296,7 +310,7 @@ def test_the_daemon_goes_on_after_a_source_that_cannot_be_listed(
     Manifest(database).add_source(graph.id, str(tmp_path / "missing"), follow=True)
     Manifest(database).add_source(graph.id, str(source), follow=True)
     daemon = IngestDaemon(database, settings)
-    assert daemon.serve_once(lambda: False) == 1
+    assert serve(daemon) == 1
     daemon.close()
     assert Catalog(database).get("g").progress.edges_seen == 3_000
 
@@ -313,7 +327,7 @@ def test_one_graphs_trouble_does_not_stop_the_others(
         Manifest(database).add_source(record.id, str(source))
         Manifest(database).add_source(record.id, f"zip://x::{source / 'a.parquet'}", follow=True)
     daemon = IngestDaemon(database, settings)
-    assert daemon.serve_once(lambda: False) == 1
+    assert serve(daemon) == 1
     daemon.close()
     assert Catalog(database).get("g").progress.edges_seen == 3_000
     assert Catalog(database).get("broken").progress.edges_seen == 0
@@ -325,10 +339,10 @@ def test_changed_settings_hold_from_the_next_file_on(
     write_edges(source / "a.parquet", 0)
     Manifest(database).add_source(graph.id, str(source), follow=True)
     daemon = IngestDaemon(database, settings, clock=iter(range(0, 10**6, 10)).__next__)
-    daemon.serve_once(lambda: False)
+    serve(daemon)
     Catalog(database).update(graph.id, lambda old: _with_epsilon(old, 0.5))
     write_edges(source / "b.parquet", 1)
-    daemon.serve_once(lambda: False)
+    serve(daemon)
     daemon.close()
     paths = GraphPaths(root=settings.graphs_directory / graph.id)
     assert [meta.epsilon_asked for meta in SnapshotStore(paths.snapshots).list()] == [0.9, 0.5]

@@ -11,13 +11,16 @@ import pytest
 from service.catalog import Catalog, GraphRecord, GraphSettings
 from service.database import Database, open_database
 from service.formats import Format
+from service.gathering import gather_pushes
 from service.ingest import Ingestor
 from service.known_nodes import MAX_OPEN, KnownNodes
+from service.leases import LeaseStore
 from service.manifest import Manifest
 from service.pushes import PushStore
 from service.settings import Settings
 from service.uploads import node_array
 from streaming.blocks import NodeKind
+from streaming.snapshots import GraphPaths
 
 
 class Graphs:
@@ -32,6 +35,7 @@ class Graphs:
             manifest=self.manifest,
             graphs_directory=self.settings.graphs_directory,
             max_backlog_bytes=10**9,
+            max_total_backlog_bytes=10**9,
         )
 
     def create(self, name: str, kind: NodeKind = "string") -> GraphRecord:
@@ -104,6 +108,19 @@ def test_a_node_is_never_lost_between_its_push_and_its_commit(graphs: Graphs) ->
         finally:
             is_done = True
         assert all(each.result() > 0 for each in asking)
+
+
+def test_nodes_of_large_and_gathered_pushes_are_known(graphs: Graphs) -> None:
+    graph = graphs.create("g")
+    graphs.push(graph, *[(f"n{number}", f"m{number}") for number in range(5_000)])
+    graphs.push(graph, ("a", "b"))
+    asked = node_array(["m4999", "b", "z"], "string")
+    assert graphs.nodes.knows(graph, asked).tolist() == [True, True, False]
+    lease = LeaseStore(graphs.database).acquire(f"ingest:{graph.id}", "test", 60.0)
+    assert lease is not None
+    directory = GraphPaths(root=graphs.settings.graphs_directory / graph.id).pushes
+    assert gather_pushes(graphs.manifest.pushes, graph, directory, lease=lease) == 1
+    assert graphs.nodes.knows(graph, asked).tolist() == [True, True, False]
 
 
 def test_only_so_many_indexes_stay_open(graphs: Graphs) -> None:

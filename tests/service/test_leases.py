@@ -1,13 +1,18 @@
 """Leases by the database's clock, on SQLite and on PostgreSQL."""
 
+import multiprocessing
+import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import wait
 from time import monotonic
 
 import pytest
 from sqlalchemy import insert, select, update
 
 from service.database import Database, leases, now, open_database, workers
+from service.holders import holder_name, is_dead
 from service.leases import Lease, LeaseExpired, LeaseStore, confirm
 
 LONG = 600.0
@@ -128,3 +133,40 @@ def test_of_many_who_want_a_lease_one_gets_it(store: LeaseStore) -> None:
 def test_a_time_that_is_not_positive_is_refused(store: LeaseStore, ttl_seconds: float) -> None:
     with pytest.raises(ValueError, match="ttl_seconds must be positive"):
         store.acquire("x", "me", ttl_seconds)
+
+
+def hold_and_die(database_url: str) -> None:
+    """Work of a process that is killed while it holds a lease."""
+    database = open_database(database_url)
+    assert LeaseStore(database).acquire("ingest:g", holder_name(), 600.0) is not None
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_lease_of_a_dead_process_can_be_taken_at_once(
+    database: Database, database_url: str
+) -> None:
+    process = multiprocessing.get_context("spawn").Process(
+        target=hold_and_die, args=(database_url,)
+    )
+    process.start()
+    wait([process.sentinel], timeout=60)  # dead, and a zombie until it is joined
+    store = LeaseStore(database)
+    dead = store.holder("ingest:g")
+    assert dead is not None
+    assert is_dead(dead)
+    process.join()
+    assert is_dead(dead)
+    assert store.acquire("ingest:g", "second", 600.0) is None
+    assert store.acquire("ingest:g", "second", 600.0, dead="third") is None
+    lease = store.acquire("ingest:g", "second", 600.0, dead=dead)
+    assert lease is not None
+    assert lease.token == 2
+
+
+def test_only_what_is_sure_counts_as_dead() -> None:
+    host, pid, name, machine, started = holder_name().rsplit(":", 4)
+    assert not is_dead(f"{host}:{pid}:{name}:{machine}:{started}")
+    assert is_dead(f"{host}:{pid}:{name}:{machine}:1.00"), "the number belongs to another now"
+    assert not is_dead(f"{host}:999999999:{name}:other-machine:{started}")
+    assert not is_dead(f"{host}:999999999:{name}:-:{started}")
+    assert not is_dead("somebody")

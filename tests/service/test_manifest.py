@@ -9,17 +9,20 @@ from sqlalchemy import Connection, event, update
 
 from service.catalog import Catalog, GraphNotFound, GraphProgress, GraphSettings
 from service.database import Database, leases, now, open_database
-from service.jobs import IdempotencyConflict
 from service.leases import Lease, LeaseExpired, LeaseStore
 from service.manifest import (
+    FILE_GONE,
     Backlog,
     FileNotListed,
     FileOutcome,
     FileRecord,
+    ListedFile,
     Manifest,
     PushRecord,
     SourceNotFound,
 )
+from service.manifest_records import NewPush
+from tests.service.pushing import pushed
 
 LISTING = [("edges/b", "1", 20), ("edges/a", "1", 10), ("edges/c", "1", 30)]
 PROGRESS = GraphProgress(n_nodes=7, edges_seen=9)
@@ -69,12 +72,8 @@ def committed(file: FileRecord, digest: str = "d") -> FileOutcome:
     return FileOutcome.committed(file.id, digest=digest, n_rows=5, n_self_loops=1)
 
 
-def add_push(
-    manifest: Manifest, graph_id: str, path: str, key: str | None = None, body: str = "body"
-) -> PushRecord:
-    return manifest.add_push(
-        graph_id, path=path, body_digest=body, n_rows=3, n_bytes=100, idempotency_key=key
-    )
+def add_push(manifest: Manifest, graph_id: str, path: str) -> PushRecord:
+    return pushed(manifest, graph_id, NewPush(body_digest="body", n_rows=3, n_bytes=100, path=path))
 
 
 def test_a_source_is_added_once_and_follows_as_told_last(manifest: Manifest, graph_id: str) -> None:
@@ -293,74 +292,65 @@ def test_the_manifest_is_read_page_by_page(
     manifest: Manifest, graph_id: str, source_id: str, lease: Lease, listed: list[FileRecord]
 ) -> None:
     manifest.finish(graph_id, [committed(listed[1])], progress=PROGRESS, lease=lease)
-    push = add_push(manifest, graph_id, "pushes/1")
     first = manifest.list_files(graph_id, limit=2)
     rest = manifest.list_files(graph_id, after_id=first[-1].id, limit=10)
-    assert paths([*first, *rest]) == ["edges/b", "edges/a", "edges/c", "pushes/1"]
+    assert paths([*first, *rest]) == ["edges/b", "edges/a", "edges/c"]
     assert paths(manifest.list_files(graph_id, status="committed")) == ["edges/a"]
     assert len(manifest.list_files(graph_id, source_id=source_id)) == 3
     assert manifest.counts(graph_id, source_id=source_id)["pending"] == 2
-    assert manifest.file(graph_id, push.file.id) == push.file
+    assert manifest.file(graph_id, first[0].id) == first[0]
 
 
-def test_a_push_waits_behind_what_came_before_it(
-    manifest: Manifest, graph_id: str, listed: list[FileRecord]
+def test_a_listing_longer_than_one_statement_is_compared_whole(
+    manifest: Manifest, graph_id: str, source_id: str
 ) -> None:
-    push = add_push(manifest, graph_id, "pushes/1")
-    assert manifest.pending(graph_id) == [*listed, push.file]
-    assert manifest.pending(graph_id, limit=1) == listed[:1]
-    assert manifest.pending(graph_id, pushed_only=True) == [push.file]
-    assert (push.file.path, push.file.size, push.file.push_id) == ("pushes/1", 100, push.id)
+    listing = [(f"edges/{number}", "1", 1) for number in range(1_200)]
+    assert manifest.register_files(graph_id, source_id, listing[::2]) == 600
+    assert manifest.register_files(graph_id, source_id, listing) == 600
+    assert manifest.register_files(graph_id, source_id, [*listing, ("edges/x", "1", 1)]) == 1
+    unknown, known = manifest.unknown_files(graph_id, [ListedFile("edges/0", "1", 1)])
+    assert (unknown, [file.path for file in known]) == ([], ["edges/0"])
+
+
+def test_a_file_that_was_gone_and_is_back_is_offered_again(
+    manifest: Manifest, graph_id: str, source_id: str, lease: Lease, listed: list[FileRecord]
+) -> None:
+    gone, bad, _ = listed
+    ends = [FileOutcome.quarantined(gone.id, FILE_GONE), FileOutcome.quarantined(bad.id, "bad")]
+    manifest.finish(graph_id, ends, progress=PROGRESS, lease=lease)
+    assert manifest.register_files(graph_id, source_id, LISTING) == 1
+    assert paths(manifest.pending(graph_id)) == ["edges/c", "edges/b"]
+
+
+def test_failures_of_a_source_are_kept_until_it_answers_or_is_forgiven(
+    manifest: Manifest, graph_id: str, source_id: str
+) -> None:
+    (source,) = manifest.list_sources(graph_id)
+    assert (source.listed_at, source.error, source.n_failures) == (None, None, 0)
+    for _ in range(2):
+        manifest.note_listing(source_id, error="OSError: no route")
+    (source,) = manifest.list_sources(graph_id)
+    assert (source.error, source.n_failures) == ("OSError: no route", 2)
+    assert source.error_at is not None
+    assert manifest.retry_source(graph_id, source_id) == 0
+    assert manifest.list_sources(graph_id)[0].n_failures == 0
+    manifest.note_listing(source_id, error="again")
+    manifest.note_listing(source_id)
+    (source,) = manifest.list_sources(graph_id)
+    assert (source.error, source.error_at, source.n_failures) == (None, None, 0)
+    assert source.listed_at is not None
+
+
+def test_files_of_sources_at_rest_are_passed_over(
+    manifest: Manifest, graph_id: str, source_id: str, listed: list[FileRecord]
+) -> None:
+    assert manifest.has_pending(graph_id)
+    assert not manifest.has_pending(graph_id, passed_over=[source_id])
+    assert manifest.pending(graph_id, passed_over=[source_id]) == []
+    add_push(manifest, graph_id, "pushes/1")
+    assert manifest.has_pending(graph_id, passed_over=[source_id])
+    assert manifest.counts(graph_id)["pending"] == 4
     assert manifest.backlog(graph_id) == Backlog(n_files=4, n_bytes=160, pushed_bytes=100)
-
-
-def test_a_push_with_a_key_that_came_before_is_the_earlier_one(
-    manifest: Manifest, graph_id: str
-) -> None:
-    first = add_push(manifest, graph_id, "pushes/1", "key")
-    assert add_push(manifest, graph_id, "pushes/2", "key") == first
-    assert manifest.find_push(graph_id, "key", "body") == first
-    assert manifest.find_push(graph_id, "other key", "body") is None
-    assert paths(manifest.pending(graph_id)) == ["pushes/1"]
-
-
-def test_a_key_that_came_before_with_another_body_is_refused(
-    manifest: Manifest, graph_id: str
-) -> None:
-    add_push(manifest, graph_id, "pushes/1", "key")
-    with pytest.raises(IdempotencyConflict, match="'key' came before with another body"):
-        add_push(manifest, graph_id, "pushes/2", "key", "other body")
-    with pytest.raises(IdempotencyConflict):
-        manifest.find_push(graph_id, "key", "other body")
-
-
-def test_pushes_without_key_are_all_different(manifest: Manifest, graph_id: str) -> None:
-    for number in range(2):
-        add_push(manifest, graph_id, f"pushes/{number}")
-    assert len(manifest.pending(graph_id)) == 2
-
-
-def test_a_key_is_the_graphs_own(database: Database, manifest: Manifest, graph_id: str) -> None:
-    other = Catalog(database).create(GraphSettings(name="other")).id
-    first = add_push(manifest, graph_id, "pushes/1", "key")
-    assert add_push(manifest, other, "pushes/2", "key", "other body").id != first.id
-
-
-@pytest.mark.parametrize("key", ["", "k" * 256])
-def test_a_key_must_have_a_bearable_length(manifest: Manifest, graph_id: str, key: str) -> None:
-    with pytest.raises(ValueError, match=f"1 to 255 characters, got {len(key)}"):
-        add_push(manifest, graph_id, "pushes/1", key)
-
-
-def test_of_many_pushes_with_one_key_at_once_one_is_taken(
-    manifest: Manifest, graph_id: str
-) -> None:
-    def push(number: int) -> str:
-        return add_push(manifest, graph_id, f"pushes/{number}", "key").id
-
-    with ThreadPoolExecutor(4) as pool:
-        assert len(set(pool.map(push, range(8), timeout=60))) == 1
-    assert len(manifest.pending(graph_id)) == 1
 
 
 def test_turns_follow_the_commits_when_many_register_at_once(
@@ -372,7 +362,8 @@ def test_turns_follow_the_commits_when_many_register_at_once(
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(register, range(6), timeout=60)) == len(LISTING)
-    assert sorted(file.position for file in manifest.pending(graph_id)) == list(range(1, 10))
+    turns = [*manifest.pending(graph_id), *manifest.pushes.waiting(graph_id)]
+    assert sorted(each.position for each in turns) == list(range(1, 10))
 
 
 def test_nothing_is_added_to_a_graph_that_was_deleted(

@@ -1,11 +1,14 @@
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
+from scipy.sparse.csgraph import connected_components
 
 from solvers.graph import Graph
+from tests.reference.adjacency import symmetric_matrix
 from tests.reference.laplacian import dense_laplacian
 from tests.strategies import EdgeList, edge_lists, graphs
 
@@ -26,6 +29,85 @@ def test_adjacency_sums_parallel_edges_of_both_orientations(edges: EdgeList) -> 
     np.testing.assert_allclose(graph.adjacency.toarray(), expected, rtol=1e-12)
     np.testing.assert_array_equal(graph.adjacency.toarray(), graph.adjacency.toarray().T)
     np.testing.assert_allclose(graph.degree, expected.sum(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n_nodes", "n_records"), [(4, 50_000), (700, 50_000), (60_000, 40_000), (200_000, 1_000)]
+)
+@pytest.mark.parametrize("weight_type", [np.float32, np.float64])
+def test_matrix_and_components_are_those_of_scipy(n_nodes, n_records, weight_type) -> None:
+    rng = np.random.default_rng(n_nodes)
+    u, v = rng.integers(0, n_nodes, (2, n_records), dtype=np.int32)
+    weight = rng.uniform(0.5, 2.0, n_records).astype(weight_type)
+    graph = Graph.from_edges(u, v, weight, n_nodes=n_nodes)
+    expected = symmetric_matrix(u, v, weight.astype(np.float64), n_nodes)
+    np.testing.assert_array_equal(graph.adjacency.indptr, expected.indptr)
+    np.testing.assert_array_equal(graph.adjacency.indices, expected.indices)
+    np.testing.assert_allclose(graph.adjacency.data, expected.data, rtol=1e-13)
+    np.testing.assert_allclose(graph.degree, expected.sum(axis=1), rtol=1e-13)
+    assert (graph.adjacency != graph.adjacency.T).nnz == 0
+    n_components, component = connected_components(expected, directed=False)
+    assert graph.n_components == n_components
+    np.testing.assert_array_equal(graph.component, component)
+
+
+def test_float32_graph_takes_the_rounded_weights_and_sums_degrees_in_float64() -> None:
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, 50, (2, 5_000))
+    weight = rng.uniform(0.5, 2.0, 5_000)
+    exact = Graph.from_edges(u, v, weight, n_nodes=50)
+    rounded = Graph.from_edges(u, v, weight, n_nodes=50, dtype=np.float32)
+    assert rounded.adjacency.data.dtype == np.float32
+    np.testing.assert_allclose(rounded.adjacency.data, exact.adjacency.data, rtol=1.2e-7)
+    np.testing.assert_array_equal(rounded.degree, rounded.adjacency.astype(np.float64).sum(axis=1))
+    with pytest.raises(ValueError, match="dtype must be float64 or float32, got int32"):
+        Graph.from_edges(u, v, weight, n_nodes=50, dtype=np.int32)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_graph_takes_little_memory_beyond_itself(dtype: type) -> None:
+    n_nodes, n_records = 20_000, 300_000
+    u, v = np.random.default_rng(0).integers(0, n_nodes, (2, n_records), dtype=np.int32)
+    weight = np.ones(n_records, np.float32)
+    Graph.from_edges(u[:9], v[:9], weight[:9], n_nodes=n_nodes, dtype=dtype)  # compiles
+    tracemalloc.start()
+    try:
+        graph = Graph.from_edges(u, v, weight, n_nodes=n_nodes, dtype=dtype)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    matrix = graph.adjacency
+    result = sum(array.nbytes for array in (matrix.data, matrix.indices, matrix.indptr))
+    unmerged = 2 * (n_records - graph.n_edges) * (np.dtype(dtype).itemsize + 4)
+    assert peak <= result + unmerged + 2 * n_records + 40 * n_nodes + 100_000
+
+
+@given(graphs())
+def test_sorted_edges_make_the_graph_again(graph: Graph) -> None:
+    u, v, weight = graph.edges()
+    batches = [(u[:3], v[:3], weight[:3]), (u[3:], v[3:], weight[3:])]
+    again = Graph.from_sorted_edges(batches, n_nodes=graph.n_nodes)
+    for name in ("indptr", "indices", "data"):
+        left, right = getattr(graph.adjacency, name), getattr(again.adjacency, name)
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left, right)
+    np.testing.assert_array_equal(graph.degree, again.degree)
+    np.testing.assert_array_equal(graph.component, again.component)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [(1, 1, 1.0), (2, 1, 1.0), (0, 2, 1.0), (0, 1, 1.0), (1, 4, 1.0), (-1, 2, 1.0)]
+    + [(1, 2, weight) for weight in (0.0, -1.0, np.nan, np.inf)],
+)
+def test_edges_that_are_not_sorted_and_merged_are_refused(bad: tuple[int, int, float]) -> None:
+    good = [(0, 1, 1.0), (0, 2, 1.0)]
+    rows = [*good, bad, (2, 3, 1.0)]
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    for split in (0, 2, 3):
+        batches = [tuple(c[:split] for c in columns), tuple(c[split:] for c in columns)]
+        with pytest.raises(ValueError, match=r"0 <= u < v < 4 in rising order.* in row 2"):
+            Graph.from_sorted_edges(batches, n_nodes=4)
 
 
 @given(edge_lists())
@@ -133,6 +215,7 @@ def test_inputs_are_not_changed_and_not_kept() -> None:
         ([0, 0], [1, 1], [1.0, 0.0], "weight must be finite and > 0, got 0.0 in row 1"),
         ([0], [1], [np.nan], "weight must be finite and > 0, got nan in row 0"),
         ([0], [1], [np.inf], "weight must be finite and > 0, got inf in row 0"),
+        ([0], [2**63], [1.0], rf"v must lie in \[0, 3\), got {2**63} in row 0"),
         ([0, 1], [1], [1.0], "equal lengths, got 2, 1 and 1"),
         ([[0]], [1], [1.0], r"u must be one-dimensional, got shape \(1, 1\)"),
     ],

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solvers.arrays import frozen
 from streaming.blocks import (
     MAX_NODES,
     BadEdges,
@@ -52,6 +53,47 @@ def test_columns_of_the_right_type_are_not_copied() -> None:
     strings = pa.table({"src": ["a"], "dst": ["b"]})
     text = read_columns(strings, node_kind="string", max_nodes=10)
     assert text.src.buffers()[2].address == strings["src"].chunk(0).buffers()[2].address
+
+
+@pytest.mark.parametrize("id_type", [np.int32, np.uint32])
+def test_dense_ids_of_32_bits_are_not_copied(id_type: type[np.int32]) -> None:
+    table = pa.table({"src": np.arange(5, dtype=id_type), "dst": np.ones(5, dtype=id_type)})
+    block = read_columns(table, node_kind="dense", max_nodes=10)
+    for name, ids in (("src", block.src), ("dst", block.dst)):
+        assert ids.buffers()[1].address == table[name].chunk(0).buffers()[1].address
+    assert (block.greatest_id, block.n_self_loops) == (4, 1)
+
+
+def test_blocks_without_weights_share_them() -> None:
+    first, second = (read({"src": [1, 2], "dst": [2, 2]}, "dense") for _ in range(2))
+    assert first.weight.ctypes.data == second.weight.ctypes.data
+    with pytest.raises(ValueError, match="read-only"):
+        first.weight[0] = 2
+
+
+def test_more_rows_than_weights_are_shared_have_weights_too() -> None:
+    ids = np.zeros((1 << 20) + 3, dtype=np.int32)
+    block = read({"src": ids, "dst": ids}, "dense")
+    assert len(block.weight) == len(ids)
+    assert (block.weight == 1).all()
+
+
+def test_the_first_bad_row_of_the_first_bad_column_is_named() -> None:
+    columns = {"src": [1, 2, 3, 100], "dst": [1, 100, 3, 4], "weight": [0.0, 1.0, 1.0, 1.0]}
+    for id_type in (pa.int64(), pa.int32(), pa.int16(), pa.uint32()):
+        typed = {name: pa.array(columns[name], id_type) for name in ("src", "dst")}
+        error = refused(typed | {"weight": columns["weight"]}, "dense", first_row=10)
+        assert (error.row, error.value) == (13, "100")
+        error = refused(typed | {"weight": columns["weight"]}, "dense", max_nodes=101)
+        assert (error.row, error.value) == (0, "0.0")
+
+
+@pytest.mark.parametrize("id_type", [pa.uint32(), pa.uint64(), pa.int64()])
+def test_dense_ids_beyond_32_bits_are_refused(id_type: pa.DataType) -> None:
+    beyond = 2**32 - 1 if id_type == pa.uint32() else 2**32 + 5
+    ids = pa.array([5, beyond], id_type)
+    error = refused({"src": ids, "dst": ids}, "dense", max_nodes=MAX_NODES)
+    assert (error.row, error.value) == (1, str(beyond))
 
 
 def test_missing_weights_are_one_and_other_columns_are_ignored() -> None:
@@ -107,8 +149,8 @@ def test_every_string_type_gives_the_same_ids(string_type: pa.DataType) -> None:
 def test_every_integer_type_gives_the_same_ids(integer_type: pa.DataType, kind: NodeKind) -> None:
     ids = pa.chunked_array([pa.array([0, 99], integer_type), pa.array([5], integer_type)])
     block = read({"src": ids, "dst": ids}, kind)
-    assert block.src.type == pa.int64()
-    assert block.src.to_pylist() == [0, 99, 5]
+    assert block.src.type == (pa.int32() if kind == "dense" else pa.int64())
+    assert block.src.to_pylist() == block.dst.to_pylist() == [0, 99, 5]
 
 
 def test_sliced_columns_are_read_from_their_offset() -> None:
@@ -307,6 +349,29 @@ def test_self_loops_are_dropped_and_counted(edges: list[tuple[int, int, float]])
     assert list(zip(block.u, block.v, block.weight, strict=True)) == kept
     assert block.n_self_loops == len(edges) - len(kept)
     assert block.n_rows == len(edges)
+
+
+def test_edges_without_self_loops_are_not_copied() -> None:
+    u, v = np.array([0, 1], np.int32), np.array([1, 2], np.int32)
+    weight = np.ones(2, np.float32)
+    block = drop_self_loops(u, v, weight)
+    assert (block.u is u, block.v is v, block.weight is weight) == (True, True, True)
+
+
+def test_self_loops_are_dropped_in_place_only_where_that_is_allowed() -> None:
+    def arrays() -> list[np.ndarray]:
+        return [
+            np.array([0, 1, 2], np.int32),
+            np.array([0, 2, 1], np.int32),
+            np.ones(3, np.float32),
+        ]
+
+    fixed, taken = [frozen(array) for array in arrays()], arrays()
+    for columns in (fixed, taken):
+        block = drop_self_loops(*columns, n_self_loops=1)
+        assert (block.u.tolist(), block.v.tolist(), len(block.weight)) == ([1, 2], [2, 1], 2)
+    assert [array.tolist() for array in fixed] == [array.tolist() for array in arrays()]
+    assert block.u.base is taken[0]
 
 
 def test_node_kind_and_max_nodes_are_checked() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from solvers.arrays import frozen
-from streaming.blocks import BadEdges, NodeKind
+from streaming.blocks import BadEdges, NodeKind, read_columns
 from streaming.kernels.hashing import hash_integers, hash_strings
 from streaming.kernels.node_table import COLLISION, DONE, FULL
 from streaming.node_segments import CorruptSegment, list_segments, segment_path
@@ -636,6 +636,42 @@ def test_dense_ids_outside_the_range_are_refused(bad: int) -> None:
         nodes.map(pa.array([9, 1]), pa.array([0, bad]), first_row=4)
     assert (caught.value.row, caught.value.value) == (5, str(bad))
     assert nodes.n_nodes == 2
+
+
+@pytest.mark.parametrize("kind", ["string", "int64", "dense"])
+@pytest.mark.parametrize("is_owned", [False, True])
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_blocks_become_edges_without_self_loops(
+    tmp_path: Path, kind: NodeKind, is_owned: bool, has_weights: bool
+) -> None:
+    rng = np.random.default_rng(8)
+    id_type = pa.string() if kind == "string" else pa.int32()
+    src, dst = (pa.array(rng.integers(0, 40, 500)).cast(id_type) for _ in range(2))
+    table = pa.table({"src": src, "dst": dst})
+    weight = rng.uniform(1, 2, 500).astype(np.float32) if has_weights else np.ones(500, np.float32)
+    if has_weights:
+        table = table.append_column("weight", pa.array(weight.copy()))
+    before = table.to_pydict()
+    nodes = open_nodes(tmp_path, kind=kind, max_nodes=40)
+    block = read_columns(table, node_kind=kind, max_nodes=40, is_owned=is_owned)
+    edges = nodes.map_block(block)
+    numbers = [nodes.lookup(pa.array(before[name], id_type)) for name in ("src", "dst")]
+    keep = numbers[0] != numbers[1]
+    for found, expected in zip((edges.u, edges.v, edges.weight), (*numbers, weight), strict=True):
+        assert np.array_equal(found, expected[keep])
+    assert (edges.n_rows, edges.n_self_loops) == (500, 500 - np.count_nonzero(keep))
+    assert nodes.n_nodes == 40
+    if not is_owned:
+        assert table.to_pydict() == before
+
+
+def test_dense_blocks_that_were_read_for_more_nodes_are_refused(tmp_path: Path) -> None:
+    table = pa.table({"src": [1, 12], "dst": [3, 4]})
+    block = read_columns(table, node_kind="dense", max_nodes=100, first_row=5)
+    nodes = DenseNodes(max_nodes=10)
+    with pytest.raises(BadEdges, match=r"\[0, 9\], got 12 in row 6"):
+        nodes.map_block(block)
+    assert nodes.n_nodes == 0
 
 
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])

@@ -11,15 +11,16 @@ from service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_sc
 from service.api.errors import problems
 from service.api.routes.common import ONE_GRAPH, IdempotencyKey, resource
 from service.api.schemas import PushOut
-from service.api.stores import GraphHere, StoresHere
+from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
-from service.catalog import GraphNotFound
+from service.catalog import GraphNotFound, GraphRecord
 from service.jobs import IdempotencyConflict
-from service.pushes import BacklogFull
+from service.manifest_records import BacklogFull, PushNotFound, PushRecord
 from service.uploads import BadUpload
 from streaming.blocks import BadEdges
 
 router = resource("edges", f"{ONE_GRAPH}/edges")
+pushes = resource("edges", f"{ONE_GRAPH}/pushes")
 
 
 def _room(graph: GraphHere, stores: StoresHere) -> None:
@@ -59,7 +60,8 @@ async def push_edges(
     """Push a block of edges.
 
     It is checked whole, then written to disk and flushed: from the answer on it cannot be lost. 202
-    while it waits, 200 once it is in the graph, for which `wait` can wait.
+    while it waits, 200 once it is in the graph, for which `wait` can wait. Pushes that wait are
+    gathered into one file.
     """
     push = await run_in_threadpool(
         stores.pushes.add,
@@ -69,14 +71,37 @@ async def push_edges(
         body_digest=body.digest,
         idempotency_key=idempotency_key,
     )
-    file = await wait_until(
+    if wait:
+        push = await _waited(request, stores, graph, push.id, wait)
+    if push.file is not None and push.status == "quarantined":
+        reason = push.file.reason or "the block was refused"
+        raise BadEdges(reason, row=push.file.row, value=push.file.value)
+    response.status_code = HTTPStatus.ACCEPTED if push.status == "pending" else HTTPStatus.OK
+    response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/pushes/{push.id}"
+    return PushOut.of(push)
+
+
+@pushes.get(
+    "/{push_id}",
+    dependencies=[requires("read")],
+    responses=problems(GraphNotFound, PushNotFound),
+)
+async def get_push(
+    request: Request, push_id: str, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
+) -> PushOut:
+    """One push and the file it was gathered into; `wait` can wait until it is pending no more.
+
+    A push without Idempotency-Key is forgotten ten minutes after it went in, others after a month.
+    """
+    return PushOut.of(await _waited(request, stores, graph, push_id, wait))
+
+
+async def _waited(
+    request: Request, stores: Stores, graph: GraphRecord, push_id: str, seconds: float
+) -> PushRecord:
+    return await wait_until(
         request,
-        lambda: stores.manifest.file(graph.id, push.file.id),
-        lambda file: file.status != "pending",
-        seconds=wait,
+        lambda: stores.manifest.pushes.get(graph.id, push_id),
+        lambda push: push.status != "pending",
+        seconds=seconds,
     )
-    if file.status == "quarantined":
-        raise BadEdges(file.reason or "the block was refused", row=file.row, value=file.value)
-    response.status_code = HTTPStatus.ACCEPTED if file.status == "pending" else HTTPStatus.OK
-    response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/files/{file.id}"
-    return PushOut.of(push, file)

@@ -3,14 +3,16 @@
 from importlib.metadata import version
 from inspect import getdoc
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.responses import RedirectResponse
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from service.api.auth import requires
 from service.api.errors import any_problem, problems
 from service.api.readiness import NotReady, require_ready
 from service.api.schemas import Health, ModelList, ModelOut, VersionOut
 from service.api.stores import StoresHere
+from service.metrics import exposition
 from solvers.models import CATALOGUE
 from solvers.models.base import parameter_schema
 
@@ -56,3 +58,14 @@ def readyz(stores: StoresHere) -> Health:
     """The database answers in its present schema and the home directory takes files."""
     require_ready(stores.settings, stores.database)
     return Health()
+
+
+@router.get(
+    "/metrics",
+    dependencies=[requires("read")],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def metrics(stores: StoresHere) -> Response:
+    """Numbers of the stores for Prometheus; the ingest daemon shows its timings on its own port."""
+    return Response(exposition(stores.metrics), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -53,12 +53,13 @@ def graph(api: Api) -> Api:
 @pytest.mark.parametrize("media_type", CONTENT)
 def test_a_push_of_any_format_ends_in_the_graph(graph: Api, media_type: str) -> None:
     pushed = graph.push(CONTENT[media_type], media_type)
-    assert (pushed["n_rows"], pushed["file"]["status"]) == (2, "pending")
+    assert (pushed["n_rows"], pushed["status"], pushed["file"]) == (2, "pending", None)
+    graph.ingest()
     (block,) = blocks(graph)
     assert pyarrow.parquet.read_table(block).num_rows == 2
-    graph.ingest()
-    file = graph.call("GET", f"/graphs/g/files/{pushed['file']['id']}", 200).json()
+    file = graph.call("GET", f"/graphs/g/pushes/{pushed['id']}", 200).json()["file"]
     assert (file["status"], file["n_rows"], file["push_id"]) == ("committed", 2, pushed["id"])
+    assert graph.call("GET", f"/graphs/g/files/{file['id']}", 200).json() == file
     shown = graph.call("GET", "/graphs/g", 200).json()
     assert (shown["nodes"], shown["edges_seen"], shown["snapshot"]) == (3, 2, 1)
     edges = graph.call("GET", "/graphs/g/snapshots/1/edges?format=ndjson", 200).text
@@ -79,13 +80,13 @@ def test_a_push_can_wait_until_it_is_committed(graph: Api) -> None:
     waiting = threading.Thread(target=push)
     waiting.start()
     deadline = time.monotonic() + 30
-    while not graph.call("GET", "/graphs/g/files", 200).json()["files"]:
+    while not graph.call("GET", "/graphs/g", 200).json()["backlog"]["n_files"]:
         assert time.monotonic() < deadline
     graph.ingest()
     waiting.join()
     (answer,) = answers
-    assert answer.json()["file"]["status"] == "committed"
-    assert answer.headers["location"] == f"/v1/graphs/g/files/{answer.json()['file']['id']}"
+    assert answer.json()["status"] == "committed"
+    assert answer.headers["location"] == f"/v1/graphs/g/pushes/{answer.json()['id']}"
 
 
 def test_a_wait_without_an_end_answers_202(graph: Api) -> None:
@@ -98,7 +99,7 @@ def test_what_only_ingest_can_see_is_quarantined_with_the_reason(api: Api) -> No
     api.create_graph("g", max_nodes=2)
     pushed = api.push(CONTENT[CSV], CSV)
     api.ingest()
-    file = api.call("GET", f"/graphs/g/files/{pushed['file']['id']}?wait=5", 200).json()
+    file = api.call("GET", f"/graphs/g/pushes/{pushed['id']}?wait=5", 200).json()["file"]
     assert file["status"] == "quarantined"
     assert "max_nodes" in file["reason"]
     assert (file["row"], file["value"]) == (1, "c")
@@ -150,12 +151,11 @@ def test_the_same_idempotency_key_is_the_same_push(graph: Api) -> None:
     key = {"Idempotency-Key": "monday"}
     first = graph.push(CONTENT[CSV], CSV, **key)
     assert graph.push(CONTENT[CSV], CSV, **key) == first
-    assert len(blocks(graph)) == 1
     headers = {"Content-Type": CSV, **key}
     other = b"src,dst\nx,y\n"
     problem = graph.problem("POST", "/graphs/g/edges", 409, content=other, headers=headers)
     assert problem["title"] == "Idempotency-Key in use"
-    assert len(blocks(graph)) == 1
+    assert graph.call("GET", "/graphs/g", 200).json()["backlog"]["n_files"] == 1
 
 
 def test_of_calls_at_once_with_one_key_only_one_is_stored(graph: Api) -> None:
@@ -165,7 +165,7 @@ def test_of_calls_at_once_with_one_key_only_one_is_stored(graph: Api) -> None:
 
     with ThreadPoolExecutor(8) as clients:
         assert len(set(clients.map(push, range(8)))) == 1
-    assert len(blocks(graph)) == 1
+    assert graph.call("GET", "/graphs/g", 200).json()["backlog"]["n_files"] == 1
 
 
 def test_equal_edges_pushed_twice_count_twice(graph: Api) -> None:
@@ -245,6 +245,67 @@ def test_a_full_backlog_refuses_until_ingest_has_caught_up(tmp_path: Path) -> No
         api.push(CONTENT[CSV], CSV)
 
 
+def test_the_backlog_of_all_graphs_is_bounded_too(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, database_url=None, max_total_backlog_bytes=1)
+    with serving(settings) as api:
+        api.create_graph("g")
+        api.create_graph("h")
+        api.push(CONTENT[CSV], CSV)
+        for name in ("g", "h"):
+            refused = api.client.post(
+                f"/v1/graphs/{name}/edges", content=CONTENT[CSV], headers={"Content-Type": CSV}
+            )
+            assert refused.status_code == 429
+            assert "of all graphs" in refused.json()["detail"]
+        api.ingest()
+        api.push(CONTENT[CSV], CSV, name="h")
+
+
+def test_many_small_pushes_become_one_file(graph: Api) -> None:
+    pushes = [graph.push(b"src,dst\na,b%d\n" % number, CSV) for number in range(20)]
+    shown = graph.call("GET", "/graphs/g", 200).json()
+    assert (shown["backlog"]["n_files"], shown["files"]["pending"]) == (20, 20)
+    graph.ingest()
+    found = [graph.call("GET", f"/graphs/g/pushes/{push['id']}", 200).json() for push in pushes]
+    assert {push["file"]["id"] for push in found} == {found[0]["file"]["id"]}
+    assert {push["status"] for push in found} == {"committed"}
+    shown = graph.call("GET", "/graphs/g", 200).json()
+    assert (shown["edges_seen"], shown["files"]["committed"]) == (20, 1)
+    assert shown["backlog"] == {"n_files": 0, "n_bytes": 0, "pushed_bytes": 0}
+    assert len(blocks(graph)) == 1
+
+
+def test_a_push_that_only_ingest_can_refuse_does_not_spoil_its_neighbors(api: Api) -> None:
+    api.create_graph("g", max_nodes=3)
+    pushes = [api.push(body, CSV) for body in (b"src,dst\na,b\n", CONTENT[CSV], b"src,dst\nc,d\n")]
+    pushes.append(api.push(b"src,dst\nc,a\n", CSV))
+    api.ingest()
+    found = [api.call("GET", f"/graphs/g/pushes/{push['id']}", 200).json() for push in pushes]
+    assert [push["status"] for push in found] == [
+        "committed",
+        "committed",
+        "quarantined",
+        "committed",
+    ]
+    assert (found[2]["file"]["row"], found[2]["file"]["value"]) == (0, "d")
+    shown = api.call("GET", "/graphs/g", 200).json()
+    assert (shown["edges_seen"], shown["nodes"]) == (4, 3)
+    assert shown["backlog"]["pushed_bytes"] == 0
+
+
+def test_a_large_push_is_a_file_of_its_own(graph: Api) -> None:
+    content = b"src,dst\n" + b"".join(b"n%d,m%d\n" % (each, each) for each in range(20_000))
+    large = graph.push(content, CSV)
+    (block,) = blocks(graph)
+    graph.ingest()
+    file = graph.call("GET", f"/graphs/g/pushes/{large['id']}", 200).json()["file"]
+    assert (file["path"], file["n_rows"]) == (str(block), 20_000)
+
+
+def test_an_unknown_push_is_not_found(graph: Api) -> None:
+    graph.problem("GET", "/graphs/g/pushes/none", 404)
+
+
 def test_a_client_that_hangs_up_leaves_nothing(graph: Api) -> None:
     url = graph.client.base_url
     with socket.create_connection((url.host, url.port)) as connection:
@@ -252,8 +313,9 @@ def test_a_client_that_hangs_up_leaves_nothing(graph: Api) -> None:
             b"POST /v1/graphs/g/edges HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
             b"Content-Length: 100\r\n\r\nsrc,dst\na,b\n"
         )
-    assert graph.push(CONTENT[CSV], CSV)["file"]["id"] == 1
-    assert len(blocks(graph)) == 1
+    graph.push(CONTENT[CSV], CSV)
+    assert blocks(graph) == []
+    assert graph.call("GET", "/graphs/g", 200).json()["backlog"]["n_files"] == 1
 
 
 def test_a_push_to_no_graph_is_not_read(refusing: Api) -> None:

@@ -1,0 +1,76 @@
+"""Wakes the listing of local directories when something changes in them.
+
+Only a hint: listings are the truth, and go on at their pace where the system tells nothing
+(network file systems, no inotify watches left).
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import structlog
+from watchfiles import watch
+
+_DEBOUNCE_MILLISECONDS: Final = 400
+"""Changes that come so close together are told once."""
+
+_LOOK_MILLISECONDS: Final = 500
+"""How often the thread looks whether it is to end."""
+
+_log = structlog.get_logger()
+
+
+class DirectoryWatch:
+    """Watches a set of directories in a thread of its own.
+
+    Parameters
+    ----------
+    on_change : callable
+        Called in that thread with the watched directories in which something has changed.
+    """
+
+    def __init__(self, on_change: Callable[[set[str]], None]) -> None:
+        self._on_change = on_change
+        self._directories: frozenset[str] = frozenset()
+        self._stopped = threading.Event()
+
+    def set(self, directories: Iterable[str]) -> None:
+        """Watch these from now on; those that do not exist are left out until they do."""
+        wanted = frozenset(each for each in directories if Path(each).is_dir())
+        if wanted == self._directories:
+            return
+        self.close()
+        self._directories = wanted
+        if wanted:
+            self._stopped = threading.Event()
+            threading.Thread(
+                target=self._run, args=(wanted, self._stopped), name="watch", daemon=True
+            ).start()
+
+    def close(self) -> None:
+        """Watch nothing."""
+        self._stopped.set()
+        self._directories = frozenset()
+
+    def _run(self, directories: frozenset[str], stopped: threading.Event) -> None:
+        try:
+            for changes in watch(
+                *directories,
+                stop_event=stopped,
+                debounce=_DEBOUNCE_MILLISECONDS,
+                rust_timeout=_LOOK_MILLISECONDS,
+                raise_interrupt=False,
+                watch_filter=None,
+                ignore_permission_denied=True,
+            ):
+                paths = [Path(path) for _, path in changes]
+                self._on_change(
+                    {
+                        directory
+                        for directory in directories
+                        if any(path.is_relative_to(directory) for path in paths)
+                    }
+                )
+        except (OSError, RuntimeError) as error:
+            _log.warning("directories are listed, not watched", error=str(error))

@@ -1,0 +1,43 @@
+"""Connected components by union and find: one pass over the edges, in any order."""
+
+from typing import Any
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def find_root(parent: Any, node: int) -> int:
+    """Root of ``node``, halving the path on the way."""
+    while parent[node] != node:
+        parent[node] = parent[parent[node]]
+        node = parent[node]
+    return node
+
+
+@njit(cache=True, nogil=True)
+def join_edges(u: Any, v: Any, parent: Any) -> None:
+    """Join the ends of every edge; ``parent`` starts as ``arange(n_nodes)`` and is changed.
+
+    The smaller root stays a root, so the result does not depend on the order of the edges.
+    """
+    for edge in range(u.size):
+        root_u = find_root(parent, u[edge])
+        root_v = find_root(parent, v[edge])
+        if root_u < root_v:
+            parent[root_v] = root_u
+        elif root_v < root_u:
+            parent[root_u] = root_v
+
+
+@njit(cache=True, nogil=True)
+def number_components(parent: Any, component: Any) -> int:
+    """Fill ``component`` with numbers from 0 by first node; returns how many there are."""
+    n_components = 0
+    for node in range(parent.size):
+        root = find_root(parent, node)
+        if root == node:
+            component[node] = n_components
+            n_components += 1
+        else:
+            component[node] = component[root]
+    return n_components

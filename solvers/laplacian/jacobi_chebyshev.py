@@ -1,0 +1,182 @@
+"""Jacobi-preconditioned Chebyshev iteration in float32, its rows divided among threads.
+
+The method of `solvers.laplacian.chebyshev` for the one preconditioner that needs no pass of its
+own: product, step, preconditioning and turn are one pass over the matrix.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from solvers.arrays import AnyArray, Float32Array, FloatArray
+from solvers.kernels.chebyshev import (
+    chebyshev_rows,
+    first_directions,
+    scaled_energies,
+    smooth_rows,
+)
+from solvers.laplacian.operator import ShiftedLaplacian
+from solvers.laplacian.parallel import RowRanges
+from solvers.laplacian.spectrum import SpectralBounds
+from solvers.solution import Status
+
+_N_RANGES = 16
+_MAX_CYCLES = 6
+_WIDEN_BELOW = 0.5
+_WIDEN_ABOVE = 1.2
+
+
+@dataclass(slots=True, eq=False)
+class JacobiChebyshevState:
+    """Iterate, residual and directions of all columns, and where the present cycle stands."""
+
+    solution: Float32Array
+    residual: Float32Array
+    direction: Float32Array
+    spare: Float32Array
+    first_energy: FloatArray
+    bounds: SpectralBounds
+    n_left: int = 0
+    ratio: float = 1.0
+    relative: float = 1.0
+    n_cycles: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JacobiChebyshev:
+    """The method, for `solvers.iterate.iterate`.
+
+    Attributes
+    ----------
+    operator : ShiftedLaplacian
+        M in float32.
+    inverse_diagonal : (n_nodes,) float32
+        1 / diag(M), zero where that is.
+    rows : RowRanges
+        Runs the tasks of one step.
+    rhs : (n_nodes, k) float32
+        Inside the range of M; overwritten. A k that is a multiple of 32 is fastest by far.
+    bounds : SpectralBounds
+        Of diag(M)^-1 M.
+    rtol : float
+        In (0, 1).
+
+    References
+    ----------
+    Saad, Iterative methods for sparse linear systems, 2nd edition, algorithm 12.1.
+    """
+
+    operator: ShiftedLaplacian
+    inverse_diagonal: Float32Array
+    rows: RowRanges
+    rhs: Float32Array
+    bounds: SpectralBounds
+    rtol: float
+
+    def init(self) -> JacobiChebyshevState:
+        """The first direction, from a zero solution."""
+        state = JacobiChebyshevState(
+            solution=np.zeros_like(self.rhs),
+            residual=self.rhs,
+            direction=np.empty_like(self.rhs),
+            spare=np.empty_like(self.rhs),
+            first_energy=np.zeros(self.rhs.shape[1]),
+            bounds=self.bounds,
+        )
+        state.first_energy = self._energy(state.residual)
+        if not (state.first_energy > 0).any():
+            state.relative = 0.0
+        self._begin_cycle(state)
+        return state
+
+    def step(self, state: JacobiChebyshevState) -> JacobiChebyshevState:
+        """One pass over the matrix, and at the end of a cycle the check."""
+        centre, half = state.bounds.centre, state.bounds.half_width
+        ratio = 1 / (2 * centre / half - state.ratio)
+        gain, keep = 2 * ratio / half, ratio * state.ratio
+
+        def rows(start: int, stop: int) -> None:
+            chebyshev_rows(
+                *self._matrix,
+                self.operator.diagonal,
+                self.inverse_diagonal,
+                state.direction,
+                state.spare,
+                state.solution,
+                state.residual,
+                gain,
+                keep,
+                start,
+                stop,
+            )
+
+        self.rows.run(rows)
+        state.direction, state.spare = state.spare, state.direction
+        state.ratio = ratio
+        state.n_left -= 1
+        if state.n_left == 0:
+            energy = self._energy(state.residual)
+            left = np.divide(
+                energy, state.first_energy, out=np.zeros_like(energy), where=state.first_energy > 0
+            )
+            state.relative = float(np.sqrt(left.max(initial=0.0)))
+            state.n_cycles += 1
+            state.bounds = replace(
+                state.bounds,
+                lowest=state.bounds.lowest * _WIDEN_BELOW,
+                highest=state.bounds.highest * _WIDEN_ABOVE,
+            )
+            self._begin_cycle(state)
+        return state
+
+    def terminate(self, state: JacobiChebyshevState) -> Status | None:
+        """Converged after a cycle whose check is passed; stagnated after too many that are not."""
+        if state.relative <= self.rtol:
+            return Status.CONVERGED
+        if state.n_cycles >= _MAX_CYCLES or not np.isfinite(state.relative):
+            return Status.STAGNATED
+        return None
+
+    def fraction(self, state: JacobiChebyshevState) -> float:
+        """Share of the present cycle that is done."""
+        if state.relative <= self.rtol:
+            return 1.0
+        return 1 - state.n_left / state.bounds.n_chebyshev_steps(self.rtol)
+
+    def smoothed(self, state: JacobiChebyshevState) -> Float32Array:
+        """``diag(M)^-1 A Z`` of the solutions Z, in memory that the state no longer needs."""
+
+        def rows(start: int, stop: int) -> None:
+            smooth_rows(
+                *self._matrix, self.inverse_diagonal, state.solution, state.residual, start, stop
+            )
+
+        self.rows.run(rows)
+        return state.residual
+
+    def _begin_cycle(self, state: JacobiChebyshevState) -> None:
+        """Start anew from the present residual."""
+        gain = 1 / state.bounds.centre
+
+        def rows(start: int, stop: int) -> None:
+            first_directions(
+                state.residual, self.inverse_diagonal, gain, state.direction, start, stop
+            )
+
+        self.rows.run(rows)
+        state.ratio = state.bounds.half_width / state.bounds.centre
+        state.n_left = state.bounds.n_chebyshev_steps(self.rtol)
+
+    def _energy(self, residual: Float32Array) -> FloatArray:
+        """(k,) squared norms in diag(M)^-1, summed over fixed ranges of rows."""
+
+        def rows(start: int, stop: int) -> FloatArray:
+            energies: FloatArray = scaled_energies(residual, self.inverse_diagonal, start, stop)
+            return energies
+
+        energy: FloatArray = np.sum(self.rows.run(rows), axis=0)
+        return energy
+
+    @property
+    def _matrix(self) -> tuple[AnyArray, AnyArray, AnyArray]:
+        return self.operator.indptr, self.operator.indices, self.operator.weight

@@ -1,0 +1,45 @@
+"""Work divided by rows: who runs the tasks is the caller's business, what they give is not."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from solvers.arrays import Int64Array
+from solvers.laplacian.operator import ShiftedLaplacian
+
+Parallel: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
+"""How independent tasks are run: ``map``, or the ``map`` of a thread pool."""
+
+_N_RANGES = 16
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowRanges:
+    """Fixed ranges of rows with about equal numbers of entries.
+
+    Attributes
+    ----------
+    cuts : (n_ranges + 1,) int64
+        Range r is ``cuts[r] .. cuts[r + 1] - 1``.
+    parallel : callable
+        Runs one task for each range.
+    """
+
+    cuts: Int64Array
+    parallel: Parallel
+
+    @classmethod
+    def of(cls, operator: ShiftedLaplacian, parallel: Parallel) -> "RowRanges":
+        """Ranges of the rows of a matrix, the same for every ``parallel``."""
+        work = operator.indptr.astype(np.float64) + np.arange(operator.indptr.size)
+        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], _N_RANGES + 1))
+        cuts[0], cuts[-1] = 0, operator.n_nodes
+        return cls(cuts=cuts.astype(np.int64), parallel=parallel)
+
+    def run(self, task: Callable[[int, int], _T]) -> list[_T]:
+        """Results of ``task(start, stop)`` for every range, in order."""
+        cuts = self.cuts.tolist()
+        return list(self.parallel(lambda r: task(cuts[r], cuts[r + 1]), range(_N_RANGES)))

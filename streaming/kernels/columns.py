@@ -1,0 +1,96 @@
+"""Passes over the columns of a block: check and count at once, narrow, drop self-loops.
+
+Ids and weights are looked at as unsigned integers. There a negative id is larger than any that is
+allowed, and ``bits - 1`` of a float32 is at most ``GREATEST_WEIGHT`` just where the float is finite
+and > 0, so that one running maximum per column tells whether all of it is good. Unsigned
+arithmetic wraps; without compilation numpy warns of it, see ``blocks``.
+"""
+
+import numba
+import numpy as np
+
+from solvers.arrays import AnyArray, Float32Array, Int32Array
+
+GREATEST_WEIGHT = 0x7F7FFFFE
+"""``bits - 1`` of the greatest finite float32."""
+
+_ONE = np.uint32(1)
+
+
+@numba.njit(cache=True, nogil=True)
+def survey_edges(u: AnyArray, v: AnyArray, weight: AnyArray) -> tuple[np.uint32, np.uint32, int]:
+    """What decides whether edges are good, and how many are self-loops.
+
+    Parameters
+    ----------
+    u, v : (n_rows,) uint32
+        Bits of int32 ids.
+    weight : (n_rows,) uint32
+        Bits of float32 weights.
+
+    Returns
+    -------
+    greatest_id, greatest_weight : uint32, n_self_loops : int
+        The first at least 2^31 if an id is negative; the second above ``GREATEST_WEIGHT`` if a
+        weight is not finite and > 0. Zeros without rows.
+    """
+    greatest_id = np.uint32(0)
+    greatest_weight = np.uint32(0)
+    n_self_loops = 0
+    for row in range(len(u)):
+        greatest_id = max(greatest_id, u[row], v[row])
+        greatest_weight = max(greatest_weight, np.uint32(weight[row] - _ONE))
+        n_self_loops += u[row] == v[row]
+    return greatest_id, greatest_weight, n_self_loops
+
+
+@numba.njit(cache=True, nogil=True)
+def narrow_ids(values: AnyArray, narrow: Int32Array) -> np.uint64:
+    """Fill ``narrow`` with the lower halves of ``values``; return the greatest value.
+
+    Parameters
+    ----------
+    values : (n_rows,) uint64
+        Bits of 64-bit ids.
+    narrow : (n_rows,) int32, filled
+        The ids, where the greatest one is below 2^31.
+
+    Returns
+    -------
+    uint64
+        At least 2^63 if an id is negative; 0 without rows.
+    """
+    greatest = np.uint64(0)
+    for row in range(len(values)):
+        greatest = max(greatest, values[row])
+        narrow[row] = np.int32(values[row] & np.uint64(0x7FFFFFFF))
+    return greatest
+
+
+@numba.njit(cache=True, nogil=True)
+def compact_edges(u: Int32Array, v: Int32Array, weight: Float32Array | None) -> int:
+    """Move the edges that are no self-loops to the front, in order; return how many they are.
+
+    Parameters
+    ----------
+    u, v : (n_rows,) int32, changed
+        Endpoints.
+    weight : (n_rows,) float32, changed, or None
+        Weights; None where all are equal.
+
+    Returns
+    -------
+    int
+        Entries from here on are left over.
+    """
+    n_rows = len(u)
+    n_kept = 0
+    while n_kept < n_rows and u[n_kept] != v[n_kept]:
+        n_kept += 1
+    for row in range(n_kept + 1, n_rows):
+        u[n_kept] = u[row]
+        v[n_kept] = v[row]
+        if weight is not None:
+            weight[n_kept] = weight[row]
+        n_kept += u[row] != v[row]
+    return n_kept

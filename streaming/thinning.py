@@ -1,0 +1,418 @@
+"""One resparsification: which records of a buffer survive it, and with which probability.
+
+The resistances come from an embedding of a *coarse* sample of the buffer (a sparsifier of it, by
+the embedding before), so a solve costs O(n log n) whatever the buffer holds; the part of them that
+degrees tell is taken from the whole buffer.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import overload
+
+import numpy as np
+
+from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from solvers.laplacian.parallel import Parallel
+from solvers.laplacian.resistance import resistance_embedding
+from solvers.solution import Status
+from streaming.cards import NodeCards
+from streaming.kernels.rounding import round_dependently
+from streaming.kernels.sampling import (
+    add_degrees,
+    choose_coarse,
+    count_survivors,
+    lower_probabilities,
+    score_records,
+    stale_leverages,
+    throw_coins,
+)
+from streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
+from streaming.records import Records, SparsifierSettings
+
+EMBEDDING_RTOL = 0.05
+"""Relative error of the projected term allowed in every direction, the smallest cut's included."""
+
+COARSE_CONSTANT = 16.0
+"""Copies per unit of leverage in the sample that is embedded."""
+
+MOST_GROWTH = 2.0
+"""A leverage of the last embedding is taken to have fallen by at most this factor since."""
+
+CHUNK_RECORDS = 1 << 22
+"""Survivors are packed into chunks of about this size."""
+
+_WINDOW_RECORDS = 1 << 22
+_COARSE_STREAM = 2**64 - 2
+_LOWEST_LOG2 = -64.0
+_BINS_PER_OCTAVE = 64.0
+_N_BINS = 128 * 64
+_BISECTION_STEPS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survivors(Sequence[Records]):
+    """The surviving records of some chunks, selected when they are asked for.
+
+    Attributes
+    ----------
+    chunks : sequence of Records
+        All records.
+    lowered : sequence of (n_records,) float32
+        Their new keep-probabilities, zero where a record did not survive.
+    """
+
+    chunks: Sequence[Records]
+    lowered: Sequence[Float32Array]
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    @overload
+    def __getitem__(self, index: int) -> Records: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Survivors": ...
+    def __getitem__(self, index: int | slice) -> "Records | Survivors":
+        if isinstance(index, slice):
+            return Survivors(chunks=self.chunks[index], lowered=self.lowered[index])
+        return _surviving(self.chunks[index], self.lowered[index])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Thinning:
+    """Outcome of one resparsification.
+
+    Attributes
+    ----------
+    lowered : list of (n_records,) float32
+        New keep-probabilities of every chunk, zero where a record did not survive.
+    n_survivors : int
+        Records that did.
+    cards : NodeCards
+        The embedding that decided.
+    constant : float
+        Sampling constant the records were thrown with.
+    """
+
+    lowered: list[Float32Array]
+    n_survivors: int
+    cards: NodeCards
+    constant: float
+
+
+def thin(
+    chunks: Sequence[Records],
+    cards: NodeCards,
+    settings: SparsifierSettings,
+    *,
+    n_nodes: int,
+    constant: float,
+    coin_stream: int,
+    cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
+) -> Thinning | None:
+    """Lower every record to ``p' = min(p, slack * constant * leverage)`` and throw its coin (B14).
+
+    A maximum spanning forest keeps its probabilities, so the components of the graph never change.
+
+    Parameters
+    ----------
+    chunks : sequence of Records
+        The buffer.
+    cards : NodeCards
+        The last embedding; decides what is sampled for the next.
+    settings : SparsifierSettings
+        Slack, seed, probes, ridge, ``max_edges``.
+    n_nodes : int
+        Nodes known.
+    constant : float
+        Sampling constant; lowered where ``max_edges`` asks for it.
+    coin_stream : int
+        Number of the stream of coins, never used before for these records.
+    cancelled, parallel
+        As in `solvers.laplacian.resistance.resistance_embedding`.
+
+    Returns
+    -------
+    Thinning or None
+        None when the embedding did not converge or was cancelled.
+    """
+    everything = range(len(chunks))
+    degree = np.zeros(n_nodes)
+    for chunk in chunks:
+        add_degrees(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree)
+    on_forest = spanning_forest(chunks, n_nodes=n_nodes)
+    new_cards = _embed(
+        chunks,
+        on_forest,
+        cards,
+        degree,
+        settings,
+        constant,
+        cancelled=cancelled,
+        parallel=parallel,
+    )
+    if new_cards is None:
+        return None
+
+    def score(number: int) -> Float32Array:
+        chunk = chunks[number]
+        scores = np.empty(chunk.n_records, np.float32)
+        ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
+        scale, shortable = new_cards.squared_scale, settings.ridge == 0.0
+        score_records(*ends, *new_cards.views, scale, shortable, scores)
+        return scores
+
+    lowered = list(parallel(score, everything))
+    constant = _affordable(chunks, lowered, on_forest, settings, constant)
+
+    def lower(number: int) -> None:
+        probability, scores = chunks[number].keep_probability, lowered[number]
+        copies = settings.slack * constant
+        lower_probabilities(probability, scores, on_forest[number], copies, scores)
+
+    for _ in parallel(lower, everything):
+        pass
+    throw = _round if settings.coins == "dependent" else _toss
+    throw(
+        chunks, lowered, n_nodes=n_nodes, seed=settings.seed, stream=coin_stream, parallel=parallel
+    )
+    n_survivors = sum(int(np.count_nonzero(part)) for part in lowered)
+    return Thinning(lowered=lowered, n_survivors=n_survivors, cards=new_cards, constant=constant)
+
+
+def _toss(
+    chunks: Sequence[Records],
+    lowered: Sequence[Float32Array],
+    *,
+    n_nodes: int,  # noqa: ARG001 - the degrees of nodes are left to chance
+    seed: int,
+    stream: int,
+    parallel: Parallel,
+) -> None:
+    """Throw one coin for each record; set ``lowered`` to zero where it does not survive."""
+
+    def toss(number: int) -> None:
+        chunk = chunks[number]
+        throw_coins(
+            chunk.keep_probability, lowered[number], chunk.key, np.uint64(seed), np.uint64(stream)
+        )
+
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        for _ in parallel(toss, range(len(chunks))):
+            pass
+
+
+def _round(
+    chunks: Sequence[Records],
+    lowered: Sequence[Float32Array],
+    *,
+    n_nodes: int,
+    seed: int,
+    stream: int,
+    parallel: Parallel,
+) -> None:
+    """Throw the coins of many records together, so that degrees come out even (B.6).
+
+    Windows of records are rounded each by itself, cut by number and not by chunk, so that the
+    result does not depend on how the buffer is divided.
+    """
+    windows = _windows([chunk.n_records for chunk in chunks])
+
+    def round_window(number: int) -> None:
+        slices = [(chunks[chunk], lowered[chunk], part) for chunk, part in windows[number]]
+        ratio = np.concatenate(
+            [after[part] / chunk.keep_probability[part] for chunk, after, part in slices]
+        )
+        open_rows = np.flatnonzero(ratio < 1.0)
+        u, v, key = (
+            np.concatenate([getattr(chunk, name)[part] for chunk, _, part in slices])[open_rows]
+            for name in ("u", "v", "key")
+        )
+        survives = np.ones(ratio.size, np.bool_)
+        survives[open_rows] = round_dependently(
+            u, v, ratio[open_rows], key, n_nodes, seed, stream + (number << 32)
+        )
+        start = 0
+        for _, after, part in slices:
+            stop = start + part.stop - part.start
+            after[part][~survives[start:stop]] = 0.0
+            start = stop
+
+    for _ in parallel(round_window, range(len(windows))):
+        pass
+
+
+def _windows(sizes: Sequence[int]) -> list[list[tuple[int, slice]]]:
+    """Slices of chunks that make up ``_WINDOW_RECORDS`` records each, the last one excepted."""
+    windows: list[list[tuple[int, slice]]] = []
+    room = 0
+    for chunk, size in enumerate(sizes):
+        start = 0
+        while start < size:
+            if room == 0:
+                windows.append([])
+                room = _WINDOW_RECORDS
+            taken = min(room, size - start)
+            windows[-1].append((chunk, slice(start, start + taken)))
+            start += taken
+            room -= taken
+    return windows
+
+
+def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterator[Records]:
+    """Survivors in chunks of at least ``CHUNK_RECORDS``, the last one excepted.
+
+    What was taken is let go when the caller holds the only reference to ``chunks``.
+    """
+    waiting = deque(zip(chunks, lowered, strict=True))
+    del chunks, lowered
+    parts: list[Records] = []
+    while waiting:
+        parts.append(_surviving(*waiting.popleft()))
+        if sum(part.n_records for part in parts) >= CHUNK_RECORDS or not waiting:
+            yield Records.concatenate(parts)
+            parts.clear()
+
+
+def _surviving(chunk: Records, lowered: Float32Array) -> Records:
+    survives = lowered > 0.0
+    return Records(
+        u=chunk.u[survives],
+        v=chunk.v[survives],
+        weight=chunk.weight[survives],
+        keep_probability=lowered[survives],
+        key=chunk.key[survives],
+    )
+
+
+def spanning_forest(chunks: Sequence[Records], *, n_nodes: int) -> list[BoolArray]:
+    """Mask of every chunk, True on a spanning forest that is maximum but for a factor of two.
+
+    Conductances are compared by their power of two.
+    """
+    counts = np.zeros(N_CLASSES, np.int64)
+    classes = [np.empty(chunk.n_records, np.uint8) for chunk in chunks]
+    on_forest = [np.zeros(chunk.n_records, np.bool_) for chunk in chunks]
+    for chunk, numbers in zip(chunks, classes, strict=True):
+        classify(chunk.weight, chunk.keep_probability, numbers, counts)
+    parent = np.arange(n_nodes, dtype=np.int32)
+    n_marked = 0
+    for number in np.flatnonzero(counts)[::-1]:
+        for chunk, numbers, marked in zip(chunks, classes, on_forest, strict=True):
+            if n_marked < n_nodes - 1:
+                n_marked += mark_forest(chunk.u, chunk.v, numbers, number, parent, marked)
+    return on_forest
+
+
+def _embed(
+    chunks: Sequence[Records],
+    on_forest: Sequence[BoolArray],
+    cards: NodeCards,
+    degree: FloatArray,
+    settings: SparsifierSettings,
+    constant: float,
+    *,
+    cancelled: Callable[[], bool] | None,
+    parallel: Parallel,
+) -> NodeCards | None:
+    """Embedding of a coarse sample of the records; None when it did not converge."""
+    # leverages of the last embedding have fallen since, about as much as degrees have grown
+    old_total = cards.total_degree
+    growth = min(max(float(degree.sum()) / old_total, 1.0), MOST_GROWTH) if old_total > 0 else 1.0
+    choose = partial(_coarse, cards=cards, settings=settings, constant=constant, growth=growth)
+    parts = list(
+        parallel(lambda number: choose(chunks[number], on_forest[number]), range(len(chunks)))
+    )
+    u, v, conductance, key = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    del parts
+    embedding = resistance_embedding(
+        u,
+        v,
+        conductance,
+        key,
+        n_nodes=degree.size,
+        n_probes=settings.n_probes,
+        seed=settings.seed,
+        ridge=settings.ridge,
+        rtol=EMBEDDING_RTOL,
+        cancelled=cancelled,
+        parallel=parallel,
+    )
+    if embedding.status is not Status.CONVERGED:
+        return None
+    # what one record's degrees tell is told by the whole buffer, not by the sample
+    inverse = np.divide(1.0, degree + settings.ridge, out=np.zeros_like(degree), where=degree > 0)
+    return NodeCards.of_embedding(embedding, inverse_degree=inverse.astype(np.float32))
+
+
+def _coarse(
+    chunk: Records,
+    on_forest: BoolArray,
+    *,
+    cards: NodeCards,
+    settings: SparsifierSettings,
+    constant: float,
+    growth: float,
+) -> tuple[Int32Array, Int32Array, Float32Array, UInt32Array]:
+    """Ends, conductances and keys of a sparsifier of one chunk with ``COARSE_CONSTANT``."""
+    row = np.empty(chunk.n_records, np.int32)
+    leverage = np.empty(chunk.n_records, np.float32)
+    ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
+    copies = settings.slack * constant
+    stale_leverages(*ends, *cards.views, cards.squared_scale, copies, leverage)
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        n_chosen = choose_coarse(
+            chunk.weight,
+            chunk.keep_probability,
+            leverage,
+            chunk.key,
+            on_forest,
+            COARSE_CONSTANT / growth,
+            np.uint64(settings.seed),
+            np.uint64(_COARSE_STREAM),
+            row,
+            leverage,
+        )
+    chosen = row[:n_chosen]
+    return chunk.u[chosen], chunk.v[chosen], leverage[:n_chosen].copy(), chunk.key[chosen]
+
+
+def _affordable(
+    chunks: Sequence[Records],
+    scores: Sequence[Float32Array],
+    on_forest: Sequence[BoolArray],
+    settings: SparsifierSettings,
+    constant: float,
+) -> float:
+    """``constant``, or the largest below it with which ``max_edges`` is kept to.
+
+    The forest survives whatever the constant, so a budget below its size is exceeded.
+    """
+    if settings.max_edges is None:
+        return constant
+    budget = settings.max_edges - 3.0 * math.sqrt(settings.max_edges)
+    counts, sums = np.zeros(_N_BINS), np.zeros(_N_BINS)
+    n_certain = 0.0
+    for chunk, score, forest in zip(chunks, scores, on_forest, strict=True):
+        n_certain += count_survivors(
+            chunk.keep_probability, score, forest, _LOWEST_LOG2, _BINS_PER_OCTAVE, counts, sums
+        )
+    occupied = counts > 0
+    counts, sums = counts[occupied], sums[occupied]
+
+    def expected(factor: float) -> float:
+        return n_certain + float(np.minimum(counts, factor * sums).sum())
+
+    if expected(settings.slack * constant) <= budget:
+        return constant
+    low, high = 0.0, constant
+    for _ in range(_BISECTION_STEPS):
+        middle = 0.5 * (low + high)
+        if expected(settings.slack * middle) > budget:
+            high = middle
+        else:
+            low = middle
+    return low if low > 0.0 else high

@@ -1,0 +1,16 @@
+"""Pushes for tests of the stores below the one that checks them."""
+
+from service.manifest import Manifest
+from service.manifest_records import NewPush, PushLimits, PushRecord
+
+NO_LIMITS = PushLimits(graph_bytes=10**12, total_bytes=10**12)
+
+
+def pushed(
+    manifest: Manifest, graph_id: str, push: NewPush, limits: PushLimits = NO_LIMITS
+) -> PushRecord:
+    """One push taken in; raises what it is refused with."""
+    (answer,) = manifest.pushes.add(graph_id, [push], limits)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer

@@ -1,0 +1,87 @@
+"""The passes over columns against plain Python, compiled and not."""
+
+import math
+import os
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.arrays import AnyArray, frozen
+from streaming.kernels.columns import GREATEST_WEIGHT, compact_edges, narrow_ids, survey_edges
+from tests.reference.columns import is_float32_weight, without_self_loops
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+FLOAT32 = st.floats(width=32)
+EDGES = st.lists(st.tuples(INT32 | st.integers(0, 3), INT32 | st.integers(0, 3), FLOAT32))
+
+
+def columns(edges: list[tuple[int, int, float]]) -> tuple[AnyArray, AnyArray, AnyArray]:
+    u, v, weight = zip(*edges, strict=True) if edges else ((), (), ())
+    return (
+        np.array(u, dtype=np.int32),
+        np.array(v, dtype=np.int32),
+        np.array(weight, dtype=np.float32),
+    )
+
+
+def survey(edges: list[tuple[int, int, float]]) -> tuple[int, int, int]:
+    bits = [frozen(column.view(np.uint32)) for column in columns(edges)]
+    with np.errstate(over="ignore"):
+        greatest_id, greatest_weight, n_self_loops = survey_edges(*bits)
+    return int(greatest_id), int(greatest_weight), int(n_self_loops)
+
+
+@given(edges=EDGES)
+def test_a_survey_finds_what_looking_at_every_row_finds(
+    edges: list[tuple[int, int, float]],
+) -> None:
+    greatest_id, greatest_weight, n_self_loops = survey(edges)
+    ids = [number for u, v, _ in edges for number in (u, v)]
+    if min(ids, default=0) < 0:
+        assert greatest_id >= 2**31
+    else:
+        assert greatest_id == max(ids, default=0)
+    are_weights = all(is_float32_weight(weight) for _, _, weight in edges)
+    assert (greatest_weight <= GREATEST_WEIGHT) == are_weights
+    assert n_self_loops == len(edges) - len(without_self_loops(edges))
+
+
+def test_every_class_of_floats_is_told_apart() -> None:
+    smallest, largest = (struct.unpack("f", struct.pack("I", bits))[0] for bits in (1, 0x7F7FFFFF))
+    for good in (smallest, 1e-38, 1.0, largest):
+        assert survey([(0, 1, good)])[1] <= GREATEST_WEIGHT
+    for bad in (0.0, -0.0, -smallest, -1.0, -largest, math.inf, -math.inf, math.nan, -math.nan):
+        assert survey([(0, 1, 1.0), (0, 1, bad), (0, 1, 1.0)])[1] > GREATEST_WEIGHT
+
+
+@given(ids=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 2**31 - 1)))
+def test_wide_ids_are_narrowed_where_they_fit(ids: list[int]) -> None:
+    narrow = np.empty(len(ids), dtype=np.int32)
+    greatest = int(narrow_ids(frozen(np.array(ids, dtype=np.int64).view(np.uint64)), narrow))
+    assert greatest == max((number % 2**64 for number in ids), default=0)
+    if greatest < 2**31:
+        assert narrow.tolist() == ids
+
+
+@given(edges=EDGES, is_constant=st.booleans())
+def test_self_loops_are_moved_out(edges: list[tuple[int, int, float]], is_constant: bool) -> None:
+    edges = [(u, v, 1.0 if is_constant else weight) for u, v, weight in edges]
+    u, v, weight = columns(edges)
+    n_kept = compact_edges(u, v, None if is_constant else weight)
+    kept = zip(*(column[:n_kept].tolist() for column in (u, v, weight)), strict=True)
+    assert repr(list(kept)) == repr(without_self_loops(edges))  # repr: a NaN equals itself
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="runs uncompiled already")
+def test_kernels_are_right_without_compilation_too() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    finished = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert finished.returncode == 0, finished.stdout

@@ -1,0 +1,149 @@
+"""Staging one file ahead: what it saves, and that it leaves nothing behind."""
+
+import os
+import threading
+from concurrent.futures import wait
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from blake3 import blake3
+
+from streaming.blocks import BadEdges
+from streaming.sources import EdgeFile, ParquetEdges, Staging, stage
+from streaming.staging import Abandoned
+
+
+def write(path: Path, n_rows: int = 10) -> Path:
+    pq.write_table(pa.table({"src": np.arange(n_rows), "dst": np.arange(n_rows) + 1}), path)
+    return path
+
+
+def local_files(directory: Path, n_files: int) -> list[EdgeFile]:
+    for number in range(n_files):
+        write(directory / f"{number}.parquet", 10 + number)
+    return ParquetEdges(directory).list()
+
+
+def remote_files(directory: Path, n_files: int) -> list[EdgeFile]:
+    memory = fsspec.filesystem("memory")
+    for file in local_files(directory, n_files):
+        memory.pipe(f"/{directory.name}/{Path(file.path).name}", Path(file.path).read_bytes())
+    return ParquetEdges(f"memory://{directory.name}").list()
+
+
+def wait_for_the_one_ahead(staging: Staging) -> None:
+    assert staging._ahead is not None
+    wait([staging._ahead.result], timeout=30)
+
+
+def test_the_digest_is_that_of_the_whole_content(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rng = np.random.default_rng(0)
+    pq.write_table(pa.table({"src": rng.integers(0, 9, 10**6), "dst": np.arange(10**6)}), path)
+    assert path.stat().st_size > 2 << 20  # read in several pieces
+    [file] = ParquetEdges(path).list()
+    assert stage(file, tmp_path).digest == f"blake3:{blake3(path.read_bytes()).hexdigest()}"
+
+
+def test_files_staged_ahead_are_those_staged_one_by_one(tmp_path: Path) -> None:
+    files = remote_files(tmp_path, 4)
+    expected = [(10 + number, file) for number, file in enumerate(files)]
+    with Staging(tmp_path / "staging") as staging:
+        for (n_rows, file), following in zip(expected, [*files[1:], None], strict=True):
+            with staging.take(file, following) as staged:
+                assert (staged.n_rows, staged.file) == (n_rows, file)
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
+def test_the_next_file_is_staged_while_the_caller_has_one(tmp_path: Path) -> None:
+    first, second, third = remote_files(tmp_path, 3)
+    with Staging(tmp_path / "staging") as staging:
+        with staging.take(first, second):
+            wait_for_the_one_ahead(staging)
+            assert len(list((tmp_path / "staging").iterdir())) == 2
+        fsspec.filesystem("memory").rm(second.path)  # its copy is there
+        assert staging.take(second, third).n_rows == 11
+
+
+def test_what_was_staged_ahead_and_is_not_taken_leaves_no_copy(tmp_path: Path) -> None:
+    first, second, third = remote_files(tmp_path, 3)
+    with Staging(tmp_path / "staging") as staging:
+        with staging.take(first, second):
+            pass
+        with staging.take(third, second):
+            wait_for_the_one_ahead(staging)
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
+def test_a_file_that_changed_after_it_was_staged_ahead_is_staged_again(tmp_path: Path) -> None:
+    first, second = local_files(tmp_path, 2)
+    with Staging(tmp_path / "staging") as staging:
+        staging.take(first, second)
+        wait_for_the_one_ahead(staging)
+        write(tmp_path / "1.parquet", 99)
+        os.utime(tmp_path / "1.parquet", ns=(1, 1))
+        staged = staging.take(second)
+    assert staged.n_rows == 99
+    assert staged.is_unchanged()
+
+
+def test_a_fault_found_ahead_is_looked_at_again_in_its_turn(tmp_path: Path) -> None:
+    first, second = local_files(tmp_path, 2)
+    whole = Path(second.path).read_bytes()
+    Path(second.path).write_bytes(whole[:50])
+    with Staging(tmp_path / "staging") as staging:
+        staging.take(first, second)
+        wait_for_the_one_ahead(staging)
+        with pytest.raises(BadEdges, match="not a readable Parquet file"):
+            staging.take(second, first)
+        staging.take(first, second)
+        wait_for_the_one_ahead(staging)
+        Path(second.path).write_bytes(whole)
+        assert staging.take(second).n_rows == 11
+        Path(second.path).unlink()
+        with pytest.raises(FileNotFoundError):
+            staging.take(second)
+
+
+def test_a_path_is_never_staged_twice_at_once(tmp_path: Path) -> None:
+    [file] = remote_files(tmp_path, 1)
+    with Staging(tmp_path / "staging") as staging, staging.take(file, file) as staged:
+        assert staging._ahead is None
+        assert Path(staged.local_path).exists()
+
+
+def test_waiting_ends_when_the_check_raises(tmp_path: Path) -> None:
+    # A pipe without a writer is a file whose reading does not end by itself.
+    os.mkfifo(tmp_path / "pipe.parquet")
+    stuck = EdgeFile(path=str(tmp_path / "pipe.parquet"), size=1, version="1")
+    release = threading.Event()
+
+    def write_a_little() -> None:
+        with (tmp_path / "pipe.parquet").open("wb") as pipe:
+            release.wait(30)
+            pipe.write(b"x")
+
+    writer = threading.Thread(target=write_a_little)
+    writer.start()
+
+    def check() -> None:
+        release.set()
+        raise InterruptedError("asked to stop")
+
+    with (
+        Staging(tmp_path / "staging", check=check) as staging,
+        pytest.raises(InterruptedError, match="asked to stop"),
+    ):
+        staging.take(stuck)
+    writer.join(30)
+
+
+def test_an_abandoned_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    [file] = remote_files(tmp_path, 1)
+    with pytest.raises(Abandoned):
+        stage(file, tmp_path / "staging", is_abandoned=lambda: True)
+    assert list((tmp_path / "staging").iterdir()) == []
