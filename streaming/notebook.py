@@ -6,6 +6,7 @@ The stream of a graph that is to be kept, followed and resumed is ``pipeline.Str
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -19,7 +20,8 @@ from scipy.sparse import issparse
 
 from solvers.arrays import Int32Array
 from solvers.graph import Graph
-from streaming.blocks import BadEdges, EdgeBlock, NodeKind, drop_self_loops, node_ids, read_columns
+from solvers.laplacian.parallel import Parallel
+from streaming.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
 from streaming.nodes import DEFAULT_MAX_NODES, Nodes
 from streaming.parts import StagedFile, open_parquet
 from streaming.records import SparsifierSettings, SparsifierState
@@ -184,21 +186,26 @@ def sparsify(
     """
     if n_nodes is not None and n_nodes < 1:
         raise ValueError(f"n_nodes must be at least 1, got {n_nodes}")
-    call = _Call(
-        epsilon=epsilon,
-        seed=seed,
-        max_edges=max_edges,
-        n_nodes=n_nodes,
-        n_threads=_n_processors() if n_threads is None else n_threads,
-    )
-    call.settings(2)  # refuses wrong values before anything is read
-    if isinstance(edges, str | os.PathLike):
-        source = ParquetEdges(edges, storage_options)
-        return _of_files(source, call, node_ids, scheduler)
-    if scheduler is not None or storage_options is not None:
-        name = "storage_options" if scheduler is None else "scheduler"
-        raise ValueError(f"{name} is for edges in files, got edges of {type(edges).__name__}")
-    return _of_table(edges, call, node_ids)
+    n_threads = _n_processors() if n_threads is None else n_threads
+    if n_threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="sparsify") as pool:
+        call = _Call(
+            epsilon=epsilon,
+            seed=seed,
+            max_edges=max_edges,
+            n_nodes=n_nodes,
+            n_threads=n_threads,
+            parallel=pool.map,
+        )
+        call.settings(2)  # refuses wrong values before anything is read
+        if isinstance(edges, str | os.PathLike):
+            source = ParquetEdges(edges, storage_options)
+            return _of_files(source, call, node_ids, scheduler)
+        if scheduler is not None or storage_options is not None:
+            name = "storage_options" if scheduler is None else "scheduler"
+            raise ValueError(f"{name} is for edges in files, got edges of {type(edges).__name__}")
+        return _of_table(edges, call, node_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,10 +217,7 @@ class _Call:
     max_edges: int | None
     n_nodes: int | None
     n_threads: int
-
-    def __post_init__(self) -> None:
-        if self.n_threads < 1:
-            raise ValueError(f"n_threads must be at least 1, got {self.n_threads}")
+    parallel: Parallel
 
     @property
     def max_nodes(self) -> int:
@@ -245,8 +249,8 @@ def _of_table(edges: Edges, call: _Call, kind: NodeKind | None) -> Sparsified:
     settings = call.settings(n_known)
     state = SparsifierState(n_nodes=n_known)
     for group in _groups(blocks):
-        state = absorb_group(state, settings, group, n_nodes=n_known, n_threads=call.n_threads)
-    return _result(state, settings, nodes, kind)
+        state = absorb_group(state, settings, group, n_nodes=n_known, parallel=call.parallel)
+    return _result(state, settings, nodes, kind, call)
 
 
 def _of_files(
@@ -277,9 +281,9 @@ def _of_files(
                 )
                 try:
                     if scheduler is None:
-                        state = _absorbed_here(state, nodes, staged, shared, call.n_threads)
+                        state = _absorbed_here(state, nodes, staged, shared, call)
                     else:
-                        state = _absorbed_there(state, nodes, staged, shared, scheduler)
+                        state = _absorbed_there(state, nodes, staged, shared, call, scheduler)
                 except BadEdges as error:
                     reason = f"{file.path}: {error.reason}"
                     raise BadEdges(reason, row=error.row, value=error.value) from error
@@ -287,7 +291,7 @@ def _of_files(
                     raise BadEdges(f"{file.path} changed while it was read")
     if nodes is None or kind is None:
         raise AssertionError("a file was staged")
-    return _result(state, settings, nodes, kind, n_nodes=call.n_nodes)
+    return _result(state, settings, nodes, kind, call)
 
 
 def _absorbed_here(
@@ -295,26 +299,25 @@ def _absorbed_here(
     nodes: Nodes,
     staged: StagedFile,
     settings: ShareSettings,
-    n_threads: int,
+    call: _Call,
 ) -> SparsifierState:
     reading = read_parts(
         [(staged, part) for part in staged.parts],
         node_kind=settings.node_kind,
         max_nodes=settings.max_nodes,
-        n_threads=n_threads,
+        n_threads=call.n_threads,
     )
 
     def mapped() -> Iterator[EdgeBlock]:
         for raw in reading:
             if isinstance(raw, BadEdges):
                 raise raw
-            u, v = nodes.map(raw.src, raw.dst, first_row=raw.first_row)
-            yield drop_self_loops(u, v, raw.weight)
+            yield nodes.map_block(raw)
 
     with closing(reading):
         for group in _groups(mapped()):
             state = absorb_group(
-                state, settings.sparsifier, group, n_nodes=nodes.n_nodes, n_threads=n_threads
+                state, settings.sparsifier, group, n_nodes=nodes.n_nodes, parallel=call.parallel
             )
     return state
 
@@ -324,13 +327,14 @@ def _absorbed_there(
     nodes: Nodes,
     staged: StagedFile,
     settings: ShareSettings,
+    call: _Call,
     scheduler: str,
 ) -> SparsifierState:
     from streaming.distributed import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
 
     with Cluster(scheduler, settings, wave_shares=WAVE_SHARES) as cluster:
         for wave in cluster.waves(staged, next_part=0):
-            state = cluster.absorb_wave(state, nodes, staged, wave)
+            state = cluster.absorb_wave(state, nodes, staged, wave, parallel=call.parallel)
     return state
 
 
@@ -339,13 +343,12 @@ def _result(
     settings: SparsifierSettings,
     nodes: Nodes,
     kind: NodeKind,
-    *,
-    n_nodes: int | None = None,
+    call: _Call,
 ) -> Sparsified:
-    state = thinned(state, settings)
+    state = thinned(state, settings, parallel=call.parallel)
     graph = sparsifier_graph(state)
-    if kind == "dense" and n_nodes is not None and n_nodes > graph.n_nodes:
-        graph = Graph.from_edges(*graph.edges(), n_nodes=n_nodes)
+    if kind == "dense" and call.n_nodes is not None and call.n_nodes > graph.n_nodes:
+        graph = Graph.from_edges(*graph.edges(), n_nodes=call.n_nodes)
     return Sparsified(
         graph=graph,
         external_ids=None if kind == "dense" else nodes.external_ids().combine_chunks(),
@@ -387,8 +390,7 @@ def _blocks(table: pa.Table, nodes: Nodes, kind: NodeKind, max_nodes: int) -> It
             max_nodes=max_nodes,
             first_row=first_row,
         )
-        u, v = nodes.map(raw.src, raw.dst, first_row=first_row)
-        yield drop_self_loops(u, v, raw.weight)
+        yield nodes.map_block(raw)
 
 
 def _groups(blocks: Iterable[EdgeBlock]) -> Iterator[Sequence[EdgeBlock]]:
