@@ -38,7 +38,9 @@ from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from solvers.arrays import Int32Array
+from solvers.laplacian.parallel import Parallel
 from streaming.blocks import BadEdges, shown
+from streaming.cards import NodeCards
 from streaming.merging import fold_tree, leaf, merge, without_embedding
 from streaming.nodes import DenseNodes, NodeIndex, Nodes
 from streaming.parts import Part, StagedFile
@@ -105,7 +107,7 @@ class Cluster:
         self._settings = settings
         self._wave_shares = wave_shares
         self._stop_if_asked = stop_if_asked
-        self._scorer: tuple[Any, Future[Any]] | None = None
+        self._cards: tuple[NodeCards, Future[Any]] | None = None
         try:
             self._client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -127,7 +129,7 @@ class Cluster:
 
     def close(self) -> None:
         """Leave the cluster; tasks that nobody waits for are dropped."""
-        self._scorer = None
+        self._cards = None
         self._client.close(timeout=CONNECT_SECONDS)
 
     def waves(self, staged: StagedFile, *, next_part: int) -> Iterator[list[tuple[Part, ...]]]:
@@ -156,6 +158,7 @@ class Cluster:
         wave: Sequence[tuple[Part, ...]],
         *,
         cancelled: Callable[[], bool] | None = None,
+        parallel: Parallel = map,
     ) -> SparsifierState:
         """State after one wave of a file; new ids are added to ``nodes``.
 
@@ -169,8 +172,8 @@ class Cluster:
             The file.
         wave : sequence of tuple of Part
             From ``waves``.
-        cancelled : callable or None
-            Ends the solves of a resparsification here; the caller must then drop the result.
+        cancelled, parallel
+            Of a resparsification here; the caller must drop the result of one that was cancelled.
 
         Raises
         ------
@@ -200,13 +203,14 @@ class Cluster:
             raise
         if isinstance(nodes, DenseNodes):
             nodes.refresh(root.n_nodes)
-        return merge(state, root, self._settings.sparsifier, cancelled=cancelled)
+        settings = self._settings.sparsifier
+        return merge(state, root, settings, cancelled=cancelled, parallel=parallel)
 
     def _root(
         self, state: SparsifierState, nodes: Nodes, shares: Sequence[Share]
     ) -> SparsifierState:
         """The shares' sparsifiers merged on the workers, leaving out what is here already."""
-        scorer = self._scorer_of(state)
+        cards = self._cards_of(state)
         bare = without_embedding(state)
         if isinstance(nodes, DenseNodes):
             leaves = [
@@ -215,12 +219,12 @@ class Cluster:
                     share,
                     self._settings,
                     leaf(bare, first_block=share.first_block),
-                    scorer,
+                    cards,
                 )
                 for share in shares
             ]
         else:
-            leaves = self._numbered(bare, nodes, shares, scorer)
+            leaves = self._numbered(bare, nodes, shares, cards)
         combine = partial(self._submit, merge_shares)
         root = fold_tree(leaves, lambda a, b: combine(a, b, self._settings.sparsifier))
         del leaves
@@ -228,7 +232,7 @@ class Cluster:
         return _good(result)
 
     def _numbered(
-        self, bare: SparsifierState, nodes: NodeIndex, shares: Sequence[Share], scorer: Future[Any]
+        self, bare: SparsifierState, nodes: NodeIndex, shares: Sequence[Share], cards: Future[Any]
     ) -> list[Future[Any]]:
         """Number the ids of the shares in order; each goes on as soon as its numbers are known."""
         coded = [self._submit(code_share, share, self._settings) for share in shares]
@@ -244,7 +248,7 @@ class Cluster:
                 nodes.n_nodes,
                 self._settings,
                 leaf(bare, first_block=share.first_block),
-                scorer,
+                cards,
             )
             leaves.append(sparsified)
         return leaves
@@ -262,11 +266,11 @@ class Cluster:
         numbers[0::2], numbers[1::2] = u, v
         return numbers
 
-    def _scorer_of(self, state: SparsifierState) -> Future[Any]:
+    def _cards_of(self, state: SparsifierState) -> Future[Any]:
         """The embedding on the cluster, sent anew when it has changed."""
-        if self._scorer is None or self._scorer[0] is not state.cards:
-            self._scorer = (state.cards, self._submit(_given, state.cards))
-        return self._scorer[1]
+        if self._cards is None or self._cards[0] is not state.cards:
+            self._cards = (state.cards, self._submit(_given, state.cards))
+        return self._cards[1]
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         # The scheduler keeps what it is given, unlike scattered data, which die with a worker.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from solvers.laplacian.parallel import Parallel
 from streaming.cards import NodeCards
 from streaming.records import SparsifierSettings, SparsifierState
 from streaming.sparsifier import is_full, resparsify
@@ -20,6 +21,7 @@ def merge(
     settings: SparsifierSettings,
     *,
     cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
 ) -> SparsifierState:
     """Sparsifier of the union of two disjoint edge sets, resparsified when over the buffer cap.
 
@@ -30,8 +32,8 @@ def merge(
         records of ``a`` come first.
     settings : SparsifierSettings
         Of both.
-    cancelled : callable or None
-        Ends the solves of a resparsification; every record stays then.
+    cancelled, parallel
+        As in ``sparsifier.resparsify``.
 
     Notes
     -----
@@ -61,7 +63,7 @@ def merge(
         n_failed_embeddings=a.n_failed_embeddings + b.n_failed_embeddings,
     )
     if is_full(merged, settings):
-        return resparsify(merged, settings, cancelled=cancelled)
+        return resparsify(merged, settings, cancelled=cancelled, parallel=parallel)
     return merged
 
 

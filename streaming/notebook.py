@@ -6,11 +6,12 @@ The stream of a graph that is to be kept, followed and resumed is ``pipeline.Str
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,9 @@ from scipy.sparse import issparse
 
 from solvers.arrays import Int32Array
 from solvers.graph import Graph
-from streaming.blocks import BadEdges, EdgeBlock, NodeKind, drop_self_loops, node_ids, read_columns
+from solvers.laplacian.parallel import Parallel
+from streaming.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
+from streaming.kelner_levin import CopiesState, KelnerLevinSettings, copies_graph, kelner_levin
 from streaming.nodes import DEFAULT_MAX_NODES, Nodes
 from streaming.parts import StagedFile, open_parquet
 from streaming.records import SparsifierSettings, SparsifierState
@@ -32,6 +35,11 @@ GROUP_BLOCKS: Final = 8
 
 WAVE_SHARES: Final = 8
 """Shares that a cluster works on together."""
+
+Method = Literal["bernoulli", "dependent", "kelner-levin"]
+"""How edges are sampled; see ``sparsify``."""
+
+METHODS: Final[tuple[Method, ...]] = get_args(Method)
 
 Edges: TypeAlias = Any
 """What ``sparsify`` takes: path or URL, Arrow table, arrays, sparse adjacency, or Graph."""
@@ -100,6 +108,7 @@ def sparsify(
     edges: Edges,
     epsilon: float = 0.7,
     *,
+    method: Method = "bernoulli",
     seed: int = 0,
     max_edges: int | None = None,
     n_nodes: int | None = None,
@@ -125,6 +134,12 @@ def sparsify(
         - A symmetric scipy.sparse adjacency matrix, or a ``solvers.graph.Graph``.
     epsilon : float
         Spectral accuracy asked, in (0, 1).
+    method : {"bernoulli", "dependent", "kelner-levin"}
+        - ``bernoulli``: one independent coin for each edge (B.6).
+        - ``dependent``: coins that even out the degrees of nodes; less error for equally many
+          edges, and more time.
+        - ``kelner-levin``: N copies of each edge, as printed (B.3), to compare with. For edges in
+          memory. It may lose bridges; ``max_edges``, if given, is N.
     seed : int
         Equal seeds and edges give equal sparsifiers, whatever the number of threads or workers.
     max_edges : int or None
@@ -184,21 +199,31 @@ def sparsify(
     """
     if n_nodes is not None and n_nodes < 1:
         raise ValueError(f"n_nodes must be at least 1, got {n_nodes}")
-    call = _Call(
-        epsilon=epsilon,
-        seed=seed,
-        max_edges=max_edges,
-        n_nodes=n_nodes,
-        n_threads=_n_processors() if n_threads is None else n_threads,
-    )
-    call.settings(2)  # refuses wrong values before anything is read
-    if isinstance(edges, str | os.PathLike):
-        source = ParquetEdges(edges, storage_options)
-        return _of_files(source, call, node_ids, scheduler)
-    if scheduler is not None or storage_options is not None:
-        name = "storage_options" if scheduler is None else "scheduler"
-        raise ValueError(f"{name} is for edges in files, got edges of {type(edges).__name__}")
-    return _of_table(edges, call, node_ids)
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    n_threads = _n_processors() if n_threads is None else n_threads
+    if n_threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="sparsify") as pool:
+        call = _Call(
+            epsilon=epsilon,
+            method=method,
+            seed=seed,
+            max_edges=max_edges,
+            n_nodes=n_nodes,
+            n_threads=n_threads,
+            parallel=pool.map,
+        )
+        call.settings(2)  # refuses wrong values before anything is read
+        if isinstance(edges, str | os.PathLike):
+            if method == "kelner-levin":
+                raise ValueError(f"method kelner-levin takes edges in memory, got {edges!r}")
+            source = ParquetEdges(edges, storage_options)
+            return _of_files(source, call, node_ids, scheduler)
+        if scheduler is not None or storage_options is not None:
+            name = "storage_options" if scheduler is None else "scheduler"
+            raise ValueError(f"{name} is for edges in files, got edges of {type(edges).__name__}")
+        return _of_table(edges, call, node_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,14 +231,12 @@ class _Call:
     """The arguments of one call that say what is wanted."""
 
     epsilon: float
+    method: Method
     seed: int
     max_edges: int | None
     n_nodes: int | None
     n_threads: int
-
-    def __post_init__(self) -> None:
-        if self.n_threads < 1:
-            raise ValueError(f"n_threads must be at least 1, got {self.n_threads}")
+    parallel: Parallel
 
     @property
     def max_nodes(self) -> int:
@@ -226,6 +249,7 @@ class _Call:
             seed=self.seed,
             max_edges=self.max_edges,
             expected_nodes=max(self.n_nodes or n_nodes, 2),
+            coins="dependent" if self.method == "dependent" else "independent",
         )
 
 
@@ -242,11 +266,48 @@ def _of_table(edges: Edges, call: _Call, kind: NodeKind | None) -> Sparsified:
     nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=max_nodes)
     blocks = list(_blocks(table, nodes, kind, max_nodes))
     n_known = n_nodes or (call.n_nodes if kind == "dense" else None) or nodes.n_nodes
+    if call.method == "kelner-levin":
+        return _of_copies(blocks, call, nodes, kind, n_known)
     settings = call.settings(n_known)
     state = SparsifierState(n_nodes=n_known)
     for group in _groups(blocks):
-        state = absorb_group(state, settings, group, n_nodes=n_known, n_threads=call.n_threads)
-    return _result(state, settings, nodes, kind)
+        state = absorb_group(state, settings, group, n_nodes=n_known, parallel=call.parallel)
+    return _result(state, settings, nodes, kind, call)
+
+
+def _of_copies(
+    blocks: Sequence[EdgeBlock], call: _Call, nodes: Nodes, kind: NodeKind, n_nodes: int
+) -> Sparsified:
+    """Sparsifier of edges in memory by Kelner-Levin as printed."""
+    settings = KelnerLevinSettings(
+        epsilon=call.epsilon, n_nodes=max(n_nodes, 2), n_copies=call.max_edges, seed=call.seed
+    )
+    state = replace(kelner_levin(blocks, settings), n_nodes=n_nodes)
+    return Sparsified(
+        graph=copies_graph(state),
+        external_ids=_external_ids(nodes, kind),
+        edges_seen=sum(block.n_rows for block in blocks),
+        self_loops=sum(block.n_self_loops for block in blocks),
+        epsilon_expected=_expected_of_copies(state, settings),
+        max_edges_bound=call.max_edges is not None,
+    )
+
+
+def _expected_of_copies(state: CopiesState, settings: KelnerLevinSettings) -> float:
+    """Error to expect of copies (B10'): the least sampled degree is counted, not modelled."""
+    degree = np.zeros(state.n_nodes)
+    for end in (state.u, state.v):
+        degree += np.bincount(end, state.copies, state.n_nodes)
+    touched = degree[degree > 0.0]
+    if not touched.size:
+        return 0.0
+    per_leverage = settings.birth_copies * settings.share
+    fluctuation = np.sqrt(2.0 * np.log(settings.n_nodes) / touched.min())
+    return float(max(2.0 / np.sqrt(per_leverage), fluctuation))
+
+
+def _external_ids(nodes: Nodes, kind: NodeKind) -> pa.Array | None:
+    return None if kind == "dense" else nodes.external_ids().combine_chunks()
 
 
 def _of_files(
@@ -277,9 +338,9 @@ def _of_files(
                 )
                 try:
                     if scheduler is None:
-                        state = _absorbed_here(state, nodes, staged, shared, call.n_threads)
+                        state = _absorbed_here(state, nodes, staged, shared, call)
                     else:
-                        state = _absorbed_there(state, nodes, staged, shared, scheduler)
+                        state = _absorbed_there(state, nodes, staged, shared, call, scheduler)
                 except BadEdges as error:
                     reason = f"{file.path}: {error.reason}"
                     raise BadEdges(reason, row=error.row, value=error.value) from error
@@ -287,7 +348,7 @@ def _of_files(
                     raise BadEdges(f"{file.path} changed while it was read")
     if nodes is None or kind is None:
         raise AssertionError("a file was staged")
-    return _result(state, settings, nodes, kind, n_nodes=call.n_nodes)
+    return _result(state, settings, nodes, kind, call)
 
 
 def _absorbed_here(
@@ -295,26 +356,25 @@ def _absorbed_here(
     nodes: Nodes,
     staged: StagedFile,
     settings: ShareSettings,
-    n_threads: int,
+    call: _Call,
 ) -> SparsifierState:
     reading = read_parts(
         [(staged, part) for part in staged.parts],
         node_kind=settings.node_kind,
         max_nodes=settings.max_nodes,
-        n_threads=n_threads,
+        n_threads=call.n_threads,
     )
 
     def mapped() -> Iterator[EdgeBlock]:
         for raw in reading:
             if isinstance(raw, BadEdges):
                 raise raw
-            u, v = nodes.map(raw.src, raw.dst, first_row=raw.first_row)
-            yield drop_self_loops(u, v, raw.weight)
+            yield nodes.map_block(raw)
 
     with closing(reading):
         for group in _groups(mapped()):
             state = absorb_group(
-                state, settings.sparsifier, group, n_nodes=nodes.n_nodes, n_threads=n_threads
+                state, settings.sparsifier, group, n_nodes=nodes.n_nodes, parallel=call.parallel
             )
     return state
 
@@ -324,13 +384,14 @@ def _absorbed_there(
     nodes: Nodes,
     staged: StagedFile,
     settings: ShareSettings,
+    call: _Call,
     scheduler: str,
 ) -> SparsifierState:
     from streaming.distributed import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
 
     with Cluster(scheduler, settings, wave_shares=WAVE_SHARES) as cluster:
         for wave in cluster.waves(staged, next_part=0):
-            state = cluster.absorb_wave(state, nodes, staged, wave)
+            state = cluster.absorb_wave(state, nodes, staged, wave, parallel=call.parallel)
     return state
 
 
@@ -339,16 +400,15 @@ def _result(
     settings: SparsifierSettings,
     nodes: Nodes,
     kind: NodeKind,
-    *,
-    n_nodes: int | None = None,
+    call: _Call,
 ) -> Sparsified:
-    state = thinned(state, settings)
+    state = thinned(state, settings, parallel=call.parallel)
     graph = sparsifier_graph(state)
-    if kind == "dense" and n_nodes is not None and n_nodes > graph.n_nodes:
-        graph = Graph.from_edges(*graph.edges(), n_nodes=n_nodes)
+    if kind == "dense" and call.n_nodes is not None and call.n_nodes > graph.n_nodes:
+        graph = Graph.from_edges(*graph.edges(), n_nodes=call.n_nodes)
     return Sparsified(
         graph=graph,
-        external_ids=None if kind == "dense" else nodes.external_ids().combine_chunks(),
+        external_ids=_external_ids(nodes, kind),
         edges_seen=state.n_edges,
         self_loops=state.n_self_loops,
         epsilon_expected=expected_epsilon(state, settings),
@@ -387,8 +447,7 @@ def _blocks(table: pa.Table, nodes: Nodes, kind: NodeKind, max_nodes: int) -> It
             max_nodes=max_nodes,
             first_row=first_row,
         )
-        u, v = nodes.map(raw.src, raw.dst, first_row=first_row)
-        yield drop_self_loops(u, v, raw.weight)
+        yield nodes.map_block(raw)
 
 
 def _groups(blocks: Iterable[EdgeBlock]) -> Iterator[Sequence[EdgeBlock]]:

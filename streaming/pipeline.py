@@ -405,11 +405,17 @@ class Stream:
         cluster = self._connected()
         for wave in cluster.waves(staged, next_part=next_part):
             self._stop_if_asked()
-            self._file_start = None
             state = cluster.absorb_wave(
-                self._state, self._nodes, staged, wave, cancelled=self._should_stop
+                self._state,
+                self._nodes,
+                staged,
+                wave,
+                cancelled=self._should_stop,
+                parallel=self._parallel,
             )
             self._stop_if_asked()
+            if state.n_resparsifications > self._state.n_resparsifications:
+                self._file_start = None  # it would keep the old buffer in memory
             self._state = state
             self._n_indexed = self._nodes.n_nodes
             yield [part for share in wave for part in share], None

@@ -5,8 +5,7 @@ what comes out on nothing else either, so shares may be computed anywhere, by an
 processes, and again. No dask in here: ``distributed`` sends these functions to a cluster.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from solvers.arrays import Int32Array
+from solvers.laplacian.parallel import Parallel
 from streaming.blocks import (
     MAX_NODES,
     BadEdges,
@@ -114,7 +114,7 @@ def cut_shares(parts: Sequence[Part], *, share_blocks: int) -> list[tuple[Part, 
 
 
 def sparsify_dense(
-    share: Share, settings: ShareSettings, start: SparsifierState, scorer: NodeCards
+    share: Share, settings: ShareSettings, start: SparsifierState, cards: NodeCards
 ) -> SparsifierState | BadEdges:
     """Sparsifier of a share of dense ids, or the first rule it breaks.
 
@@ -126,13 +126,13 @@ def sparsify_dense(
         Of the stream.
     start : SparsifierState
         From ``merging.leaf``, without its embedding.
-    scorer : NodeCards
-        The embedding of ``start``.
+    cards : NodeCards
+        The embedding of ``start``, which may be the same for many shares.
     """
     nodes = DenseNodes(n_nodes=start.n_nodes, max_nodes=settings.max_nodes)
     try:
         mapped = ((block, nodes.n_nodes) for block in mapped_blocks(share, settings, nodes))
-        return _sparsified(mapped, settings, start, scorer)
+        return _sparsified(mapped, settings, start, cards)
     except BadEdges as error:
         return _bare(error)
 
@@ -172,7 +172,7 @@ def sparsify_coded(
     n_nodes: int,
     settings: ShareSettings,
     start: SparsifierState,
-    scorer: NodeCards,
+    cards: NodeCards,
 ) -> SparsifierState:
     """Sparsifier of a coded share.
 
@@ -184,13 +184,13 @@ def sparsify_coded(
         Dense id of every code.
     n_nodes : int
         Nodes known after the share.
-    settings, start, scorer
+    settings, start, cards
         As in ``sparsify_dense``.
     """
     numbered = (
         (replace(block, u=numbers[block.u], v=numbers[block.v]), n_nodes) for block in coded.blocks
     )
-    return _sparsified(numbered, settings, start, scorer)
+    return _sparsified(numbered, settings, start, cards)
 
 
 def first_row_of(share: Share, settings: ShareSettings, node: pa.Scalar) -> int:
@@ -220,8 +220,7 @@ def absorb_group(
     blocks: Sequence[EdgeBlock],
     *,
     n_nodes: int,
-    n_threads: int = 1,
-    cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
 ) -> SparsifierState:
     """State after a group of blocks scored against one embedding, resparsified at the buffer cap.
 
@@ -233,22 +232,16 @@ def absorb_group(
         The group, in order.
     n_nodes : int
         Nodes known after the group.
-    n_threads : int
-        Threads that score; the result does not depend on it.
-    cancelled : callable or None
-        Ends the solves of a resparsification; every record stays then.
+    parallel : callable
+        Runs independent tasks; the result does not depend on it.
     """
 
     def scored(offset: int) -> Records:
         return score(state, settings, blocks[offset], state.n_blocks + offset)
 
-    if n_threads == 1:
-        records = [scored(offset) for offset in range(len(blocks))]
-    else:
-        with ThreadPoolExecutor(n_threads, thread_name_prefix="score") as pool:
-            records = list(pool.map(scored, range(len(blocks))))
+    records = list(parallel(scored, range(len(blocks))))
     grown = absorb(state, settings, blocks, records, n_nodes=n_nodes)
-    return resparsify(grown, settings, cancelled=cancelled) if is_full(grown, settings) else grown
+    return resparsify(grown, settings, parallel=parallel) if is_full(grown, settings) else grown
 
 
 def index_in_memory(node_kind: NodeKind, *, hash_seed: int, max_nodes: int = MAX_NODES) -> Nodes:
@@ -278,10 +271,10 @@ def _sparsified(
     blocks: Iterable[tuple[EdgeBlock, int]],
     settings: ShareSettings,
     start: SparsifierState,
-    scorer: NodeCards,
+    cards: NodeCards,
 ) -> SparsifierState:
     """Absorb blocks in groups; an embedding that came from outside is not sent back."""
-    state = replace(start, cards=scorer)
+    state = replace(start, cards=cards)
     remaining = iter(blocks)
     while group := list(islice(remaining, settings.group_blocks)):
         state = absorb_group(
@@ -290,7 +283,7 @@ def _sparsified(
             [block for block, _ in group],
             n_nodes=group[-1][1],
         )
-    return without_embedding(state) if state.cards is scorer else state
+    return without_embedding(state) if state.cards is cards else state
 
 
 def _bare(error: BadEdges) -> BadEdges:

@@ -16,6 +16,7 @@ import streaming.notebook
 from solvers.graph import Graph
 from streaming import Sparsified, sparsify
 from streaming.blocks import BadEdges
+from streaming.notebook import METHODS
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, heavy_tailed, random_graph, two_communities
 
@@ -82,6 +83,44 @@ def test_the_spectrum_lies_within_what_was_asked() -> None:
         assert result.edges_kept < 0.8 * edges.n_edges
         errors.append(spectral_error(edges.graph(), result.graph))
     assert sum(error <= 0.8 for error in errors) >= 9, sorted(errors)
+
+
+def test_every_method_keeps_to_what_it_expects() -> None:
+    expected, kept, measured = {}, {}, {}
+    for method in METHODS:
+        results = []
+        # as printed, N is far larger than such a graph
+        n_copies = 25_000 if method == "kelner-levin" else None
+        for seed in range(5):
+            edges = random_graph(250, 0.8, seed)
+            result = sparsify(arrays(edges), 0.7, method=method, seed=seed, max_edges=n_copies)
+            assert result.edges_seen == edges.n_edges
+            assert result.edges_kept < 0.75 * edges.n_edges
+            results.append((result, spectral_error(edges.graph(), result.graph)))
+        expected[method] = np.mean([result.epsilon_expected for result, _ in results])
+        kept[method] = np.mean([result.edges_kept for result, _ in results])
+        measured[method] = np.mean([error for _, error in results])
+        assert measured[method] <= 0.7
+        assert 0.5 * measured[method] <= expected[method] <= 2.5 * measured[method], method
+    assert abs(kept["dependent"] / kept["bernoulli"] - 1.0) < 0.05
+    assert measured["dependent"] < measured["bernoulli"]
+
+
+def test_kelner_levin_takes_its_copies_from_max_edges_and_keeps_names() -> None:
+    edges = random_graph(100, 0.9, 0)
+    few, many = (
+        sparsify(arrays(edges), 0.5, method="kelner-levin", max_edges=n_copies)
+        for n_copies in (2_000, 40_000)
+    )
+    assert few.edges_kept < 2_000 < many.edges_kept
+    assert few.epsilon_expected > many.epsilon_expected
+    assert few.max_edges_bound
+    table = pa.table({"src": ["ann", "bob"], "dst": ["bob", "cid"]})
+    named = sparsify(table, method="kelner-levin")
+    assert named.external_ids is not None
+    assert named.external_ids.to_pylist() == ["ann", "bob", "cid"]
+    nothing = np.empty(0, np.int64)
+    assert sparsify((nothing, nothing), n_nodes=3, method="kelner-levin").n_nodes == 3
 
 
 def test_threads_do_not_matter(tmp_path: Path) -> None:
@@ -182,6 +221,10 @@ def test_faults_are_named(tmp_path: Path) -> None:
         sparsify(7)
     with pytest.raises(ValueError, match=r"epsilon must lie in \(0, 1\), got 2"):
         sparsify((u, v), 2.0)
+    with pytest.raises(ValueError, match=r"method must be one of bernoulli, .*, got 'spanner'"):
+        sparsify((u, v), method="spanner")
+    with pytest.raises(ValueError, match="method kelner-levin takes edges in memory, got"):
+        sparsify(str(tmp_path), method="kelner-levin")
     with pytest.raises(ValueError, match="n_nodes must be at least 1, got 0"):
         sparsify((u, v), n_nodes=0)
     with pytest.raises(ValueError, match="n_threads must be at least 1, got 0"):

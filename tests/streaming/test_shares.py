@@ -1,5 +1,6 @@
 """Shares without a cluster: where they end, and that they equal what the stream would do."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 
 from streaming import shares as shares_module
 from streaming.blocks import BadEdges, NodeKind
-from streaming.cards import NodeCards
 from streaming.merging import leaf, without_embedding
 from streaming.parts import Part, StagedFile
 from streaming.records import SparsifierSettings, SparsifierState
@@ -42,10 +42,6 @@ def settings(kind: NodeKind = "dense", **changes: int) -> ShareSettings:
     values = {"max_nodes": 10_000, "group_blocks": 2} | changes
     sparsifier = SparsifierSettings(epsilon=0.9, seed=3, expected_nodes=N_NODES)
     return ShareSettings(node_kind=kind, sparsifier=sparsifier, **values)
-
-
-def scorer_of(state: SparsifierState) -> NodeCards:
-    return state.cards
 
 
 def name_of(node: int) -> str:
@@ -120,14 +116,14 @@ def test_a_share_is_what_the_stream_would_make_of_its_blocks(
     with staged_edges(tmp_path / "a.parquet", edges, kind) as staged:
         share = Share(staged=staged, parts=staged.parts, first_block=40)
         if kind == "dense":
-            found = sparsify_dense(share, settings(), without_embedding(warm), scorer_of(warm))
+            found = sparsify_dense(share, settings(), without_embedding(warm), warm.cards)
         else:
             coded = code_share(share, settings(kind))
             assert isinstance(coded, CodedShare)
             # numbered as if the names had been dense ids from the start
             numbers = np.array([int(name.split()[1]) for name in coded.ids.to_pylist()], np.int32)
             found = sparsify_coded(
-                coded, numbers, N_NODES, settings(), without_embedding(warm), scorer_of(warm)
+                coded, numbers, N_NODES, settings(), without_embedding(warm), warm.cards
             )
     assert isinstance(found, SparsifierState)
     expected = warm
@@ -146,9 +142,7 @@ def test_a_share_is_what_the_stream_would_make_of_its_blocks(
     assert found.n_edges == edges.n_edges
     assert found.n_blocks == 40 + len(parts)
     # what was sent is not sent back
-    assert found.cards.n_nodes == (
-        0 if expected.n_resparsifications == 0 else expected.cards.n_nodes
-    )
+    assert found.cards.n_nodes == (0 if expected.n_resparsifications == 0 else N_NODES)
 
 
 @pytest.mark.parametrize("kind", ["string", "int64"])
@@ -193,7 +187,7 @@ def test_a_fault_is_a_value_and_the_earliest_wins(tmp_path: Path, kind: NodeKind
             share = Share(staged=staged, parts=staged.parts[at : at + 1], first_block=at)
             if kind == "dense":
                 start = without_embedding(leaf(FRESH, first_block=at))
-                found.append(sparsify_dense(share, settings(), start, scorer_of(FRESH)))
+                found.append(sparsify_dense(share, settings(), start, FRESH.cards))
             else:
                 coded = code_share(share, settings(kind))
                 assert (distinct_ids(coded) is coded) == isinstance(coded, BadEdges)
@@ -209,8 +203,11 @@ def test_a_fault_is_a_value_and_the_earliest_wins(tmp_path: Path, kind: NodeKind
 def test_threads_that_score_do_not_matter() -> None:
     blocks = random_graph(N_NODES, 0.9, 0).blocks(6)
     start = absorb_group(FRESH, settings().sparsifier, blocks[:2], n_nodes=N_NODES)
-    one, two = (
-        absorb_group(start, settings().sparsifier, blocks[2:], n_nodes=N_NODES, n_threads=n_threads)
-        for n_threads in (1, 2)
-    )
+    with ThreadPoolExecutor(2) as pool:
+        one, two = (
+            absorb_group(
+                start, settings().sparsifier, blocks[2:], n_nodes=N_NODES, parallel=parallel
+            )
+            for parallel in (map, pool.map)
+        )
     assert np.array_equal(one.records.key, two.records.key)
