@@ -6,6 +6,7 @@ in one fenced transaction, so whatever dies between them is told again.
 """
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -149,8 +150,12 @@ class Ingestor:
         *,
         should_stop: Callable[[], bool],
         on_event: Callable[[IngestEvent], None] = lambda _event: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> Iterator["OpenGraph"]:
-        """Hold the lease of a graph, its state in memory, for as many passes as are wanted."""
+        """Hold the lease of a graph, its state in memory, for as many passes as are wanted.
+
+        ``clock`` tells the seconds between checkpoints and between snapshots.
+        """
         record = self._catalog.get_by_id(graph_id)
         with _held_lease(self._database, f"ingest:{graph_id}") as keeper:
             yield OpenGraph(
@@ -160,6 +165,7 @@ class Ingestor:
                 keeper,
                 should_stop=should_stop,
                 on_event=on_event,
+                clock=clock,
             )
 
 
@@ -175,6 +181,7 @@ class OpenGraph:
         *,
         should_stop: Callable[[], bool],
         on_event: Callable[[IngestEvent], None],
+        clock: Callable[[], float],
     ) -> None:
         self.record = record
         self._database = database
@@ -192,6 +199,7 @@ class OpenGraph:
             on_event=self._take_event,
             should_stop=lambda: should_stop() or keeper.is_lost,
             guard=keeper.confirm,
+            clock=clock,
         )
         self._recorded_snapshot = record.progress.snapshot
         self._waiting: dict[tuple[str, str], FileRecord] = {}
