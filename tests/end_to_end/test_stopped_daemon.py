@@ -100,7 +100,7 @@ def test_a_slow_store_keeps_ingest_from_stopping_for_five_seconds_at_most(
     store.answers = state == "copying"
     add_source(home, store.url, follow=False)
     running = home.start("ingest", *(["--follow"] if command == "daemon" else ["g"]))
-    eventually(lambda: (store.n_sent if state == "copying" else store.n_asked) > 0)
+    eventually(lambda: (store.n_sent if state == "copying" else store.n_asked) > 0, 180.0)
     started = time.monotonic()
     running.terminate()
     code = running.wait(timeout=STOP_SECONDS)
