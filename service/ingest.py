@@ -65,6 +65,8 @@ class IngestReport:
         Sources that files were read from.
     unreadable : mapping of str to FileUnreadable
         By source, a file that could not be read now; such files stay pending.
+    is_cut : bool
+        Whether files were left for the next pass.
     """
 
     n_committed: int
@@ -73,6 +75,7 @@ class IngestReport:
     summary: StreamSummary
     source_ids: frozenset[str]
     unreadable: Mapping[str, FileUnreadable]
+    is_cut: bool
 
 
 class Ingestor:
@@ -233,7 +236,8 @@ class OpenGraph:
                 self._manifest.pushes, self.record, self._pushes_directory, lease=self.lease
             )
             pending = self._manifest.pending(self.record.id, passed_over=passed_over)
-            files = [*self._lost_files(), *_up_to(pending, max_bytes)]
+            taken = _up_to(pending, max_bytes)
+            files = [*self._lost_files(), *taken]
             source_ids.update(file.source_id for file in files if file.source_id is not None)
             summary = self._ingest(files, unreadable)
             if not self._n_taken_apart:
@@ -246,6 +250,7 @@ class OpenGraph:
             summary=summary,
             source_ids=frozenset(source_ids),
             unreadable=unreadable,
+            is_cut=len(taken) < len(pending),
         )
 
     def _ingest(

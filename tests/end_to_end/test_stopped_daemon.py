@@ -120,10 +120,12 @@ def test_an_ingest_that_waits_for_another_stops_at_once(home: Home, tmp_path: Pa
     settings = Settings(home=home.directory)
     database = open_database(settings.database)
     graph_id = Catalog(database).get("g").id
-    with Ingestor(database, settings).open_graph(graph_id, should_stop=lambda: False):
+    ingestor = Ingestor(database, settings)
+    (tmp_path / "edges.parquet").write_bytes(b"PAR1")
+    add_source(home, str(tmp_path / "edges.parquet"), follow=False)
+    ingestor.discover(graph_id)
+    with ingestor.open_graph(graph_id, should_stop=lambda: False):
         log = tmp_path / "log"
-        add_source(home, str(tmp_path / "edges.parquet"), follow=True)
-        (tmp_path / "edges.parquet").write_bytes(b"PAR1")
         with log.open("w") as errors:
             waiting = home.start("ingest", "g", stderr=errors)
             eventually(lambda: "waiting for it" in log.read_text())

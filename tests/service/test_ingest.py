@@ -421,3 +421,22 @@ def test_the_daemon_publishes_snapshots_in_the_middle_of_a_long_series(
     assert len(published) >= 3, "the catalog hears of each at once"
     if every.edges is not None:
         assert seen == [6_000, 12_000, 18_000]
+
+
+def test_a_pass_can_be_cut_between_files_and_takes_all_pushes_first(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    for number in range(3):
+        write_edges(source / f"{number}.parquet", number)
+    Manifest(database).add_source(graph.id, str(source))
+    ingestor = Ingestor(database, settings)
+    ingestor.discover(graph.id)
+    push_file(database, settings, graph, "pushed")
+    size = (source / "0.parquet").stat().st_size
+    with ingestor.open_graph(graph.id, should_stop=lambda: False) as opened:
+        first = opened.ingest_pending(max_bytes=size)
+        assert (first.n_committed, first.is_cut) == (2, True)
+        assert files(database, graph)["pushed.parquet"].status == "committed"
+        assert files(database, graph)["1.parquet"].status == "pending"
+        rest = opened.ingest_pending()
+        assert (rest.n_committed, rest.is_cut) == (2, False)
