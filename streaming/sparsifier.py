@@ -55,9 +55,8 @@ def score(
 
     Reads ``state`` only, so that the blocks of a group may be scored at the same time.
     """
-    row = np.empty(block.u.size, np.int32)
-    probability = np.empty(block.u.size, np.float32)
-    key = np.empty(block.u.size, np.uint32)
+    size = block.u.size
+    kept = Records.uninitialized(size)
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         n_kept = sample_arrivals(
             block.u,
@@ -68,18 +67,13 @@ def score(
             settings.slack * _present_constant(state, settings),
             np.uint64(settings.seed),
             np.uint64(2 * block_number),
-            row,
-            probability,
-            key,
+            kept.u,
+            kept.v,
+            kept.weight,
+            kept.keep_probability,
+            kept.key,
         )
-    kept = row[:n_kept]
-    return Records(
-        u=block.u[kept],
-        v=block.v[kept],
-        weight=block.weight[kept],
-        keep_probability=probability[:n_kept].copy(),
-        key=key[:n_kept].copy(),
-    )
+    return kept if n_kept == size else kept.part(0, n_kept).copy()
 
 
 def absorb(

@@ -166,45 +166,162 @@ def resistance_embedding(
     ----------
     Spielman and Srivastava, arXiv:0803.0929, section 4; ALGORITHMS (B4), (B8).
     """
-    if n_probes < 1:
-        raise ValueError(f"n_probes must be >= 1, got {n_probes}")
-    if not 0 < rtol < 1:
-        raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
-    if not 0 <= ridge < np.inf:
-        raise ValueError(f"ridge must be finite and >= 0, got {ridge}")
-    check_preconditioner(preconditioner)
-    records = _Records.checked(u, v, weight, sign_key, n_nodes)
-    run = partial(iterate, phase="resistances", cancelled=cancelled)
-    ordered = _ordered(records, ridge, seed, parallel)
-    del records
-    operator, node = ordered.operator, ordered.node
-    rows = RowRanges.of(operator, parallel)
-    rhs = _right_hand_sides(ordered, rows, ridge, seed, n_probes)
-    del ordered
-    system = _conditioned(operator, seed, preconditioner, max_iter, run, parallel)
-    inverse = np.zeros_like(operator.diagonal)
-    np.divide(1.0, operator.diagonal, out=inverse, where=operator.diagonal > 0)
-    solve = _smoothed_by_jacobi if isinstance(system.preconditioner, Jacobi) else _smoothed
-    solved, status, n_iter, relative = solve(system, inverse, rows, rhs, rtol, max_iter, run)
-    vectors = np.empty((n_nodes, n_probes), np.float32)
-    vectors[node] = solved[:, :n_probes]
-    inverse_degree = np.empty_like(inverse)
-    inverse_degree[node] = inverse
-    component = np.empty_like(operator.component)
-    component[node] = operator.component
-    return Embedding(
-        vectors=frozen(vectors),
-        inverse_degree=frozen(inverse_degree),
-        component=frozen(component),
-        # a solve inside bounds that were not found for certain proves nothing
-        status=system.bounds.status if status is Status.CONVERGED else status,
-        stats={
-            "n_iter": system.n_iter + n_iter,
-            "residual": relative,
-            "preconditioner": system.preconditioner.name,
-            "condition": system.bounds.highest / system.bounds.lowest,
-        },
+    system = ResistanceSystem.of(
+        u,
+        v,
+        weight,
+        sign_key,
+        n_nodes=n_nodes,
+        seed=seed,
+        ridge=ridge,
+        max_iter=max_iter,
+        preconditioner=preconditioner,
+        cancelled=cancelled,
+        parallel=parallel,
     )
+    return system.embedding(n_probes=n_probes, rtol=rtol)
+
+
+class ResistanceSystem:
+    """The equations behind resistances: built once, then asked for a spectral gap or an embedding.
+
+    Made by `of`; its arguments are those of `resistance_embedding`.
+    """
+
+    def __init__(
+        self,
+        ordered: "_Ordered",
+        *,
+        seed: int,
+        ridge: float,
+        max_iter: int,
+        preconditioner: PreconditionerName,
+        cancelled: Cancelled | None,
+        parallel: Parallel,
+    ) -> None:
+        self._ordered = ordered
+        self._seed = seed
+        self._ridge = ridge
+        self._max_iter = max_iter
+        self._preconditioner: PreconditionerName = preconditioner
+        self._run = partial(iterate, phase="resistances", cancelled=cancelled)
+        self._parallel = parallel
+        self._tried: _Conditioned | None = None
+
+    @classmethod
+    def of(
+        cls,
+        u: npt.ArrayLike,
+        v: npt.ArrayLike,
+        weight: npt.ArrayLike,
+        sign_key: UInt64Array | UInt32Array,
+        *,
+        n_nodes: int,
+        seed: int,
+        ridge: float = 0.0,
+        max_iter: int = 2_000,
+        preconditioner: PreconditionerName = "auto",
+        cancelled: Cancelled | None = None,
+        parallel: Parallel = map,
+    ) -> "ResistanceSystem":
+        """System of the graph of the given records."""
+        if not 0 <= ridge < np.inf:
+            raise ValueError(f"ridge must be finite and >= 0, got {ridge}")
+        check_preconditioner(preconditioner)
+        records = _Records.checked(u, v, weight, sign_key, n_nodes)
+        return cls(
+            _ordered(records, ridge, seed, parallel),
+            seed=seed,
+            ridge=ridge,
+            max_iter=max_iter,
+            preconditioner=preconditioner,
+            cancelled=cancelled,
+            parallel=parallel,
+        )
+
+    @property
+    def component(self) -> Int32Array:
+        """(n_nodes,) components of the graph."""
+        component = np.empty_like(self._ordered.operator.component)
+        component[self._ordered.node] = self._ordered.operator.component
+        return frozen(component)
+
+    def spectral_gap(self) -> float:
+        """Lower estimate of the smallest non-zero eigenvalue of ``D^-1 (L + ridge I)``.
+
+        Zero where it lies below 0.015 or was not found in a few steps.
+        """
+        bounds = self._by_jacobi().bounds
+        return bounds.lowest if bounds.status is Status.CONVERGED else 0.0
+
+    def embedding(self, *, n_probes: int, rtol: float = 1e-2) -> Embedding:
+        """Embedding of the graph; see `resistance_embedding`."""
+        if n_probes < 1:
+            raise ValueError(f"n_probes must be >= 1, got {n_probes}")
+        if not 0 < rtol < 1:
+            raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
+        operator, node = self._ordered.operator, self._ordered.node
+        rows = RowRanges.of(operator, self._parallel)
+        rhs = _right_hand_sides(self._ordered, rows, self._ridge, self._seed, n_probes)
+        system = self._conditioned()
+        inverse = np.zeros_like(operator.diagonal)
+        np.divide(1.0, operator.diagonal, out=inverse, where=operator.diagonal > 0)
+        solve = _smoothed_by_jacobi if isinstance(system.preconditioner, Jacobi) else _smoothed
+        solved, status, n_iter, relative = solve(
+            system, inverse, rows, rhs, rtol, self._max_iter, self._run
+        )
+        vectors = np.empty((operator.n_nodes, n_probes), np.float32)
+        vectors[node] = solved[:, :n_probes]
+        inverse_degree = np.empty_like(inverse)
+        inverse_degree[node] = inverse
+        return Embedding(
+            vectors=frozen(vectors),
+            inverse_degree=frozen(inverse_degree),
+            component=self.component,
+            # a solve inside bounds that were not found for certain proves nothing
+            status=system.bounds.status if status is Status.CONVERGED else status,
+            stats={
+                "n_iter": system.n_iter + n_iter,
+                "residual": relative,
+                "preconditioner": system.preconditioner.name,
+                "condition": system.bounds.highest / system.bounds.lowest,
+            },
+        )
+
+    def _conditioned(self) -> "_Conditioned":
+        """Jacobi in float32 where its spectrum allows, else approximate Cholesky in float64."""
+        if self._preconditioner == "approx-chol":
+            return self._fit(ApproximateCholesky, max_iter=self._max_iter)
+        if self._preconditioner == "jacobi":
+            return self._fit(Jacobi, max_iter=self._max_iter)
+        tried = self._by_jacobi()
+        if tried.bounds.status in {Status.CONVERGED, Status.CANCELLED}:
+            return tried
+        chosen = self._fit(ApproximateCholesky, max_iter=self._max_iter)
+        return replace(chosen, n_iter=tried.n_iter + chosen.n_iter)
+
+    def _by_jacobi(self) -> "_Conditioned":
+        if self._tried is None:
+            limit = min(self._max_iter, _JACOBI_LANCZOS_STEPS)
+            self._tried = self._fit(Jacobi, max_iter=limit, give_up_below=_JACOBI_LOWEST)
+        return self._tried
+
+    def _fit(
+        self,
+        kind: type[Jacobi] | type[ApproximateCholesky],
+        *,
+        max_iter: int,
+        give_up_below: float = 0.0,
+    ) -> "_Conditioned":
+        return _fitted(
+            self._ordered.operator,
+            kind,
+            seed=self._seed & _UINT64_MASK,
+            max_iter=max_iter,
+            run=self._run,
+            parallel=self._parallel,
+            give_up_below=give_up_below,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -258,28 +375,6 @@ class _Conditioned:
     preconditioner: Preconditioner
     bounds: SpectralBounds
     n_iter: int
-
-
-def _conditioned(
-    operator: ShiftedLaplacian,
-    seed: int,
-    name: PreconditionerName,
-    max_iter: int,
-    run: Callable[..., Outcome[Any]],
-    parallel: Parallel,
-) -> _Conditioned:
-    """Jacobi in float32 where its spectrum allows, else approximate Cholesky in float64."""
-    fit = partial(_fitted, seed=seed & _UINT64_MASK, run=run, parallel=parallel)
-    if name == "approx-chol":
-        return fit(operator, ApproximateCholesky, max_iter=max_iter)
-    if name == "jacobi":
-        return fit(operator, Jacobi, max_iter=max_iter)
-    limit = min(max_iter, _JACOBI_LANCZOS_STEPS)
-    tried = fit(operator, Jacobi, max_iter=limit, give_up_below=_JACOBI_LOWEST)
-    if tried.bounds.status in {Status.CONVERGED, Status.CANCELLED}:
-        return tried
-    chosen = fit(operator, ApproximateCholesky, max_iter=max_iter)
-    return replace(chosen, n_iter=tried.n_iter + chosen.n_iter)
 
 
 def _locality_order(records: _Records, seed: int, parallel: Parallel) -> IntArray:
