@@ -17,8 +17,8 @@ _LARGEST = 32767.0
 class NodeCards:
     """Resistance vectors in 16 bits a coordinate, with degrees and components beside them.
 
-    Rounding adds at most ``n_probes * scale^2`` to a squared distance, and on average it adds:
-    what errs on the side of keeping.
+    Rounding moves a distance by at most ``n_probes^(1/2) * scale``, and on average it adds
+    ``n_probes * scale^2 / 6`` to its square: what errs on the side of keeping.
 
     Attributes
     ----------
