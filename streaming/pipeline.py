@@ -27,6 +27,7 @@ from streaming.events import (
     Quarantined,
     StreamSummary,
 )
+from streaming.memory import plan_memory
 from streaming.nodes import Nodes, open_nodes
 from streaming.records import Records, SparsifierSettings, SparsifierState
 from streaming.shares import ShareSettings
@@ -109,6 +110,10 @@ class StreamSettings:
     wave_shares : int
         Shares that go to the cluster together; like ``group_blocks`` part of what a result there
         depends on, unlike the number of workers.
+    memory_limit : int or None
+        Most bytes of resident memory of this process; decides how large buffer and blocks may be.
+    max_part_rows : int
+        Most rows of a block, whatever the size of the sparsifier.
     checkpoint_seconds : float
         A checkpoint is written when the last one is older than this.
     snapshot_edges, snapshot_seconds : int or float or None
@@ -123,6 +128,8 @@ class StreamSettings:
     n_threads: int = 2
     scheduler: str | None = None
     wave_shares: int = 8
+    memory_limit: int | None = None
+    max_part_rows: int = PART_ROWS
     checkpoint_seconds: float = 30.0
     snapshot_edges: int | None = None
     snapshot_seconds: float | None = None
@@ -136,11 +143,35 @@ class StreamSettings:
         if self.wave_shares < 1:
             raise ValueError(f"wave_shares must be at least 1, got {self.wave_shares}")
 
+    def within_memory(self, n_nodes: int) -> "StreamSettings":
+        """Settings whose buffer and blocks keep to ``memory_limit`` with so many nodes.
+
+        Raises
+        ------
+        MemoryLimitTooSmall
+            The sparsifier does not fit.
+        """
+        if self.memory_limit is None:
+            return self
+        plan = plan_memory(
+            self.memory_limit,
+            self.sparsifier,
+            node_kind=self.node_kind,
+            n_nodes=n_nodes,
+            part_rows=self.part_rows,
+            blocks_in_flight=2 * self.n_threads + 1 + self.group_blocks,
+        )
+        return replace(
+            self,
+            sparsifier=replace(self.sparsifier, buffer_edges=plan.buffer_edges),
+            max_part_rows=plan.part_rows,
+        )
+
     @property
     def part_rows(self) -> int:
         """Most rows of a block: a group holds about as many edges as the sparsifier (B.3)."""
         rows = expected_size(self.sparsifier, self.sparsifier.expected_nodes) / self.group_blocks
-        return int(min(max(rows, SMALLEST_PART_ROWS), PART_ROWS))
+        return int(min(max(rows, SMALLEST_PART_ROWS), self.max_part_rows))
 
 
 class Stream:
@@ -185,7 +216,7 @@ class Stream:
         for directory in (paths.nodes, paths.staging, paths.checkpoints, paths.snapshots):
             directory.mkdir(parents=True, exist_ok=True)
         self._paths = paths
-        self._settings = settings
+        self._unlimited = settings
         self._on_event = on_event
         self._should_stop = should_stop
         self._guard = guard
@@ -195,6 +226,7 @@ class Stream:
         self._checkpoints.clear()
         self._snapshots = SnapshotStore(paths.snapshots)
         newest = self._checkpoints.newest()
+        self._plan_memory(newest.n_nodes)
         self._nodes: Nodes = open_nodes(
             paths.nodes,
             kind=settings.node_kind,
@@ -210,6 +242,13 @@ class Stream:
         self._checkpoint_time = clock()
         latest = self._snapshots.latest()
         self._note_snapshot(None if latest is None else self._snapshots.meta(latest))
+
+    def _plan_memory(self, n_nodes: int) -> None:
+        """Size the buffer for so many nodes, and for a tenth more once they pass those expected."""
+        self._planned_nodes = max(
+            self._unlimited.sparsifier.expected_nodes, n_nodes + n_nodes // 10
+        )
+        self._settings = self._unlimited.within_memory(self._planned_nodes)
 
     @property
     def state(self) -> SparsifierState:
@@ -450,6 +489,12 @@ class Stream:
         settings = self._settings.sparsifier
         blocks = [self._nodes.map_block(raw) for raw in raw_blocks]
         n_nodes = self._nodes.n_nodes
+        if n_nodes > self._planned_nodes:
+            part_rows = self._settings.part_rows
+            self._plan_memory(n_nodes)
+            # parts are numbered already
+            self._settings = replace(self._settings, max_part_rows=part_rows)
+            settings = self._settings.sparsifier
         scored = self._score(blocks)
         self._state = absorb(self._state, settings, blocks, scored, n_nodes=n_nodes)
         self._n_indexed = n_nodes

@@ -35,14 +35,17 @@ class SparsifierSettings:
     n_probes : int
         Random projections of the resistance embedding.
     slack : float
-        Oversampling that covers the error of estimated resistances, at least 1.4; the default makes
-        the constant the safe ``2 ln(n) / epsilon^2`` of B.6.
+        Factor on the constant ``ln(n) / epsilon^2`` of B.6, at least 1: covers the error of
+        estimated resistances and what few records at a node or a cut add to chance.
     ridge : float
         gamma >= 0 of the guarantee ``epsilon (L + gamma I)`` (B2); unit of a weight. The larger,
         the fewer edges and the freer the small eigenvalues.
     coins : {"independent", "dependent"}
         How resparsifications throw: every record by itself, or evening out the degrees of nodes,
         which halves the error of equally many edges and costs as much as the rest of it (B.6).
+    buffer_edges : int or None
+        Most records that the buffer holds before it is resparsified; None lets it grow to a
+        multiple of what is kept.
     """
 
     epsilon: float = 0.7
@@ -50,9 +53,10 @@ class SparsifierSettings:
     expected_nodes: int = 1_000_000
     max_edges: int | None = None
     n_probes: int = CARD_PROBES
-    slack: float = 2.0
+    slack: float = 1.2
     ridge: float = 0.0
-    coins: Coins = "independent"
+    coins: Coins = "dependent"
+    buffer_edges: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
@@ -66,8 +70,10 @@ class SparsifierSettings:
             raise ValueError(f"max_edges must be at least 1, got {self.max_edges}")
         if not 1 <= self.n_probes <= CARD_PROBES:
             raise ValueError(f"n_probes must lie in [1, {CARD_PROBES}], got {self.n_probes}")
-        if self.slack < 1.4:
-            raise ValueError(f"slack must be at least 1.4, got {self.slack}")
+        if not self.slack >= 1.0:
+            raise ValueError(f"slack must be at least 1, got {self.slack}")
+        if self.buffer_edges is not None and self.buffer_edges < 1:
+            raise ValueError(f"buffer_edges must be at least 1, got {self.buffer_edges}")
         if self.coins not in get_args(Coins):
             raise ValueError(f"coins must be one of {get_args(Coins)}, got {self.coins!r}")
         if not 0.0 <= self.ridge < math.inf:

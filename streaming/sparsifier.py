@@ -20,7 +20,7 @@ from streaming.kernels.sampling import degree_variance, sample_arrivals
 from streaming.records import Records, SparsifierSettings, SparsifierState
 from streaming.thinning import Survivors, Thinning, packed, thin
 
-BUFFER_FACTOR = 4.0
+BUFFER_FACTOR = 3.0
 """The buffer may grow to this multiple of what the last resparsification kept."""
 
 THIN_FACTOR = 1.1
@@ -40,7 +40,8 @@ def expected_size(settings: SparsifierSettings, n_nodes: int) -> float:
 
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
     """Number of records at which the buffer is resparsified: O(n log n), whatever has passed."""
-    return BUFFER_FACTOR * max(expected_size(settings, state.n_nodes), state.n_kept_last)
+    cap = BUFFER_FACTOR * max(expected_size(settings, state.n_nodes), state.n_kept_last)
+    return cap if settings.buffer_edges is None else min(cap, float(settings.buffer_edges))
 
 
 def is_full(state: SparsifierState, settings: SparsifierSettings) -> bool:

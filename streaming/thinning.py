@@ -23,7 +23,7 @@ from typing import TypeAlias, overload
 
 import numpy as np
 
-from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from solvers.arrays import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.resistance import ResistanceSystem
 from solvers.solution import Status
@@ -395,8 +395,7 @@ def _cards_of(
     """Cards by the sample that ``choose`` makes of every chunk."""
     everything = range(len(chunks))
     parts = list(parallel(lambda number: choose(chunks[number], on_forest[number]), everything))
-    u, v, conductance, full, key = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    del parts
+    u, v, conductance, full, key = _joined(parts)
     system = ResistanceSystem.of(
         u,
         v,
@@ -425,6 +424,16 @@ def _cards_of(
     return NodeCards.of_embedding(
         embedding, inverse_degree=inverse.astype(np.float32), total_degree=total
     )
+
+
+def _joined(parts: list[_Sample]) -> list[AnyArray]:
+    """Columns of all parts, each let go once it is joined."""
+    columns = [[part[column] for part in parts] for column in range(len(parts[0]))]
+    parts.clear()
+    joined = []
+    while columns:
+        joined.append(np.concatenate(columns.pop(0)))
+    return joined
 
 
 def _bounds(

@@ -254,7 +254,10 @@ class ResistanceSystem:
         return bounds.lowest if bounds.status is Status.CONVERGED else 0.0
 
     def embedding(self, *, n_probes: int, rtol: float = 1e-2) -> Embedding:
-        """Embedding of the graph; see `resistance_embedding`."""
+        """Embedding of the graph, see `resistance_embedding`; the last thing to be asked.
+
+        What the system holds is let go when it is no longer needed.
+        """
         if n_probes < 1:
             raise ValueError(f"n_probes must be >= 1, got {n_probes}")
         if not 0 < rtol < 1:
@@ -272,6 +275,7 @@ class ResistanceSystem:
         rhs = _right_hand_sides(
             self._records, operator, node, rows, self._ridge, self._seed, n_probes
         )
+        del self._records
         inverse = np.zeros_like(operator.diagonal)
         np.divide(1.0, operator.diagonal, out=inverse, where=operator.diagonal > 0)
         solve = _smoothed_by_jacobi if isinstance(system.preconditioner, Jacobi) else _smoothed

@@ -1,0 +1,118 @@
+"""A limit on resident memory, turned into the size of the buffer and of the blocks that are read.
+
+What a stream needs is known beforehand: so much for the process, for each block in flight, for each
+node and for each record. The limit is refused where the sparsifier itself would not fit.
+"""
+
+from dataclasses import dataclass
+
+from dask.utils import parse_bytes
+
+from streaming.blocks import NodeKind
+from streaming.records import SparsifierSettings
+from streaming.sparsifier import expected_size
+
+RECORD_BYTES = 26
+"""A record (20), its new probability (4), its class and its mark while it is resparsified."""
+
+NODE_BYTES = 850
+"""Sample, matrix and 32 vectors of an embedding, the card and the sums of a node."""
+
+ROW_BYTES = 36
+"""A row of a block in flight: decoded, copied, and as a record."""
+
+INDEX_BYTES = 120
+"""A node of string or int64 id in the index."""
+
+FIXED_BYTES = 480 * 2**20
+"""The process with its libraries, windows of dependent coins, batches of a snapshot."""
+
+_BLOCK_SHARE = 0.08
+_LEAST_PART_ROWS = 1 << 13
+_LEAST_GROWTH = 1.1
+
+
+class MemoryLimitTooSmall(ValueError):
+    """The graph does not fit into the memory allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    """How a limit is spent.
+
+    Attributes
+    ----------
+    buffer_edges : int
+        Most records that the buffer may hold.
+    part_rows : int
+        Most rows of a block.
+    """
+
+    buffer_edges: int
+    part_rows: int
+
+
+def bytes_of(text: str) -> int:
+    """Number of bytes that a text like ``2.5GiB``, ``800MB`` or ``1000000`` stands for.
+
+    Raises
+    ------
+    ValueError
+        It does not look like one, or is not positive.
+    """
+    try:
+        size = int(parse_bytes(text))
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"a size must look like 2.5GiB, 800MB or 1000000, got {text!r}") from error
+    if size < 1:
+        raise ValueError(f"a size must be at least 1 byte, got {text!r}")
+    return size
+
+
+def plan_memory(
+    limit_bytes: int,
+    settings: SparsifierSettings,
+    *,
+    node_kind: NodeKind,
+    n_nodes: int,
+    part_rows: int,
+    blocks_in_flight: int,
+) -> MemoryPlan:
+    """Buffer and block size with which a stream stays within ``limit_bytes``.
+
+    They depend on the arguments alone, so that the stream stays reproducible.
+
+    Parameters
+    ----------
+    limit_bytes : int
+        Most resident memory of the process.
+    settings : SparsifierSettings
+        Of the graph.
+    node_kind : {"string", "int64", "dense"}
+        Kind of the node ids.
+    n_nodes : int
+        Nodes known; ``expected_nodes`` counts where it is more.
+    part_rows : int
+        Most rows of a block without a limit.
+    blocks_in_flight : int
+        Blocks that are in memory together.
+
+    Raises
+    ------
+    MemoryLimitTooSmall
+        Less is left for the buffer than the sparsifier asked for needs; says what would do.
+    """
+    nodes = max(n_nodes, settings.expected_nodes)
+    for_blocks = int(_BLOCK_SHARE * limit_bytes)
+    rows = min(part_rows, max(for_blocks // (blocks_in_flight * ROW_BYTES), _LEAST_PART_ROWS))
+    node_bytes = NODE_BYTES + (0 if node_kind == "dense" else INDEX_BYTES)
+    taken = FIXED_BYTES + nodes * node_bytes + rows * blocks_in_flight * ROW_BYTES
+    least = int(_LEAST_GROWTH * expected_size(settings, nodes))
+    buffer_edges = (limit_bytes - taken) // RECORD_BYTES
+    if buffer_edges < least:
+        raise MemoryLimitTooSmall(
+            f"memory_limit must be at least {taken + least * RECORD_BYTES:,} bytes for {nodes:,} "
+            f"nodes at epsilon {settings.epsilon:g}, got {limit_bytes:,}; raise it, raise epsilon, "
+            "set max_edges, or set expected_nodes to what there will be"
+        )
+    return MemoryPlan(buffer_edges=buffer_edges, part_rows=rows)
