@@ -53,7 +53,7 @@ class SparsifierSettings:
     expected_nodes: int = 1_000_000
     max_edges: int | None = None
     n_probes: int = CARD_PROBES
-    slack: float = 1.2
+    slack: float = 1.0
     ridge: float = 0.0
     coins: Coins = "dependent"
     buffer_edges: int | None = None

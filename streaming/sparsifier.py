@@ -23,6 +23,10 @@ from streaming.thinning import Survivors, Thinning, packed, thin
 BUFFER_FACTOR = 3.0
 """The buffer may grow to this multiple of what the last resparsification kept."""
 
+EVENED_OUT = 0.7
+"""What dependent coins leave of a degree's fluctuation, arrivals thrown independently: .52 to .68 in
+``python -m tests.benchmarks.quality``."""
+
 THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
 
@@ -176,7 +180,8 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
 
     The larger of ``2 / sqrt(c)``, with c the smallest constant any record saw, and
     ``sqrt(2 ln n * v)``, with v the largest relative variance of a node's weighted degree, which is
-    ``sqrt(2 ln n / dmin)`` where all keep-probabilities are small. Zero while every edge is kept.
+    ``sqrt(2 ln n / dmin)`` where all keep-probabilities are small; dependent coins take the part
+    ``EVENED_OUT`` of it. Zero while every edge is kept.
     """
     if math.isinf(state.smallest_constant):
         return 0.0
@@ -188,6 +193,8 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     relative = variance[touched] / degree[touched] ** 2
     spread = float(relative.max(initial=0.0))
     fluctuation = math.sqrt(2.0 * math.log(max(state.n_nodes, 2)) * spread)
+    if settings.coins == "dependent":
+        fluctuation *= EVENED_OUT
     return max(2.0 / math.sqrt(settings.slack * state.smallest_constant), fluctuation)
 
 

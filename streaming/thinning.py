@@ -2,11 +2,10 @@
 
 Resistances are taken in one of two ways, whichever serves.
 
-*Bounds.* With lambda the smallest non-zero eigenvalue of the normalised Laplacian,
-``R_uv <= r_u + r_v``, ``r_u = 1/d_u + g_u / (lambda d_u^2)``, ``g_u = sum_x a_ux^2 / d_x``: in the
-identity of `solvers.laplacian.resistance` the last term is ``y' L^+ y`` with ``y = A D^-1 b``, at
-most ``||D^-1/2 y||^2 / lambda``, and two columns of A have no negative product. Where nodes have
-many edges and lambda is not small the bound is tight, costs no solve, and has no noise.
+*Bounds.* ``R_uv <= r_u + r_v`` with ``r_u = s_u / d_u`` and s_u little more than 1: the
+probabilities of returning to u in a few steps of a random walk, the last one divided by the
+spectral gap (see `ResistanceSystem.local_bounds`). Where nodes have many edges and the gap is not
+small this is tight; it costs no solve and has hardly any noise.
 
 *Embedding.* Else the vectors of an embedding tell the rest beyond degrees.
 
@@ -31,7 +30,6 @@ from streaming.cards import NodeCards
 from streaming.kernels.rounding import round_dependently
 from streaming.kernels.sampling import (
     add_degrees,
-    add_spread,
     choose_coarse,
     count_survivors,
     lower_probabilities,
@@ -53,7 +51,7 @@ MOST_GROWTH = 4.0
 """A leverage of the last embedding is taken to have fallen by at most this factor since."""
 
 MOST_EXCESS = 0.35
-"""Bounds serve while they exceed the least that resistances can be by this share on average."""
+"""Bounds serve while they keep at most this share more records than degrees alone would."""
 
 CHUNK_RECORDS = 1 << 22
 """Survivors are packed into chunks of about this size."""
@@ -408,22 +406,19 @@ def _cards_of(
         parallel=parallel,
     )
     total = float(degree.sum())
-    if settings.ridge == 0.0:
-        gap = system.spectral_gap()
-        bounds = _bounds(
-            u, v, conductance, full, degree, gap=gap, copies=copies, seed=settings.seed
-        )
-        if bounds is not None:
+    inverse = np.divide(1.0, degree + settings.ridge, out=np.zeros_like(degree), where=degree > 0)
+    inverse = inverse.astype(np.float32)
+    factor = system.local_bounds() if settings.ridge == 0.0 else None
+    if factor is not None:
+        bounds = inverse * factor.astype(np.float32)
+        if _excess(u, v, conductance, full, inverse, bounds, copies) <= MOST_EXCESS:
             return NodeCards.of_bounds(bounds, system.component, total_degree=total)
     del u, v, conductance, full, key
     embedding = system.embedding(n_probes=settings.n_probes, rtol=EMBEDDING_RTOL)
     if embedding.status is not Status.CONVERGED:
         return None
     # what one record's degrees tell is told by the whole buffer, not by the sample
-    inverse = np.divide(1.0, degree + settings.ridge, out=np.zeros_like(degree), where=degree > 0)
-    return NodeCards.of_embedding(
-        embedding, inverse_degree=inverse.astype(np.float32), total_degree=total
-    )
+    return NodeCards.of_embedding(embedding, inverse_degree=inverse, total_degree=total)
 
 
 def _joined(parts: list[_Sample]) -> list[AnyArray]:
@@ -436,35 +431,30 @@ def _joined(parts: list[_Sample]) -> list[AnyArray]:
     return joined
 
 
-def _bounds(
+def _excess(
     u: Int32Array,
     v: Int32Array,
     conductance: Float32Array,
     full: Float32Array,
-    degree: FloatArray,
-    *,
-    gap: float,
+    local: Float32Array,
+    bounds: Float32Array,
     copies: float,
-    seed: int,
-) -> Float32Array | None:
-    """(n_nodes,) r_u, whose sums bound resistances; None where that would keep too many records.
+) -> float:
+    """How many more records bounds keep than inverse degrees would, by a sample of the records.
 
-    What counts are nodes with more than ``copies`` edges: others keep all of theirs anyhow.
+    A record of conductance ``full`` is in the sample with ``conductance``.
     """
-    if gap <= 0.0:
-        return None
-    spread, signed = np.zeros_like(degree), np.zeros_like(degree)
-    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-        from_sampling = add_spread(u, v, conductance, full, degree, np.uint64(seed), spread, signed)
-    parallel_edges = (float((signed**2).sum()) - from_sampling) / max(float(spread.sum()), 1e-300)
-    spread *= max(parallel_edges, 1.0)
-    inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
-    excess = spread * inverse / gap  # relative to 1 / degree
-    # of equal weights, a node of k edges has degree / spread = k
-    has_many = (degree > 0) & (degree > copies * spread)
-    if has_many.any() and float(excess[has_many].mean()) > MOST_EXCESS:
-        return None
-    return (inverse * (1.0 + excess)).astype(np.float32)
+    kept = []
+    for resistance in (local, bounds):
+        leverage = resistance[u]
+        leverage += resistance[v]
+        leverage *= full
+        leverage *= np.float32(copies)
+        np.minimum(leverage, 1.0, out=leverage)
+        leverage *= conductance
+        leverage /= full
+        kept.append(float(leverage.sum(dtype=np.float64)))
+    return kept[1] / kept[0] - 1.0 if kept[0] > 0.0 else 0.0
 
 
 def _uniform(

@@ -198,38 +198,6 @@ def add_degrees(
         degree[v[record]] += conductance
 
 
-@numba.njit(cache=True, nogil=True)
-def add_spread(
-    u: Int32Array,
-    v: Int32Array,
-    conductance: Float32Array,
-    full_conductance: Float32Array,
-    degree: FloatArray,
-    seed: np.uint64,
-    spread: FloatArray,
-    signed: FloatArray,
-) -> float:
-    """Add to ``spread`` the sums over records ``c^2 / d`` of the other ends, from a sample of them.
-
-    A sampled record has ``conductance`` where it had ``full_conductance`` c. ``signed`` takes the
-    sums ``conductance * sign / sqrt(d)``, a sign for each other end: their squares tell how much
-    more the sums over pairs are than those over records. Returns what sampling adds to these.
-    """
-    key = stream_key(seed, np.uint64(0))
-    from_sampling = 0.0
-    for record in range(u.size):
-        i, j = u[record], v[record]
-        now, full = np.float64(conductance[record]), np.float64(full_conductance[record])
-        spread[i] += now * full / degree[j]
-        spread[j] += now * full / degree[i]
-        from_sampling += now * (now - full) * (1.0 / degree[i] + 1.0 / degree[j])
-        sign_i = 1.0 if coin(hash_counter(key, np.uint64(i))) < 0.5 else -1.0
-        sign_j = 1.0 if coin(hash_counter(key, np.uint64(j))) < 0.5 else -1.0
-        signed[i] += now * sign_j / np.sqrt(degree[j])
-        signed[j] += now * sign_i / np.sqrt(degree[i])
-    return from_sampling
-
-
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def stale_leverages(
     u: Int32Array,
