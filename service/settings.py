@@ -38,7 +38,8 @@ class Settings(BaseSettings):
     database_password_file : Path, optional
         File with the password that ``database_url`` leaves out.
     scheduler : str, optional
-        Address of a dask scheduler; without one, blocks are read by threads of this process.
+        Address of a dask scheduler whose workers sparsify the files; without one, threads of the
+        ingesting process do.
     admin_key_file : Path, optional
         File with an admin key, ``<prefix>.<secret>``, that is made valid at the start.
     threads : int, optional

@@ -13,4 +13,22 @@ Decisions, each with what it led to:
   tenth of their resistance when solved to a residual of 1e-2. So the embedding bounds its error in
   every direction, and no resistance is taken below what the degrees alone prove.
 - The stream never looks at labels or models. ``solvers.models`` is out of its reach by contract.
+- ``sparsify`` is what notebooks call. It is loaded when it is asked for: whoever wants blocks only
+  need not wait for kernels, and processes set numba's environment before.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streaming.notebook import Sparsified, sparsify
+
+__all__ = ["Sparsified", "sparsify"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what ``__all__`` names."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from streaming import notebook  # noqa: PLC0415 - see the last decision above
+
+    return getattr(notebook, name)

@@ -5,6 +5,7 @@ a process killed at any line leaves either the old state or the new one. Nothing
 bytes mean.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -15,6 +16,8 @@ from typing import Any
 
 TEMPORARY_PREFIX = ".tmp-"
 """Names that begin so are unfinished; whoever owns the directory may delete them."""
+
+_NO_LINKS = (errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV)
 
 
 def fsync_directory(directory: Path) -> None:
@@ -44,7 +47,18 @@ def naming(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None:
             raise
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+        number, reason = error.errno or errno.EIO, error.strerror or str(error)
+        raise OSError(number, reason, str(path)) from error
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Give a file that never changes a second name; copy it where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        shutil.copyfile(source, target)
 
 
 def publish_file(path: Path, write: Callable[[Path], None]) -> None:
@@ -70,7 +84,13 @@ def publish_file(path: Path, write: Callable[[Path], None]) -> None:
 
 def publish_json(path: Path, value: Any) -> None:
     """Create or replace a JSON file whole."""
-    publish_file(path, lambda temporary: _write_text(temporary, json.dumps(value, indent=1)))
+    publish_file(path, lambda temporary: write_json(temporary, value))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file beneath a name that nobody reads yet."""
+    with naming(path):
+        path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
 @contextmanager
@@ -102,7 +122,3 @@ def remove_unfinished(directory: Path) -> None:
             shutil.rmtree(entry)
         else:
             entry.unlink()
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text + "\n", encoding="utf-8")

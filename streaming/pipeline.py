@@ -9,14 +9,15 @@ interruptions and the bad files between.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from solvers.laplacian.parallel import Parallel
-from streaming.blocks import BadEdges, NodeKind, RawBlock
+from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock
 from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
 from streaming.events import (
     Committed,
@@ -28,6 +29,7 @@ from streaming.events import (
 )
 from streaming.nodes import Nodes, open_nodes
 from streaming.records import Records, SparsifierSettings, SparsifierState
+from streaming.shares import ShareSettings
 from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, Staging, read_parts
 from streaming.sparsifier import (
@@ -39,6 +41,9 @@ from streaming.sparsifier import (
     score,
     thinned,
 )
+
+if TYPE_CHECKING:
+    from streaming.distributed import Cluster
 
 SMALLEST_PART_ROWS = 1 << 13
 """Blocks of a small graph are cut no finer than this."""
@@ -78,6 +83,8 @@ class _OtherContent(Exception):
 
 
 _FileKey = tuple[str, str]
+_Absorbed = tuple[Sequence[Part], float | None]
+"""Parts of a group, and the seconds of the resparsification that followed it, if one did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +104,11 @@ class StreamSettings:
     n_threads : int
         Threads that read and score.
     scheduler : str or None
-        Address of a dask.distributed scheduler that reads the parts; None reads in threads.
+        Address of a dask.distributed scheduler whose workers sparsify shares of the parts; None
+        does it in threads.
+    wave_shares : int
+        Shares that go to the cluster together; like ``group_blocks`` part of what a result there
+        depends on, unlike the number of workers.
     checkpoint_seconds : float
         A checkpoint is written when the last one is older than this.
     snapshot_edges, snapshot_seconds : int or float or None
@@ -111,6 +122,7 @@ class StreamSettings:
     group_blocks: int = 8
     n_threads: int = 2
     scheduler: str | None = None
+    wave_shares: int = 8
     checkpoint_seconds: float = 30.0
     snapshot_edges: int | None = None
     snapshot_seconds: float | None = None
@@ -121,6 +133,8 @@ class StreamSettings:
             raise ValueError(f"group_blocks must be at least 1, got {self.group_blocks}")
         if self.n_threads < 1:
             raise ValueError(f"n_threads must be at least 1, got {self.n_threads}")
+        if self.wave_shares < 1:
+            raise ValueError(f"wave_shares must be at least 1, got {self.wave_shares}")
 
     @property
     def part_rows(self) -> int:
@@ -178,6 +192,7 @@ class Stream:
         self._clock = clock
         self._wall_clock = wall_clock
         self._checkpoints = CheckpointStore(paths.checkpoints)
+        self._checkpoints.clear()
         self._snapshots = SnapshotStore(paths.snapshots)
         newest = self._checkpoints.newest()
         self._nodes: Nodes = open_nodes(
@@ -188,6 +203,8 @@ class Stream:
             writable=True,
         )
         self._reported: set[_FileKey] = set()
+        self._connections = ExitStack()
+        self._cluster: Cluster | None = None
         self._adopt(newest)
         self._is_dirty = not newest.is_clean
         self._checkpoint_time = clock()
@@ -241,6 +258,7 @@ class Stream:
         self._reported.clear()
         self._unreported.clear()
         with (
+            self._connections,
             ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="sparsify") as pool,
             Staging(
                 self._paths.staging, part_rows=self._settings.part_rows, check=self._stop_if_asked
@@ -346,46 +364,110 @@ class Stream:
         if self._position is not None:
             start = self._position
             parts = parts[start.next_part :]
-        reading = read_parts(
-            [(staged, part) for part in parts],
-            node_kind=self._settings.node_kind,
-            max_nodes=self._settings.max_nodes,
-            n_threads=self._settings.n_threads,
-            scheduler=self._settings.scheduler,
+        absorbing = (
+            self._absorb_here(staged, parts)
+            if self._settings.scheduler is None
+            else self._absorb_on_cluster(staged, next_part=start.next_part)
         )
-        with closing(reading) as blocks:
-            for group in _groups(parts, self._settings.group_blocks):
-                self._stop_if_asked()
-                started = self._clock()
-                resparsify_seconds = self._absorb_group(
-                    _good(block) for block in islice(blocks, len(group))
-                )
+        started = self._clock()
+        with closing(absorbing) as groups:
+            for group, resparsify_seconds in groups:
                 seconds = self._clock() - started
                 self._position = replace(start, next_part=group[-1].number + 1)
                 if self._clock() - self._checkpoint_time >= self._settings.checkpoint_seconds:
                     self._save()
                 self._report_progress(staged, group, seconds, resparsify_seconds)
+                started = self._clock()
         return start.self_loops_before
+
+    def _absorb_here(
+        self, staged: StagedFile, parts: Sequence[Part]
+    ) -> Generator[_Absorbed, None, None]:
+        """Absorb parts in threads of this process; yields each group once it is absorbed."""
+        reading = read_parts(
+            [(staged, part) for part in parts],
+            node_kind=self._settings.node_kind,
+            max_nodes=self._settings.max_nodes,
+            n_threads=self._settings.n_threads,
+        )
+        with closing(reading) as blocks:
+            for group in _groups(parts, self._settings.group_blocks):
+                self._stop_if_asked()
+                yield (
+                    group,
+                    self._absorb_group(_good(block) for block in islice(blocks, len(group))),
+                )
+
+    def _absorb_on_cluster(
+        self, staged: StagedFile, *, next_part: int
+    ) -> Generator[_Absorbed, None, None]:
+        """Absorb parts on the dask cluster; yields the parts of each wave once it is absorbed."""
+        cluster = self._connected()
+        for wave in cluster.waves(staged, next_part=next_part):
+            self._stop_if_asked()
+            state = cluster.absorb_wave(
+                self._state,
+                self._nodes,
+                staged,
+                wave,
+                cancelled=self._should_stop,
+                parallel=self._parallel,
+            )
+            self._stop_if_asked()
+            if state.n_resparsifications > self._state.n_resparsifications:
+                self._file_start = None  # it would keep the old buffer in memory
+            self._state = state
+            self._n_indexed = self._nodes.n_nodes
+            yield [part for share in wave for part in share], None
+
+    def _connected(self) -> "Cluster":
+        """Connection to the dask cluster, until ``ingest`` ends."""
+        if self._cluster is None:
+            from streaming.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
+
+            settings = ShareSettings(
+                node_kind=self._settings.node_kind,
+                max_nodes=self._settings.max_nodes,
+                sparsifier=self._settings.sparsifier,
+                group_blocks=self._settings.group_blocks,
+            )
+            self._cluster = self._connections.enter_context(
+                Cluster(
+                    self._settings.scheduler or "",
+                    settings,
+                    wave_shares=self._settings.wave_shares,
+                    stop_if_asked=self._stop_if_asked,
+                )
+            )
+            self._connections.callback(self._disconnected)
+        return self._cluster
+
+    def _disconnected(self) -> None:
+        self._cluster = None
 
     def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> float | None:
         """Absorb a group; seconds of the resparsification, None where there was none."""
         settings = self._settings.sparsifier
         blocks = [self._nodes.map_block(raw) for raw in raw_blocks]
-        before = self._state
-
-        def task(offset: int) -> Records:
-            return score(before, settings, blocks[offset], before.n_blocks + offset)
-
-        scored = list(self._parallel(task, range(len(blocks))))
         n_nodes = self._nodes.n_nodes
-        self._state = absorb(before, settings, blocks, scored, n_nodes=n_nodes)
+        scored = self._score(blocks)
+        self._state = absorb(self._state, settings, blocks, scored, n_nodes=n_nodes)
         self._n_indexed = n_nodes
         if not is_full(self._state, settings):
             return None
-        del before, task, blocks, scored
+        del blocks, scored
         started = self._clock()
         self._resparsify()
         return self._clock() - started
+
+    def _score(self, blocks: Sequence[EdgeBlock]) -> list[Records]:
+        """Score the blocks of a group against one embedding."""
+        state, settings = self._state, self._settings.sparsifier
+
+        def task(offset: int) -> Records:
+            return score(state, settings, blocks[offset], state.n_blocks + offset)
+
+        return list(self._parallel(task, range(len(blocks))))
 
     def _resparsify(self) -> None:
         """Resparsify, with no other hand on the old buffer than the function that replaces it."""

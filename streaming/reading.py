@@ -122,6 +122,9 @@ def read_parts(
     finally:
         for local_path in {staged.local_path for staged, _ in parts}:
             _OPEN_SLICES.close(local_path)
+        if len(parts) > 2 * n_threads:
+            # Arrow's mimalloc keeps what it frees: 90 MB were seen. This takes 3 ms.
+            pa.default_memory_pool().release_unused()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +259,7 @@ def _read(
     turn: _Turn | None = None,
 ) -> RawBlock:
     try:
-        with content_faults(f"row group {part.row_group} of {reading.path} cannot be decoded"):
+        with content_faults(f"{_row_groups(part)} of {reading.path} cannot be decoded"):
             if part.is_slice:
                 with turn or nullcontext():
                     table = _read_slice(reading, part, use_threads=turn is not None)
@@ -264,7 +267,7 @@ def _read(
                 table = _read_groups(reading, part)
         if table.num_rows != part.n_rows:
             raise BadEdges(
-                f"row group {part.row_group} of {reading.path} must hold {part.n_rows} rows, as "
+                f"{_row_groups(part)} of {reading.path} must hold {part.n_rows} rows, as "
                 f"the footer says, got {table.num_rows}"
             )
         return read_columns(
@@ -277,6 +280,11 @@ def _read(
     except BadEdges as error:
         error.part = part.number
         raise
+
+
+def _row_groups(part: Part) -> str:
+    last = part.row_group + part.n_groups - 1
+    return f"row group {last}" if part.n_groups == 1 else f"row groups {part.row_group} to {last}"
 
 
 def _read_groups(reading: _Reading, part: Part) -> pa.Table:

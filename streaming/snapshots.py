@@ -19,7 +19,7 @@ from solvers.arrays import AnyArray
 from solvers.graph import Graph
 from solvers.merging import EdgeChunk, merged_ranges
 from streaming.blocks import NodeKind
-from streaming.durable import naming, publish_directory, remove_unfinished
+from streaming.durable import naming, publish_directory, remove_unfinished, write_json
 
 _BATCH_ROWS = 1 << 18
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
@@ -259,10 +259,22 @@ class SnapshotStore:
         remove_unfinished(self._directory)
         with publish_directory(self._directory_of(meta.number)) as directory:
             meta = replace(meta, edges_kept=_write_edges(directory / "edges.arrow", slices))
-            text = json.dumps(asdict(meta), indent=1)
-            (directory / "meta.json").write_text(text + "\n", encoding="utf-8")
+            write_json(directory / "meta.json", asdict(meta))
             guard()
         return meta
+
+    def companion(self, number: int, name: str) -> Path:
+        """Path of a further file that stays as long as the snapshot does.
+
+        Raises
+        ------
+        SnapshotNotFound
+            No such snapshot is kept.
+        """
+        directory = self._directory_of(number)
+        if not directory.exists():
+            raise self._missing(number)
+        return directory / name
 
     def retire(self, *, keep_last: int, keep: Collection[int] = ()) -> list[int]:
         """Remove all but the last ``keep_last`` and those in ``keep``; return the removed."""

@@ -1,4 +1,5 @@
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -61,6 +62,24 @@ def test_float32_graph_takes_the_rounded_weights_and_sums_degrees_in_float64() -
     np.testing.assert_array_equal(rounded.degree, rounded.adjacency.astype(np.float64).sum(axis=1))
     with pytest.raises(ValueError, match="dtype must be float64 or float32, got int32"):
         Graph.from_edges(u, v, weight, n_nodes=50, dtype=np.int32)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_graph_takes_little_memory_beyond_itself(dtype: type) -> None:
+    n_nodes, n_records = 20_000, 300_000
+    u, v = np.random.default_rng(0).integers(0, n_nodes, (2, n_records), dtype=np.int32)
+    weight = np.ones(n_records, np.float32)
+    Graph.from_edges(u[:9], v[:9], weight[:9], n_nodes=n_nodes, dtype=dtype)  # compiles
+    tracemalloc.start()
+    try:
+        graph = Graph.from_edges(u, v, weight, n_nodes=n_nodes, dtype=dtype)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    matrix = graph.adjacency
+    result = sum(array.nbytes for array in (matrix.data, matrix.indices, matrix.indptr))
+    unmerged = 2 * (n_records - graph.n_edges) * (np.dtype(dtype).itemsize + 4)
+    assert peak <= result + unmerged + 2 * n_records + 40 * n_nodes + 100_000
 
 
 @given(graphs())

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from streaming.durable import publish_directory, publish_file, publish_json, remove_unfinished
+from streaming.durable import (
+    naming,
+    publish_directory,
+    publish_file,
+    publish_json,
+    remove_unfinished,
+)
 
 
 def test_file_appears_with_its_whole_content(tmp_path: Path) -> None:
@@ -45,6 +51,26 @@ def test_unfinished_entries_are_removed(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("c")
     remove_unfinished(tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["c"]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), OSError("5 requested and 0 written")]
+)
+def test_an_error_that_names_no_file_gets_the_name(tmp_path: Path, error: OSError) -> None:
+    def fail() -> None:
+        with naming(tmp_path / "x"):
+            raise error
+
+    with pytest.raises(OSError, match=r"No space left on device|5 requested") as caught:
+        fail()
+    assert caught.value.filename == str(tmp_path / "x")
+    assert caught.value.errno in {28, 5}
+
+
+def test_an_error_that_names_a_file_keeps_its_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, naming(tmp_path / "x"):
+        (tmp_path / "y").read_text()
+    assert caught.value.filename == str(tmp_path / "y")
 
 
 def _make_the_same_directory_twice(path: Path) -> None:

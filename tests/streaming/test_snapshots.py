@@ -1,13 +1,21 @@
 """Snapshots: published whole, numbered, loaded as they were, retired by number."""
 
-from dataclasses import replace
+import errno
+import subprocess
+import sys
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from solvers.graph import Graph
+from streaming.records import Records, SparsifierSettings
 from streaming.snapshots import Snapshot, SnapshotMeta, SnapshotNotFound, SnapshotStore
-from tests.streaming.graphs import random_graph
+from streaming.sparsifier import sparsifier_graph
+from tests.reference.adjacency import summed_pairs
+from tests.streaming.graphs import random_graph, sparsified
 
 META = SnapshotMeta(
     number=1,
@@ -88,3 +96,107 @@ def test_a_half_written_snapshot_is_not_seen(tmp_path: Path) -> None:
     assert store.latest() == 1
     _publish(store, 2)
     assert not list(tmp_path.glob(".tmp-*"))
+
+
+def random_records(n_records: int, n_nodes: int) -> Records:
+    rng = np.random.default_rng(n_records)
+    u, v = rng.integers(0, n_nodes, (2, n_records), dtype=np.int32)
+    weight, probability = rng.uniform(0.1, 1.0, (2, n_records)).astype(np.float32)
+    key = rng.integers(0, 2**32, n_records, dtype=np.uint32)
+    return Records(u=u, v=v, weight=weight, keep_probability=probability, key=key)
+
+
+def rows(table: pa.Table) -> list[tuple[int, int, float]]:
+    return list(zip(*(table[name].to_pylist() for name in ("u", "v", "weight")), strict=True))
+
+
+def test_published_records_are_the_graph_of_the_sparsifier(tmp_path: Path) -> None:
+    settings = SparsifierSettings(epsilon=0.9, expected_nodes=80)
+    state = sparsified(random_graph(80, 0.6, 0), settings)
+    store = SnapshotStore(tmp_path)
+    graph = sparsifier_graph(state)
+    meta = store.publish_records(replace(META, n_nodes=80, edges_kept=0), state.chunks)
+    assert meta == replace(META, n_nodes=80, edges_kept=graph.n_edges)
+    assert store.meta(1) == meta
+    store.publish(Snapshot(meta=replace(meta, number=2), graph=graph))
+    assert rows(store.edges(1)) == rows(store.edges(2))
+    for left, right in zip(store.load(1).graph.edges(), graph.edges(), strict=True):
+        assert np.array_equal(left, right)
+
+
+def test_many_records_are_published_in_small_sorted_batches(tmp_path: Path) -> None:
+    records = random_records(700_000, 90_000)
+    chunks = [
+        Records(**{item.name: getattr(records, item.name)[part] for item in fields(Records)})
+        for part in np.array_split(np.arange(700_000), 5)
+    ]
+    store = SnapshotStore(tmp_path)
+    meta = store.publish_records(replace(META, n_nodes=90_000), chunks)
+    table = store.edges(1)
+    assert rows(table) == summed_pairs(records.u, records.v, records.conductance)
+    assert meta.edges_kept == table.num_rows
+    batches = table.to_batches()
+    assert len(batches) > 1
+    assert max(batch.num_rows for batch in batches) <= 1 << 18
+    expected = Graph.from_records(chunks, n_nodes=90_000)
+    loaded = store.load(1).graph
+    assert np.array_equal(loaded.adjacency.indices, expected.adjacency.indices)
+    assert np.array_equal(loaded.adjacency.data, expected.adjacency.data)
+
+
+def test_a_snapshot_without_edges_is_a_snapshot(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path)
+    assert store.publish_records(META, []).edges_kept == 0
+    loaded = store.load(1)
+    assert (loaded.graph.n_nodes, loaded.graph.n_edges) == (40, 0)
+
+
+@pytest.mark.parametrize("bad", ["record", "guard"])
+def test_what_fails_before_it_is_whole_publishes_nothing(tmp_path: Path, bad: str) -> None:
+    store = SnapshotStore(tmp_path)
+    _publish(store, 1)
+    records = random_records(100, 40)
+    if bad == "record":
+        records.u[50] = 40
+
+    def refuse() -> None:
+        assert bad == "guard"
+        raise ValueError("this process may write no more; u must lie in [0, 40)")
+
+    with pytest.raises(ValueError, match=r"u must lie in \[0, 40\)"):
+        store.publish_records(replace(META, number=2), [records], guard=refuse)
+    assert store.numbers() == [1]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["00000001"]
+
+
+FULL_DISK = """
+import resource, sys
+from dataclasses import replace
+from pathlib import Path
+from streaming.snapshots import SnapshotStore
+from tests.streaming.test_snapshots import META, random_records
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    meta = replace(META, number=2, n_nodes=1000)
+    SnapshotStore(Path(sys.argv[1])).publish_records(meta, [random_records(50_000, 1000)])
+except OSError as error:
+    print(error.errno, error)
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 100, 400_000])
+def test_full_disk_leaves_the_snapshots_and_is_named(tmp_path: Path, limit: int) -> None:
+    store = SnapshotStore(tmp_path)
+    _publish(store, 1)
+    run = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path), str(limit)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.startswith(f"{errno.EFBIG} ")
+    assert f"{tmp_path}/.tmp-" in run.stdout
+    assert "edges.arrow" in run.stdout
+    assert [entry.name for entry in tmp_path.iterdir()] == ["00000001"]
+    assert store.load(1).graph.n_edges == META.edges_kept

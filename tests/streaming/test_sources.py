@@ -6,15 +6,18 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
-from streaming.blocks import BadEdges, NodeKind, RawBlock
+from streaming import reading
+from streaming.blocks import BadEdges, NodeKind, RawBlock, values_of
+from streaming.parts import open_parquet
 from streaming.sources import EdgeFile, ParquetEdges, StagedFile, read_part, read_parts, stage
 
 
@@ -277,17 +280,37 @@ def test_slices_are_read_from_any_on(tmp_path: Path, start: int) -> None:
         assert block.src.to_pylist() == list(range(part.first_row, part.first_row + part.n_rows))
 
 
-def test_abandoned_reading_leaves_nothing_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_threads", [1, 2, 7])
+def test_slices_are_read_in_turn_each_row_group_once(
+    tmp_path: Path, n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    def open_and_note(*arguments: Any) -> pq.ParquetFile:
+        opened.append(arguments)
+        return open_parquet(*arguments)
+
+    monkeypatch.setattr(reading, "open_parquet", open_and_note)
+    path = write(tmp_path / "a.parquet", table(1000), row_group_size=400)
+    file = staged(path, part_rows=7)
+    blocks = results(file, n_threads=n_threads)
+    ids = [block.src.to_numpy() for block in blocks if isinstance(block, RawBlock)]
+    assert np.array_equal(np.concatenate(ids), np.arange(1000))
+    assert len(opened) <= 1 + 3  # for the footer, and one for each row group
+
+
+@pytest.mark.parametrize("row_group_size", [10, 100])
+def test_abandoned_reading_leaves_nothing_open(tmp_path: Path, row_group_size: int) -> None:
     descriptors = Path("/proc/self/fd")
     if not descriptors.exists():
         pytest.skip("needs /proc")
-    path = write(tmp_path / "a.parquet", table(100))
+    path = write(tmp_path / "a.parquet", table(100), row_group_size=row_group_size)
     file = staged(path, part_rows=10)
-    reading = read_parts(
+    blocks = read_parts(
         [(file, part) for part in file.parts], node_kind="int64", max_nodes=10, n_threads=2
     )
-    next(reading)
-    reading.close()  # type: ignore[attr-defined]
+    next(blocks)
+    blocks.close()
     open_files = [os.path.realpath(descriptor) for descriptor in descriptors.iterdir()]
     assert str(path) not in open_files
 
@@ -296,11 +319,34 @@ def test_at_most_two_windows_of_parts_are_read_ahead(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", table(100), row_group_size=10)
     file = staged(path, part_rows=10)
     parts = [(file, part) for part in file.parts]
-    reading = read_parts(parts, node_kind="int64", max_nodes=10, n_threads=2)
-    assert isinstance(next(reading), RawBlock)
+    blocks = read_parts(parts, node_kind="int64", max_nodes=10, n_threads=2)
+    assert isinstance(next(blocks), RawBlock)
     path.unlink()  # parts 0 to 3 may have been read by now, the others not
     with pytest.raises(FileNotFoundError):
-        list(reading)
+        list(blocks)
+
+
+def test_a_path_whose_content_changed_is_read_by_its_new_footer(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    for n_rows in (40, 70):
+        write(path, table(n_rows), row_group_size=20)
+        blocks = results(staged(path, part_rows=20))
+        assert sum(block.n_rows for block in blocks if isinstance(block, RawBlock)) == n_rows
+
+
+def test_blocks_of_parts_are_theirs_alone(tmp_path: Path) -> None:
+    content = table(60, weight=np.arange(1, 61, dtype=np.float32))
+    for row_group_size in (10, 60):
+        path = write(tmp_path / "a.parquet", content, row_group_size=row_group_size)
+        seen = []
+        for block in results(staged(path, part_rows=10), kind="dense"):
+            assert isinstance(block, RawBlock)
+            assert block.is_owned
+            seen.append((block.src.to_pylist(), block.weight.tolist()))
+            for column in (values_of(block.src), values_of(block.dst), block.weight):
+                column[:] = 0  # must not show in the others
+        assert [number for ids, _ in seen for number in ids] == list(range(60))
+        assert [number for _, weight in seen for number in weight] == list(range(1, 61))
 
 
 # --------------------------------------------------------------------------------------- damage
@@ -478,6 +524,29 @@ def test_a_cluster_reads_the_same(tmp_path: Path) -> None:
             assert there.src.equals(here.src)
             assert np.array_equal(there.weight, here.weight)
     assert sum(isinstance(item, BadEdges) for item in found) == 1
+
+
+def test_a_client_of_the_caller_is_used_and_stays_open(tmp_path: Path) -> None:
+    file = staged(write(tmp_path / "a.parquet", table(60), row_group_size=30), part_rows=10)
+    parts = [(file, part) for part in file.parts]
+    with (
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=2,
+            processes=False,
+            dashboard_address=None,
+            protocol="tcp://",
+            host="127.0.0.1",
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        for _ in range(2):
+            blocks = read_parts(
+                parts, node_kind="dense", max_nodes=100, n_threads=2, scheduler=client
+            )
+            ids = [block.src.to_numpy() for block in blocks if isinstance(block, RawBlock)]
+            assert np.array_equal(np.concatenate(ids), np.arange(60))
+        assert client.status == "running"
 
 
 def test_wrong_arguments_are_named(tmp_path: Path) -> None:
