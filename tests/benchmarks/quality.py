@@ -133,7 +133,7 @@ def main() -> None:
     graphs = FULL
     if arguments.quick:
         graphs, arguments.seeds, arguments.epsilons = QUICK, 3, [0.9, 0.5]
-    console = Console(width=150)
+    console = Console(width=190)
     table = Table(title=f"{arguments.seeds} seeds; 'blocks' are {arguments.blocks}")
     for label in LABELS:
         table.add_column(label, justify="left" if label == "graph" else "right")
