@@ -345,9 +345,10 @@ def _new_cards(
 ) -> NodeCards | None:
     """Cards of the buffer; None when the solves did not converge.
 
-    The first time no leverage is known. A uniform sample serves then, forest included. If bounds
-    will not do it is embedded, and with what that says a second sample is drawn: the first may be
-    wrong where few edges hold the graph together, but never by so much that the second has none.
+    Bounds are tried while they served the last time, with half a sample: the first time a uniform
+    one, forest included, as no leverage is known. Where they do not serve, that sample is embedded,
+    and with what it says the sample is drawn that counts: the first may be wrong where few edges
+    hold the graph together, but never by so much that the second has none of them.
     """
     make = partial(
         _cards_of,
@@ -359,18 +360,25 @@ def _new_cards(
         cancelled=cancelled,
         parallel=parallel,
     )
-    n_records = sum(chunk.n_records for chunk in chunks)
-    uniform = COARSE_CONSTANT * degree.size / max(n_records, 1)
-    if cards.n_nodes == 0 and uniform < 1.0:
-        first = make(partial(_uniform, settings=settings, chance=uniform))
-        if first is None or not first.has_vectors:
-            return first
-        cards = first
     # leverages have fallen since the last cards, about as much as degrees have grown
     total = float(degree.sum())
     growth = min(max(total / cards.total_degree, 1.0), MOST_GROWTH) if cards.total_degree else 1.0
-    choose = partial(_coarse, cards=cards, settings=settings, constant=constant, growth=growth)
-    return make(choose)
+    fine = partial(
+        _coarse, settings=settings, constant=constant, coarse_constant=COARSE_CONSTANT / growth
+    )
+    if cards.has_vectors:
+        return make(partial(fine, cards=cards))
+    half = 0.5 * COARSE_CONSTANT  # enough to find the spectral gap
+    n_records = sum(chunk.n_records for chunk in chunks)
+    uniform = half * degree.size / max(n_records, 1)
+    if cards.n_nodes == 0 and uniform < 1.0:
+        first = make(partial(_uniform, settings=settings, chance=uniform))
+    else:
+        rough = partial(fine, cards=cards, coarse_constant=half / growth)
+        first = make(rough)
+    if first is None or not first.has_vectors:
+        return first
+    return make(partial(fine, cards=first, coarse_constant=COARSE_CONSTANT))
 
 
 def _cards_of(
@@ -465,14 +473,14 @@ def _coarse(
     cards: NodeCards,
     settings: SparsifierSettings,
     constant: float,
-    growth: float,
+    coarse_constant: float,
 ) -> _Sample:
-    """Ends, conductances and keys of a sparsifier of one chunk with ``COARSE_CONSTANT``."""
+    """Sparsifier of one chunk with ``coarse_constant`` copies per unit of leverage by ``cards``."""
     leverage = np.empty(chunk.n_records, np.float32)
     ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
     copies = settings.slack * constant
     stale_leverages(*ends, *cards.views, cards.squared_scale, copies, leverage)
-    return _sample(chunk, leverage, on_forest, settings, constant=COARSE_CONSTANT / growth)
+    return _sample(chunk, leverage, on_forest, settings, constant=coarse_constant)
 
 
 def _sample(

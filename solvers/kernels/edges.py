@@ -84,20 +84,18 @@ def count_ends(u: Any, v: Any, rank: Any, n_entries: Any) -> None:
 def fill_rows(
     u: Any,
     v: Any,
-    weight: Any,
-    key: Any,
+    values: Any,
     rank: Any,
     cursor: Any,
     indices: Any,
     data: Any,
-    keys: Any,
     low: int,
     high: int,
 ) -> None:
     """Fill the CSR rows ``low .. high - 1`` with their records, in the order of the records.
 
-    Rows and columns are ranks; both ends of a record have it. ``cursor`` starts at the first entry
-    of every row and ends behind its last.
+    Rows and columns are ranks; both ends of a record have its value. ``cursor`` starts at the first
+    entry of every row and ends behind its last.
     """
     for record in range(u.size):
         if u[record] == v[record]:
@@ -108,14 +106,12 @@ def fill_rows(
             place = cursor[i]
             cursor[i] = place + 1
             indices[place] = j
-            data[place] = weight[record]
-            keys[place] = key[record]
+            data[place] = values[record]
         if low <= j < high:
             place = cursor[j]
             cursor[j] = place + 1
             indices[place] = i
-            data[place] = weight[record]
-            keys[place] = key[record]
+            data[place] = values[record]
 
 
 @njit(cache=True, nogil=True)

@@ -190,7 +190,7 @@ class ResistanceSystem:
 
     def __init__(
         self,
-        ordered: "_Ordered",
+        records: "_Records",
         *,
         seed: int,
         ridge: float,
@@ -199,7 +199,8 @@ class ResistanceSystem:
         cancelled: Cancelled | None,
         parallel: Parallel,
     ) -> None:
-        self._ordered = ordered
+        self._records = records
+        self._matrix = _matrix(records, np.arange(records.n_nodes), ridge, parallel)
         self._seed = seed
         self._ridge = ridge
         self._max_iter = max_iter
@@ -230,7 +231,7 @@ class ResistanceSystem:
         check_preconditioner(preconditioner)
         records = _Records.checked(u, v, weight, sign_key, n_nodes)
         return cls(
-            _ordered(records, ridge, seed, parallel),
+            records,
             seed=seed,
             ridge=ridge,
             max_iter=max_iter,
@@ -242,9 +243,7 @@ class ResistanceSystem:
     @property
     def component(self) -> Int32Array:
         """(n_nodes,) components of the graph."""
-        component = np.empty_like(self._ordered.operator.component)
-        component[self._ordered.node] = self._ordered.operator.component
-        return frozen(component)
+        return self._matrix.component
 
     def spectral_gap(self) -> float:
         """Lower estimate of the smallest non-zero eigenvalue of ``D^-1 (L + ridge I)``.
@@ -260,10 +259,19 @@ class ResistanceSystem:
             raise ValueError(f"n_probes must be >= 1, got {n_probes}")
         if not 0 < rtol < 1:
             raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
-        operator, node = self._ordered.operator, self._ordered.node
+        system, component = self._conditioned(), self.component
+        node = np.arange(component.size)
+        if isinstance(system.preconditioner, Jacobi):
+            # the bounds hold in any order, the products are faster in this one
+            node = _locality_order(self._records, self._seed, self._parallel)
+            del self._matrix
+            ordered = _matrix(self._records, node, self._ridge, self._parallel)
+            system = replace(system, operator=ordered, preconditioner=Jacobi(ordered))
+        operator = system.operator
         rows = RowRanges.of(operator, self._parallel)
-        rhs = _right_hand_sides(self._ordered, rows, self._ridge, self._seed, n_probes)
-        system = self._conditioned()
+        rhs = _right_hand_sides(
+            self._records, operator, node, rows, self._ridge, self._seed, n_probes
+        )
         inverse = np.zeros_like(operator.diagonal)
         np.divide(1.0, operator.diagonal, out=inverse, where=operator.diagonal > 0)
         solve = _smoothed_by_jacobi if isinstance(system.preconditioner, Jacobi) else _smoothed
@@ -277,7 +285,7 @@ class ResistanceSystem:
         return Embedding(
             vectors=frozen(vectors),
             inverse_degree=frozen(inverse_degree),
-            component=self.component,
+            component=component,
             # a solve inside bounds that were not found for certain proves nothing
             status=system.bounds.status if status is Status.CONVERGED else status,
             stats={
@@ -314,7 +322,7 @@ class ResistanceSystem:
         give_up_below: float = 0.0,
     ) -> "_Conditioned":
         return _fitted(
-            self._ordered.operator,
+            self._matrix,
             kind,
             seed=self._seed & _UINT64_MASK,
             max_iter=max_iter,
@@ -404,39 +412,26 @@ def _over_halves(task: Callable[[int, int], None], n_nodes: int, parallel: Paral
         pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Ordered:
-    """L + ridge I in float32 with its nodes in another order, and the signs' keys.
-
-    Parallel records are entries of their own.
-    """
-
-    operator: ShiftedLaplacian
-    node: IntArray
-    key: UInt64Array | UInt32Array
-
-
-def _ordered(records: _Records, ridge: float, seed: int, parallel: Parallel) -> _Ordered:
+def _matrix(
+    records: _Records, node: IntArray, ridge: float, parallel: Parallel
+) -> ShiftedLaplacian:
+    """L + ridge I in float32, row r that of ``node[r]``; parallel records are entries each."""
     n_nodes, ids = records.n_nodes, index_dtype(2 * records.u.size, records.n_nodes)
-    node = _locality_order(records, seed, parallel)
-    rank = np.empty(n_nodes, ids)
-    rank[node] = np.arange(n_nodes, dtype=ids)
+    rank = _rank(node, ids)
     indptr = np.zeros(n_nodes + 1, ids)
     count_ends(records.u, records.v, rank, indptr[1:])
     np.cumsum(indptr, out=indptr)
-    n_entries = int(indptr[-1])
-    indices, data = np.empty(n_entries, ids), np.empty(n_entries, np.float32)
-    key = np.empty(n_entries, records.key.dtype)
-    columns = records.u, records.v, records.weight, records.key
-    rows = rank, indptr[:-1].copy(), indices, data, key
-    _over_halves(partial(fill_rows, *columns, *rows), n_nodes, parallel)
+    indices, data = np.empty(int(indptr[-1]), ids), np.empty(int(indptr[-1]), np.float32)
+    columns = records.u, records.v, records.weight
+    fill = partial(fill_rows, *columns, rank, indptr[:-1].copy(), indices, data)
+    _over_halves(fill, n_nodes, parallel)
     degree = np.empty(n_nodes)
     row_sums(indptr, data, degree)
     parent = np.arange(n_nodes, dtype=np.int32)
     component = np.empty(n_nodes, np.int32)
     join_edges(records.u, records.v, parent)
     n_components = number_components(parent, component)
-    operator = ShiftedLaplacian(
+    return ShiftedLaplacian(
         indptr=indptr,
         indices=indices,
         weight=frozen(data),
@@ -447,7 +442,13 @@ def _ordered(records: _Records, ridge: float, seed: int, parallel: Parallel) -> 
         projected=np.full(n_components, ridge == 0.0),
         projects_products=False,
     )
-    return _Ordered(operator=operator, node=node, key=key)
+
+
+def _rank(node: IntArray, ids: type[np.int32] | type[np.int64]) -> IntArray:
+    """Row of each node, the inverse of ``node``."""
+    rank = np.empty(node.size, ids)
+    rank[node] = np.arange(node.size, dtype=ids)
+    return rank
 
 
 def _fitted(
@@ -507,18 +508,28 @@ def _worst(statuses: list[Status]) -> Status:
 
 
 def _right_hand_sides(
-    ordered: _Ordered, rows: RowRanges, ridge: float, seed: int, n_probes: int
+    records: _Records,
+    operator: ShiftedLaplacian,
+    node: IntArray,
+    rows: RowRanges,
+    ridge: float,
+    seed: int,
+    n_probes: int,
 ) -> Float32Array:
     """Columns of B' W^(1/2) Q (B8), and of ridge^(1/2) Q' for the ridge, with zeros behind them.
 
     (n_nodes, next multiple of 32) float32.
     """
-    operator, node = ordered.operator, ordered.node
+    rank = _rank(node, index_dtype(operator.indices.size, node.size))
+    key = np.empty(operator.indices.size, records.key.dtype)
+    keyed = records.u, records.v, records.key
+    fill = partial(fill_rows, *keyed, rank, operator.indptr[:-1].copy(), operator.indices, key)
+    _over_halves(fill, node.size, rows.parallel)
     rhs = np.zeros((operator.n_nodes, -(-n_probes // _LANES) * _LANES), np.float32)
     scale = 1.0 / np.sqrt(n_probes)
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         hash_seed = np.uint64(seed & _UINT64_MASK)
-        matrix = operator.indptr, operator.indices, operator.weight, ordered.key, node
+        matrix = operator.indptr, operator.indices, operator.weight, key, node
         for first in range(0, n_probes, _SIGNS_PER_WORD):
             columns = rhs[:, first : min(first + _SIGNS_PER_WORD, n_probes)]
             word = first // _SIGNS_PER_WORD
