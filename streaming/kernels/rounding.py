@@ -17,8 +17,7 @@ it. Joining two trails is one entry in a table, and the coins are read off after
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -31,28 +30,6 @@ _ONE = np.uint64(1)
 _UNIT = 1.0 / (1 << 53)
 _BATCH = 256
 _FEWEST_BITS, _MOST_BITS = 4, 10
-_SPLIT_RECORDS = 4_000_000
-_GROUP_RECORDS = 16_000_000
-
-
-class Tossed(Protocol):
-    """Records whose coins are thrown: ``Records``, or anything with these arrays."""
-
-    @property
-    def u(self) -> Int32Array: ...  # noqa: D102
-    @property
-    def v(self) -> Int32Array: ...  # noqa: D102
-    @property
-    def keep_probability(self) -> Float32Array: ...  # noqa: D102
-    @property
-    def key(self) -> UInt32Array: ...  # noqa: D102
-
-
-class _Edges(NamedTuple):
-    u: Int32Array
-    v: Int32Array
-    keep_probability: Float32Array
-    key: UInt32Array
 
 
 def rounding_bits(n_edges: int, n_nodes: int) -> int:
@@ -66,55 +43,6 @@ def rounding_bits(n_edges: int, n_nodes: int) -> int:
     return min(max(wanted, _FEWEST_BITS), _MOST_BITS)
 
 
-def round_records(
-    chunks: Sequence[Tossed],
-    lowered: Sequence[Float32Array],
-    *,
-    n_nodes: int,
-    seed: int,
-    stream: int,
-    parallel: Callable[..., Any] = map,
-) -> int:
-    """Number of survivors of one throw of dependent coins that evens out degrees.
-
-    From 4 M records on, groups of at most 16 M are rounded each by itself: bounded memory, work for
-    two threads, and a degree strays by the root of the number of groups more. The outcome depends
-    on the records, their order and chunks, ``seed`` and ``stream`` alone.
-
-    Parameters
-    ----------
-    chunks : sequence of Records
-        Endpoints below ``n_nodes``, no self-loops; parallel edges are edges of their own.
-    lowered : sequence of (n_records,) float32
-        The lowered keep-probabilities, in (0, keep_probability]: a record survives with probability
-        ``lowered / keep_probability``. Set to zero where it does not.
-    n_nodes : int
-        Number of nodes; every group takes 8 bytes each.
-    seed, stream : int
-        Of the coins, both below 2^63; streams of one seed are independent.
-    parallel : callable
-        As ``map``; runs the groups.
-
-    Notes
-    -----
-    A group takes 7 to 8 bytes per record, and time linear in the records.
-    """
-    groups = _groups([part.size for part in lowered])
-
-    def round_group(number: int) -> int:
-        group = groups[number]
-        return _round_group(
-            [chunks[chunk] for chunk in group],
-            [lowered[chunk] for chunk in group],
-            n_nodes,
-            np.uint64(seed),
-            np.uint64(stream),
-            number,
-        )
-
-    return sum(parallel(round_group, range(len(groups))))
-
-
 def round_dependently(
     u: Int32Array,
     v: Int32Array,
@@ -124,75 +52,58 @@ def round_dependently(
     seed: int,
     stream: int,
 ) -> BoolArray:
-    """(n_edges,) bool, True where an edge survives; `round_records` of edges in one group.
+    """Survivors of one throw of dependent coins that evens out degrees.
 
-    ``probability`` is that of surviving, in (0, 1]; 1 is for certain. ``key`` names an edge for its
-    own coin.
+    Parameters
+    ----------
+    u, v : (n_edges,) int32
+        Endpoints below ``n_nodes``, no self-loops; parallel edges are edges of their own.
+    probability : (n_edges,) float32
+        Of surviving, in (0, 1]; 1 is for certain.
+    key : (n_edges,) uint32
+        Names an edge for its own coin.
+    n_nodes : int
+        Number of nodes.
+    seed, stream : int
+        Of the coins, both below 2^64; streams of one seed are independent.
+
+    Returns
+    -------
+    (n_edges,) bool
+        True where the edge survives; decided by the edges, their order, ``seed`` and ``stream``.
+
+    Notes
+    -----
+    Takes 7 to 8 bytes per edge and 8 per node besides the result, and time linear in the edges.
     """
-    edges = _Edges(u, v, np.ones(u.size, np.float32), key)
-    lowered = probability.copy()
-    _round_group([edges], [lowered], n_nodes, np.uint64(seed), np.uint64(stream), 0)
-    return lowered > 0.0
-
-
-def _groups(sizes: Sequence[int]) -> list[range]:
-    """Chunks cut into groups of about equally many records."""
-    total = sum(sizes)
-    n_groups = -(-total // _GROUP_RECORDS)
-    if total >= _SPLIT_RECORDS:
-        n_groups = max(n_groups, 2)
-    bounds, passed = [0], 0
-    for chunk, size in enumerate(sizes):
-        passed += size
-        if passed * n_groups >= total * len(bounds) and passed < total:
-            bounds.append(chunk + 1)
-    return [range(*pair) for pair in zip(bounds, [*bounds[1:], len(sizes)], strict=True)]
-
-
-def _round_group(
-    chunks: Sequence[Tossed],
-    lowered: Sequence[Float32Array],
-    n_nodes: int,
-    seed: np.uint64,
-    stream: np.uint64,
-    group: int,
-) -> int:
-    """Round one group; returns the number of survivors."""
-    n_edges = sum(part.size for part in lowered)
-    n_bits = rounding_bits(n_edges, n_nodes)
-    value = [np.empty(part.size, np.uint16) for part in lowered]
-    code = [np.empty(part.size, np.int32) for part in lowered]
+    n_bits = rounding_bits(u.size, n_nodes)
+    value = np.empty(u.size, np.uint16)
+    code = np.empty(u.size, np.int32)
     # a trail begins where two nodes wait for nothing, and every edge fills or frees such places
-    joined = np.empty((n_edges + n_nodes) // 2 + 1, np.int32)
+    joined = np.empty((u.size + n_nodes) // 2 + 1, np.int32)
     sign = np.empty(joined.size // 8 + 1, np.uint8)
     waiting = np.empty((n_nodes, 2), np.int32)
+    survives = np.empty(u.size, np.bool_)
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-        for chunk, part, values in zip(chunks, lowered, value, strict=True):
-            _to_multiples(chunk.keep_probability, part, chunk.key, n_bits, seed, stream, values)
+        coins = np.uint64(seed), np.uint64(stream)
+        _to_multiples(probability, key, n_bits, *coins, value)
         for bit in range(n_bits):
             waiting.fill(-1)
-            n_trails = 0
-            for chunk, values, codes in zip(chunks, value, code, strict=True):
-                n_trails = _add_edges(
-                    chunk.u, chunk.v, values, bit, waiting, codes, sign, joined, n_trails
-                )
-            draw = np.uint64(64 * group + bit)
-            _draw_signs(joined, n_trails, seed, stream, draw, sign)
-        return sum(
-            _drop(values, codes, sign, n_bits, part)
-            for values, codes, part in zip(value, code, lowered, strict=True)
-        )
+            n_trails = _add_edges(u, v, value, bit, waiting, code, sign, joined)
+            _draw_signs(joined, n_trails, *coins, np.uint64(bit), sign)
+        _finish(value, code, sign, n_bits, survives)
+    return survives
 
 
 @njit(cache=True, nogil=True)
 def _to_multiples(
-    keep_probability: Any, lowered: Any, key: Any, n_bits: int, seed: Any, stream: Any, value: Any
+    probability: Any, key: Any, n_bits: int, seed: Any, stream: Any, value: Any
 ) -> None:
-    """Fill ``value`` with chances in units of 2^-n_bits, rounded by a fair coin each."""
+    """Fill ``value`` with probabilities in units of 2^-n_bits, rounded by a fair coin each."""
     coins = stream_key(seed, stream)
     units = float(1 << n_bits)
-    for edge in range(lowered.size):
-        exact = units * float(lowered[edge]) / float(keep_probability[edge])
+    for edge in range(probability.size):
+        exact = units * float(probability[edge])
         below = int(exact)
         coin = float(hash_counter(coins, np.uint64(key[edge])) >> _SHIFT_11) * _UNIT
         value[edge] = below + 1 if coin < exact - below else below
@@ -208,9 +119,9 @@ def _add_edges(
     code: Any,
     sign: Any,
     joined: Any,
-    n_trails: int,
 ) -> int:
-    """Clear the bit before ``bit`` and link what has ``bit``; the number of trails so far."""
+    """Clear the bit before ``bit`` and link what has ``bit``; the number of trails."""
+    n_trails = 0
     odd = np.empty(_BATCH, np.int32)
     touched = np.zeros(1, np.int32)
     for start in range(0, u.size, _BATCH):
@@ -245,19 +156,14 @@ def _settle(value: Any, code: Any, sign: Any, bit: int, start: int, stop: int, o
 
 
 @njit(cache=True, nogil=True)
-def _drop(value: Any, code: Any, sign: Any, n_bits: int, lowered: Any) -> int:
-    """Clear the top bit, set ``lowered`` to zero where nothing is left; the number of others."""
+def _finish(value: Any, code: Any, sign: Any, n_bits: int, survives: Any) -> None:
+    """Clear the top bit; fill ``survives`` with whether anything is left."""
     unit = 1 << (n_bits - 1)
-    n_survivors = 0
     for edge in range(value.size):
         edge_value = int(value[edge])
         if edge_value & unit:
             edge_value = _settled(edge_value, code[edge], sign, unit)
-        if edge_value == 0:
-            lowered[edge] = 0.0
-        else:
-            n_survivors += 1
-    return n_survivors
+        survives[edge] = edge_value > 0
 
 
 @njit(cache=True, nogil=True)

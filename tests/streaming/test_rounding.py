@@ -4,16 +4,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
-import streaming.kernels.rounding
 from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array
-from streaming.kernels.rounding import round_dependently, round_records, rounding_bits
-from streaming.records import Records
+from streaming.kernels.rounding import round_dependently, rounding_bits
 from tests.reference import rounding as reference
 
 STREAM = 5
@@ -169,67 +165,6 @@ def test_seeds_and_streams_decide_and_nothing_else() -> None:
         differ = np.mean(other[tossed] != rounded(1, 2)[tossed])
         independent = np.mean(2 * probability[tossed] * (1 - probability[tossed]))
         assert differ == pytest.approx(independent, abs=0.04)
-
-
-def records(edges: Edges, seed: int = 0) -> tuple[Records, Float32Array]:
-    """Records that were thrown before, and what their keep-probabilities are lowered to."""
-    u, v, probability = edges
-    rng = np.random.default_rng(seed)
-    before = rng.uniform(0.3, 1.0, u.size).astype(np.float32)
-    key = rng.integers(0, 2**32, u.size).astype(np.uint32)
-    weight = np.ones(u.size, np.float32)
-    kept = Records(u=u, v=v, weight=weight, keep_probability=before, key=key)
-    return kept, (before * probability).astype(np.float32)
-
-
-def in_chunks(whole: Records, lowered: Float32Array, bounds: list[int]) -> list[Float32Array]:
-    chunks = [whole.part(*pair) for pair in pairwise(bounds)]
-    parts = [lowered[start:stop].copy() for start, stop in pairwise(bounds)]
-    n_survivors = round_records(chunks, parts, n_nodes=100, seed=4, stream=STREAM)
-    assert n_survivors == sum(int(np.count_nonzero(part)) for part in parts)
-    return parts
-
-
-def test_chunks_of_a_group_are_rounded_as_one() -> None:
-    whole, lowered = records(random_edges(100, 3_000, seed=9))
-    [at_once] = in_chunks(whole, lowered, [0, 3_000])
-    parts = in_chunks(whole, lowered, [0, 700, 700, 701, 2_500, 3_000])
-    assert np.array_equal(np.concatenate(parts), at_once)
-    survives = at_once > 0.0
-    assert np.array_equal(at_once[survives], lowered[survives])
-    chance = lowered.astype(np.float64) / whole.keep_probability
-    edges = (whole.u, whole.v, chance.astype(np.float32))
-    assert np.abs(degree_error(edges, 100, survives)).max() < 2.5
-    exact = reference.round_dependently(
-        whole.u.tolist(),
-        whole.v.tolist(),
-        chance.tolist(),
-        whole.key.tolist(),
-        rounding_bits(3_000, 100),
-        4,
-        STREAM,
-    )
-    assert survives.tolist() == exact
-
-
-def test_groups_are_rounded_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming.kernels.rounding, "_SPLIT_RECORDS", 3_000)
-    monkeypatch.setattr(streaming.kernels.rounding, "_GROUP_RECORDS", 1_100)
-    whole, lowered = records(random_edges(100, 3_000, seed=9))
-    bounds = [0, 900, 1_000, 1_500, 2_000, 2_900, 3_000]  # groups of 1,000, 1,000 and 1,000
-    parts = in_chunks(whole, lowered, bounds)
-    survives = np.concatenate(parts) > 0.0
-    chance = lowered / whole.keep_probability
-    for start in (0, 1_000, 2_000):
-        group = slice(start, start + 1_000)
-        edges = (whole.u[group], whole.v[group], chance[group])
-        assert np.abs(degree_error(edges, 100, survives[group])).max() < 2.5
-    with ThreadPoolExecutor(2) as pool:
-        chunks = [whole.part(*pair) for pair in pairwise(bounds)]
-        threaded = [lowered[start:stop].copy() for start, stop in pairwise(bounds)]
-        round_records(chunks, threaded, n_nodes=100, seed=4, stream=STREAM, parallel=pool.map)
-    assert np.array_equal(np.concatenate(threaded), np.concatenate(parts))
-    assert round_records([], [], n_nodes=5, seed=0, stream=0) == 0
 
 
 @pytest.mark.skipif(not COMPILED, reason="runs uncompiled already")
