@@ -27,6 +27,7 @@ from service.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
 from service.predictions import PredictionStore
 from service.redaction import redacted, shown_url
 from service.settings import Settings
+from streaming.certificate import CertificateStore
 from streaming.events import Committed, Duplicate, IngestEvent, Quarantined, StreamSummary
 from streaming.pipeline import FileUnreadable, Stream, StreamSettings
 from streaming.records import SparsifierSettings
@@ -39,7 +40,7 @@ _UNREADABLE_FILES: Final = 3
 """So many files of a source that cannot be read, and the others of it are not tried either."""
 
 KEPT_SNAPSHOTS: Final = 5
-"""The last ones; those that a kept prediction names stay as well."""
+"""The last ones; those that are certified or that a kept prediction names stay as well."""
 
 _log = structlog.get_logger()
 
@@ -196,6 +197,7 @@ class OpenGraph:
         _remove_copies(paths.staging)
         self._pushes_directory = paths.pushes
         self._snapshots = SnapshotStore(paths.snapshots)
+        self._certificates = CertificateStore(paths.snapshots)
         self._stream = Stream(
             paths,
             stream_settings(record, settings),
@@ -361,7 +363,8 @@ class OpenGraph:
         for file in pushed:
             self._remove_blocks(file)
         self._snapshots.retire(
-            keep_last=KEPT_SNAPSHOTS, keep=self._predictions.kept_snapshots(self.record.id)
+            keep_last=KEPT_SNAPSHOTS,
+            keep=self._predictions.kept_snapshots(self.record.id) | self._certificates.numbers(),
         )
 
     def _remove_blocks(self, file: FileRecord) -> None:

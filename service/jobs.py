@@ -24,7 +24,7 @@ LANES: tuple[Lane, ...] = get_args(Lane)
 FAST_MODELS = frozenset({"hfs", "stable-hfs"})
 """Models that answer within seconds once a graph is prepared."""
 
-KINDS = ("solve",)
+KINDS = ("solve", "certify")
 """What jobs do."""
 
 MAX_KEY_LENGTH = 255
@@ -76,11 +76,12 @@ class JobSpec:
     graph_id : str
         The graph to work on.
     kind : str
-        What to do with it; ``solve`` predicts labels.
+        What to do with it; ``solve`` predicts labels, ``certify`` measures a snapshot's accuracy.
     model : str, optional
-        Public name of the model.
+        Public name of the model; none for ``certify``.
     parameters : mapping
-        The model's hyperparameters, JSON values; those left out take their defaults.
+        The model's hyperparameters, or what ``certify`` may be asked, as JSON values; those left
+        out take their defaults.
     lane : "fast" or "heavy"
         The lane that runs it.
     priority : int

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Final
 
 from service.settings import Settings, prepare_environment
-from service.tasks import Advanced, Answer, Failed, SolveTask, Stop, Stopped
+from service.tasks import Advanced, Answer, Failed, Stop, Stopped, Task
 
 KILL_AFTER_SECONDS: Final = 2.0
 """A child that was told to stop has this long before it is killed."""
@@ -68,7 +68,7 @@ class WarmChild:
 
     def run(
         self,
-        task: SolveTask,
+        task: Task,
         *,
         progress: Callable[[Advanced], None],
         interrupted: Callable[[], bool],
@@ -77,7 +77,7 @@ class WarmChild:
 
         Parameters
         ----------
-        task : SolveTask
+        task : Task
             What to do.
         progress : callable
             Told how far the child is.

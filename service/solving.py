@@ -1,5 +1,7 @@
 """What runs inside a warm child: load a snapshot, prepare a model, solve, write the predictions.
 
+`certifying` does the other kind of task.
+
 Knows files, not the database: a task says what to work on, an answer what the job will record.
 Prepared graphs stay in memory between tasks, so that a changed label costs a warm solve only.
 """
@@ -22,8 +24,19 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
+from service.certifying import certify_task
 from service.predictions import PredictionMeta, label_values, write_predictions
-from service.tasks import Advanced, Answer, Failed, Solved, SolveTask, Stop, Stopped
+from service.tasks import (
+    Advanced,
+    Answer,
+    CertifyTask,
+    Failed,
+    Solved,
+    SolveTask,
+    Stop,
+    Stopped,
+    Task,
+)
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels
 from solvers.models import CATALOGUE
@@ -331,10 +344,10 @@ class _Mailbox:
     def __init__(self, connection: Connection) -> None:
         self.stop = Event()
         self._connection = connection
-        self._tasks: SimpleQueue[SolveTask] = SimpleQueue()
+        self._tasks: SimpleQueue[Task] = SimpleQueue()
         Thread(target=self._listen, name="mailbox", daemon=True).start()
 
-    def next_task(self) -> SolveTask:
+    def next_task(self) -> Task:
         """The next task, once there is one."""
         return self._tasks.get()
 
@@ -371,9 +384,11 @@ def serve(connection: Connection, *, memory_bytes: int) -> None:
         connection.send(_answer(solver, task, connection.send, mailbox.stop.is_set))
 
 
-def _answer(solver: WarmSolver, task: SolveTask, report: Report, cancelled: Cancelled) -> Answer:
+def _answer(solver: WarmSolver, task: Task, report: Report, cancelled: Cancelled) -> Answer:
     """How the task ended; what goes wrong is an answer too."""
     try:
+        if isinstance(task, CertifyTask):
+            return certify_task(task, report=report, cancelled=cancelled)
         return solver.solve(task, report=report, cancelled=cancelled)
     except _PASSING as error:
         return Failed(error=_text(error), retry=True, trace=traceback.format_exc())

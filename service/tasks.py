@@ -49,6 +49,42 @@ class SolveTask:
     labels: Sequence[str | int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifyTask:
+    """Measure one snapshot against its raw edges.
+
+    Attributes
+    ----------
+    job_id : str
+    attempt : int
+        For the log.
+    graph_id : str
+    graph_directory : Path
+        Where the graph keeps its snapshots, nodes and raw edges.
+    snapshot : int
+        What was captured when the attempt began.
+    parameters : mapping
+        As asked for.
+    keep_raw : bool
+        Whether the graph keeps raw edges for later passes.
+    n_threads : int
+        Threads to compute with.
+    """
+
+    job_id: str
+    attempt: int
+    graph_id: str
+    graph_directory: Path
+    snapshot: int
+    parameters: Mapping[str, Any]
+    keep_raw: bool
+    n_threads: int
+
+
+Task = SolveTask | CertifyTask
+"""What a child can do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """From the worker: end the present task."""
@@ -65,6 +101,13 @@ class Advanced:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solved:
     """The file of predictions lies on the disk; ``result`` is what the job will say."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certified:
+    """The certificate lies beside its snapshot; ``result`` is what the job will say."""
 
     result: Mapping[str, Any]
 
@@ -93,4 +136,4 @@ class Stopped:
     """The task ended because it was told to."""
 
 
-Answer = Solved | Failed | Stopped
+Answer = Solved | Certified | Failed | Stopped

@@ -19,6 +19,7 @@ from solvers.labels import Labels
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models import CATALOGUE
 from streaming.blocks import NODE_KINDS, NodeKind
+from streaming.certificate import CertifySettings, certify
 from streaming.nodes import open_nodes
 from streaming.pipeline import Stream, StreamSettings
 from streaming.records import SparsifierSettings
@@ -54,6 +55,7 @@ def _streamed(root: Path, kind: NodeKind) -> Graph:
     for file in ParquetEdges(root).list():
         Stream(paths, settings).ingest([file])
     store = SnapshotStore(paths.snapshots)
+    certify(paths, store.numbers()[-1], CertifySettings(gap=0.5))
     return store.load(store.numbers()[-1]).graph
 
 

@@ -18,7 +18,8 @@ from typing import Any, Final
 import structlog
 from sqlalchemy.exc import DBAPIError
 
-from service.catalog import Catalog, GraphNotFound
+from service.catalog import Catalog, GraphNotFound, GraphRecord
+from service.certifying import validate_certify
 from service.database import Database
 from service.job_queue import LEASE_SECONDS, DatabaseJobQueue
 from service.jobs import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
@@ -27,8 +28,19 @@ from service.lanes import WarmChild
 from service.leases import Lease, LeaseExpired, LeaseStore
 from service.predictions import PredictionStore
 from service.settings import Settings
-from service.tasks import Advanced, Answer, Failed, Solved, SolveTask, Stopped
+from service.tasks import (
+    Advanced,
+    Answer,
+    Certified,
+    CertifyTask,
+    Failed,
+    Solved,
+    SolveTask,
+    Stopped,
+    Task,
+)
 from service.workers import WorkerRegistry
+from streaming.snapshots import GraphPaths, SnapshotStore
 
 HEARTBEAT_SECONDS: Final = 2.0
 """A third of a lease: two heartbeats may fail before a job is taken over."""
@@ -201,23 +213,59 @@ class Worker:
 
         return child.run(task, progress=partial(self._note, attempt), interrupted=interrupted)
 
-    def _task(self, job: Job) -> SolveTask:
-        """What the attempt works on: the newest snapshot and all labels, as of now.
+    def _task(self, job: Job) -> Task:
+        """What the attempt works on, as of now.
 
         Raises
         ------
         ValueError
-            There is no snapshot or no label, or the job names no model.
+            Something that the job needs is not there.
         GraphNotFound
             The graph was deleted.
         """
         graph = Catalog(self._database).get_by_id(job.graph_id)
+        return self._certify_task(job, graph) if job.kind == "certify" else self._solve(job, graph)
+
+    def _certify_task(self, job: Job, graph: GraphRecord) -> CertifyTask:
+        """The snapshot that was named, or the newest."""
+        asked, _ = validate_certify(job.parameters)
+        snapshot = graph.progress.snapshot if asked is None else asked
+        if snapshot is None:
+            raise _no_snapshot(graph)
+        # First of all: ingest keeps the snapshots of running jobs.
+        self._queue.capture(
+            job.id,
+            job.attempt,
+            snapshot=snapshot,
+            labels_seq=graph.labels_seq,
+            features_version=graph.features_version,
+        )
+        directory = self._settings.graphs_directory / job.graph_id
+        kept = SnapshotStore(GraphPaths(root=directory).snapshots).numbers()
+        if snapshot not in kept:
+            raise ValueError(
+                f"snapshot must be one that graph {graph.settings.name} keeps, got {snapshot}; "
+                f"it keeps {', '.join(map(str, kept)) or 'none'}"
+            )
+        return CertifyTask(
+            job_id=job.id,
+            attempt=job.attempt,
+            graph_id=job.graph_id,
+            graph_directory=directory,
+            snapshot=snapshot,
+            parameters=job.parameters,
+            keep_raw=graph.settings.keep_raw,
+            n_threads=self._settings.n_threads,
+        )
+
+    def _solve(self, job: Job, graph: GraphRecord) -> SolveTask:
+        """The newest snapshot and all labels."""
         labels = LabelStore(self._database).current(job.graph_id)
         name, snapshot = graph.settings.name, graph.progress.snapshot
         if job.model is None:
             raise ValueError(f"a job of kind {job.kind} must name a model, got none")
         if snapshot is None:
-            raise ValueError(f"graph {name} has no snapshot yet; ingest edges first")
+            raise _no_snapshot(graph)
         if not labels.labels:
             raise ValueError(f"graph {name} has no labels; put labels of at least two classes")
         captured = {
@@ -257,6 +305,8 @@ class Worker:
         match answer:
             case Solved(result=result):
                 return self._publish(job, result)
+            case Certified(result=result):
+                return self._queue.finish(job.id, job.attempt, result)
             case Failed(error=error, retry=retry, trace=trace):
                 if trace:
                     _log.error("attempt failed", job=job.id, attempt=job.attempt, trace=trace)
@@ -365,6 +415,10 @@ class Worker:
             if should_stop() or monotonic() > deadline:
                 raise _another_worker(leases)
             self._is_stopping.wait(_LAST_POLL_SECONDS)
+
+
+def _no_snapshot(graph: GraphRecord) -> ValueError:
+    return ValueError(f"graph {graph.settings.name} has no snapshot yet; ingest edges first")
 
 
 def _another_worker(leases: LeaseStore) -> AnotherWorkerRunsError:

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -33,7 +34,13 @@ from streaming.checkpoints import CheckpointStore
 from streaming.durable import publish_file, publish_json, remove_unfinished
 from streaming.engine import PassStopped, RawComponents, RawEdges
 from streaming.nodes import open_nodes
-from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
+from streaming.snapshots import (
+    GraphPaths,
+    Snapshot,
+    SnapshotMeta,
+    SnapshotNotFound,
+    SnapshotStore,
+)
 from streaming.spool import Spool
 
 CertificateStatus = Literal["converged", "max-passes", "inexact", "components-differ"]
@@ -187,14 +194,34 @@ class CertificateStore:
         return Certificate(**values)
 
     def put(self, certificate: Certificate) -> None:
-        """Store a certificate beside its snapshot, in place of an earlier one."""
+        """Store a certificate beside its snapshot.
+
+        It takes the place of an earlier one, unless that has converged and this has not.
+        """
+        earlier = self.get(certificate.snapshot)
+        has_converged = certificate.status == "converged"
+        if earlier is not None and earlier.status == "converged" and not has_converged:
+            return
         path = self._snapshots.companion(certificate.snapshot, _FILE)
         publish_json(path, {"format": _FORMAT, **asdict(certificate)})
 
     def list(self) -> dict[int, Certificate]:
         """All certificates by the number of their snapshot, oldest first."""
-        found = ((number, self.get(number)) for number in self._snapshots.numbers())
-        return {number: each for number, each in found if each is not None}
+        found: dict[int, Certificate] = {}
+        for number in self._snapshots.numbers():
+            with suppress(SnapshotNotFound):  # retired since it was listed
+                certificate = self.get(number)
+                if certificate is not None:
+                    found[number] = certificate
+        return found
+
+    def numbers(self) -> set[int]:
+        """Return the numbers of the snapshots that have one."""
+        return set(self.list())
+
+    def newest(self) -> Certificate | None:
+        """Return the certificate of the newest snapshot that has one."""
+        return next(reversed(self.list().values()), None)
 
 
 def epsilon_between(smallest: float, greatest: float) -> float:

@@ -335,11 +335,10 @@ class RawEdges:
     def _edges_of(self, raw: RawBlock) -> EdgeBlock:
         """The edges of a block between dense ids, without self-loops."""
         if isinstance(self._nodes, DenseNodes):
-            u, v = self._nodes.map(raw.src, raw.dst, first_row=raw.first_row)
-        else:
-            u, v = self._nodes.lookup(raw.src), self._nodes.lookup(raw.dst)
-            if len(u) and min(u.min(), v.min()) < 0:
-                raise BadEdges("it holds a node that the snapshot does not know")
+            return self._nodes.map_block(raw)
+        u, v = self._nodes.lookup(raw.src), self._nodes.lookup(raw.dst)
+        if len(u) and min(u.min(), v.min()) < 0:
+            raise BadEdges("it holds a node that the snapshot does not know")
         return drop_self_loops(u, v, raw.weight)
 
     @contextmanager

@@ -26,7 +26,7 @@ from service.api.readiness import NotReady
 from service.api.schemas import InvalidArgument, Problem
 from service.api.tables import FormatNotOffered
 from service.catalog import GraphConflict, GraphExists, GraphNotFound
-from service.jobs import IdempotencyConflict, UnknownJob
+from service.jobs import KINDS, IdempotencyConflict, UnknownJob
 from service.labeling import LabelsRefused
 from service.labels import BadLabels
 from service.manifest import FileNotListed, SourceNotFound
@@ -222,10 +222,13 @@ def _of_validation(error: RequestValidationError) -> dict[str, Any]:
 
 def _broken_rule(error: Mapping[str, Any]) -> dict[str, Any]:
     rule = str(error["msg"]).removeprefix("Value error, ")
-    if error["loc"] == ("body",) and error["type"].endswith("_type"):
+    location = tuple(error["loc"])
+    if location[:1] == ("body",) and location[1:2] and location[1] in KINDS:
+        location = ("body", *location[2:])  # which kind of job the body was taken for
+    if location == ("body",) and error["type"].endswith("_type"):
         rule = "the body must be a JSON object, with Content-Type: application/json"
     # The first part says where the argument stands: body, query, path or header.
-    place = ".".join(str(part) for part in error["loc"][1:])
+    place = ".".join(str(part) for part in location[1:])
     broken: dict[str, Any] = {"argument": _argument(rule) or place or None, "rule": rule}
     if isinstance(error["input"], str | int | float):
         broken["value"] = str(error["input"])[:_MAX_SHOWN]

@@ -6,16 +6,26 @@ from dataclasses import MISSING, asdict, fields, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
-from service.jobs import Job, JobSpec, JobStatus, lane_of
+from service.certifying import validate_certify
+from service.jobs import KINDS, Job, JobSpec, JobStatus, lane_of
 from service.labels import LabelReceipt
 from service.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
 from service.reading import Lookup, Prediction
 from service.redaction import shown_url
 from service.solving import validate_solve
 from streaming.blocks import NodeKind
+from streaming.certificate import Certificate, CertifySettings
 from streaming.snapshots import SnapshotMeta
 
 MAX_LOOKUP: int = 10_000
@@ -27,6 +37,9 @@ NodeIn = int | str
 _DEFAULTS = {
     each.name: each.default for each in fields(GraphSettings) if each.default is not MISSING
 }
+
+
+_CERTIFY = CertifySettings()
 
 
 class InvalidArgument(ValueError):
@@ -212,9 +225,41 @@ class BacklogOut(_Output):
     pushed_bytes: int
 
 
-class GraphDetails(GraphOut):
-    """A graph with the state of its files."""
+class CertificateOut(_Output):
+    """The measured accuracy of a snapshot, from the extreme eigenvalues of L_H^+ L_G."""
 
+    snapshot: int
+    status: str = Field(description="Converged, max-passes, inexact or components-differ.")
+    epsilon_certified: float | None = Field(
+        description="Holds with the probability given; null where nothing can be certified."
+    )
+    epsilon_least: float | None = Field(description="No smaller epsilon holds.")
+    ritz_min: float | None = Field(description="Inside the spectrum, as ritz_max.")
+    ritz_max: float | None
+    residual_min: float | None
+    residual_max: float | None
+    outer_min: float | None = Field(description="Outside the spectrum, as outer_max.")
+    outer_max: float | None
+    probability: float
+    n_edges: int = Field(description="Raw edges.")
+    n_passes: int
+    seconds: float
+    created_at: datetime
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> Self:
+        """What people see of a certificate."""
+        created_at = datetime.fromtimestamp(certificate.created_at, UTC)
+        return cls.model_validate({**asdict(certificate), "created_at": created_at})
+
+
+class GraphDetails(GraphOut):
+    """A graph with the state of its files and its newest certificate."""
+
+    epsilon_certified: float | None = Field(
+        description="Of the newest snapshot that was certified: see certificate."
+    )
+    certificate: CertificateOut | None = Field(description="Says which snapshot it is of.")
     backlog: BacklogOut
     files: dict[FileStatus, int] = Field(description="Files by status.")
 
@@ -351,8 +396,8 @@ class LabelsOut(_Output):
         )
 
 
-class JobIn(Solve):
-    """A job to run."""
+class SolveIn(Solve):
+    """A job that predicts labels."""
 
     kind: Literal["solve"] = "solve"
 
@@ -366,6 +411,62 @@ class JobIn(Solve):
             lane=lane_of(self.model),
             idempotency_key=idempotency_key,
         )
+
+
+class CertifyParameters(_Input):
+    """What to certify, and how hard to try; those left out take their defaults."""
+
+    snapshot: int | None = Field(default=None, description="Number; the newest when left out.")
+    passes: int = Field(default=_CERTIFY.passes, description="Most passes over the raw edges.")
+    n_vectors: int = Field(default=_CERTIFY.n_vectors, description="Vectors of one pass.")
+    gap: float = Field(
+        default=_CERTIFY.gap,
+        description="How far above the least possible epsilon is close enough.",
+    )
+    probability: float = Field(default=_CERTIFY.probability, description="Of the outer bounds.")
+    seed: int = Field(default=_CERTIFY.seed, description="Draws the start.")
+
+
+class CertifyIn(_Input):
+    """A job that measures the accuracy of a snapshot against its raw edges."""
+
+    kind: Literal["certify"]
+    parameters: CertifyParameters = CertifyParameters()
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        validate_certify(self._given())
+        return self
+
+    def _given(self) -> dict[str, Any]:
+        return self.parameters.model_dump(exclude_unset=True)
+
+    def to_spec(self, graph_id: str, idempotency_key: str | None) -> JobSpec:
+        """The same for the queue."""
+        return JobSpec(
+            graph_id=graph_id,
+            kind=self.kind,
+            model=None,
+            parameters=self._given(),
+            lane="heavy",
+            idempotency_key=idempotency_key,
+        )
+
+
+def _kind_of(body: Any) -> Any:
+    """The kind of job that a body asks for; ``solve`` when it does not say."""
+    return body.get("kind", "solve") if isinstance(body, dict) else "solve"
+
+
+JobIn = Annotated[
+    Annotated[SolveIn, Tag("solve")] | Annotated[CertifyIn, Tag("certify")],
+    Discriminator(
+        _kind_of,
+        custom_error_type="kind",
+        custom_error_message=f"kind must be one of {', '.join(KINDS)}",
+    ),
+]
+"""A job to run."""
 
 
 class JobOut(_Output):
@@ -477,12 +578,19 @@ class SnapshotOut(_Output):
     n_files: int
     seed: int
     created_at: datetime
+    certificate: CertificateOut | None = Field(description="Null until it is certified.")
 
     @classmethod
-    def of(cls, meta: SnapshotMeta) -> Self:
+    def of(cls, meta: SnapshotMeta, certificate: Certificate | None) -> Self:
         """What people see of a snapshot."""
-        created_at = datetime.fromtimestamp(meta.created_at, UTC)
-        return cls.model_validate({**asdict(meta), "note": meta.note, "created_at": created_at})
+        return cls.model_validate(
+            {
+                **asdict(meta),
+                "note": meta.note,
+                "created_at": datetime.fromtimestamp(meta.created_at, UTC),
+                "certificate": None if certificate is None else CertificateOut.of(certificate),
+            }
+        )
 
 
 class SnapshotList(_Output):

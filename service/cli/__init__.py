@@ -28,6 +28,7 @@ _MODULE_OF: Final = {
     "source": "sources",
     "labels": "labels",
     "solve": "solving",
+    "certify": "certifying",
     "predictions": "results",
     "evaluate": "results",
     "key": "keys",

@@ -34,6 +34,7 @@ from service.job_queue import DatabaseJobQueue
 from service.known_nodes import KnownNodes
 from service.labels import LabelStore
 from streaming.blocks import NODE_KINDS
+from streaming.certificate import CertificateStore
 from streaming.snapshots import GraphPaths, SnapshotStore
 
 app = command_group("Graphs and their settings.")
@@ -159,6 +160,8 @@ def show(name: GraphName, json: AsJson = False) -> None:
         counts = session.manifest.counts(record.id)
         classes = LabelStore(session.database).class_counts(record.id)
         note = _snapshot_note(session.settings.graphs_directory, record)
+        paths = GraphPaths(root=session.settings.graphs_directory / record.id)
+        certificate = CertificateStore(paths.snapshots).newest()
     if json:
         print_json(
             {
@@ -167,6 +170,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
                 "files": dict(counts),
                 "labels": [{"label": label, "n_nodes": n} for label, n in classes.items()],
                 "note": note,
+                "certificate": certificate,
             }
         )
         return
@@ -179,6 +183,8 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "edges kept": progress.edges_kept,
             "self-loops dropped": progress.self_loops,
             "epsilon expected": progress.epsilon_expected,
+            "epsilon certified": certificate
+            and f"{shown(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
             "snapshot": progress.snapshot,
             "files": {status: count for status, count in counts.items() if count} or None,
             "backlog": f"{backlog.n_files:,} files, {backlog.n_bytes:,} bytes",

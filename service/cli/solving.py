@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from service.cli.running import finished, tell_failure
 from service.cli.session import (
-    INTERRUPTED,
     AsJson,
     GraphName,
     command_group,
@@ -14,11 +14,8 @@ from service.cli.session import (
     say,
 )
 from service.cli.tables import parsed_settings
-from service.job_queue import DatabaseJobQueue
 from service.jobs import Job, JobSpec, JobStatus, lane_of
-from service.lifetime import StopSignal
 from service.solving import validate_solve
-from service.worker import run_until_finished
 
 app = command_group()
 
@@ -44,23 +41,10 @@ def solve(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--model or --set") from error
     with open_session() as session:
-        queue = DatabaseJobQueue(session.database)
         spec = JobSpec(
             graph_id=session.graph(name).id, model=model, parameters=values, lane=lane_of(model)
         )
-        job = queue.submit(spec)
-        with StopSignal() as stop:
-            job = run_until_finished(
-                session.database,
-                session.settings,
-                job.id,
-                on_change=None if json else _Teller(),
-                should_stop=stop,
-            )
-        if not job.status.is_final:
-            queue.cancel(job.id)
-            say(f"stopped; job {job.id} is cancelled")
-            raise typer.Exit(INTERRUPTED)
+        job = finished(session, spec, is_quiet=json)
     if json:
         print_json(job)
     else:
@@ -69,22 +53,9 @@ def solve(
         raise typer.Exit(1)
 
 
-class _Teller:
-    """Says each new state of a job once, on stderr."""
-
-    def __init__(self) -> None:
-        self._said = ""
-
-    def __call__(self, job: Job) -> None:
-        state = str(job.status) if job.phase is None else f"{job.status}: {job.phase}"
-        if state != self._said and not job.status.is_final:
-            say(f"job {job.id} {state}")
-        self._said = state
-
-
 def _tell_outcome(name: str, job: Job) -> None:
     if job.result is None:
-        say(f"lapwing: job {job.id} {job.status}" + (f": {job.error}" if job.error else ""))
+        tell_failure(job)
         return
     result = job.result
     seconds = ", ".join(f"{phase} {taken:.2f} s" for phase, taken in result["seconds"].items())

@@ -19,7 +19,7 @@ from solvers.kernels.inner_products import gaussian_edge_sums
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.solution import Status
 
-_STAGE_RTOL: Final = 1e-4
+_STAGE_RTOL: Final = 3e-5
 """Residual of one correction."""
 _MAX_STAGES: Final = 8
 _SLOW: Final = 0.05
@@ -73,7 +73,7 @@ class RefinedSolver:
         self,
         graph: Graph,
         *,
-        rtol: float = 1e-6,
+        rtol: float = 2e-6,
         mapped: Map = map,
         cancelled: Cancelled | None = None,
     ) -> None:

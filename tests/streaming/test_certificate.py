@@ -163,6 +163,10 @@ def test_too_few_passes_are_a_status_with_bounds_that_hold(tmp_path: Path) -> No
     assert "raise passes" in found.message
     truth = spectral_epsilon(kept(graph), graph.raw_graph([file]))
     assert found.epsilon_certified is None or truth <= found.epsilon_certified
+    better = certify(graph.paths, 1)
+    assert better.status == "converged"
+    certify(graph.paths, 1, CertifySettings(passes=2))
+    assert CertificateStore(graph.paths.snapshots).get(1) == better
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from service.api.errors import problems
 from service.api.routes.common import resource
 from service.api.schemas import (
     BacklogOut,
+    CertificateOut,
     GraphCreate,
     GraphDetails,
     GraphList,
@@ -19,6 +20,8 @@ from service.api.schemas import (
 )
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.catalog import GraphConflict, GraphExists, GraphNotFound, GraphRecord
+from streaming.certificate import CertificateStore
+from streaming.snapshots import GraphPaths
 
 router = resource("graphs", "/v1/graphs")
 
@@ -74,4 +77,12 @@ def delete_graph(graph: GraphHere, stores: StoresHere) -> None:
 def _details(graph: GraphRecord, stores: Stores) -> GraphDetails:
     backlog = BacklogOut.model_validate(stores.manifest.backlog(graph.id))
     files = dict(stores.manifest.counts(graph.id))
-    return GraphDetails(**GraphOut.values(graph), backlog=backlog, files=files)
+    paths = GraphPaths(root=stores.settings.graphs_directory / graph.id)
+    certificate = CertificateStore(paths.snapshots).newest()
+    return GraphDetails(
+        **GraphOut.values(graph),
+        epsilon_certified=None if certificate is None else certificate.epsilon_certified,
+        certificate=None if certificate is None else CertificateOut.of(certificate),
+        backlog=backlog,
+        files=files,
+    )

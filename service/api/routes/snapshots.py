@@ -14,6 +14,7 @@ from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, tab
 from service.catalog import GraphNotFound
 from service.export import snapshot_edges
 from service.formats import encode
+from streaming.certificate import CertificateStore
 from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
 
 router = resource("snapshots", f"{ONE_GRAPH}/snapshots")
@@ -24,7 +25,10 @@ def list_snapshots(graph: GraphHere, stores: StoresHere) -> SnapshotList:
     """The snapshots that are kept, newest first, with the accuracy of each."""
     paths = GraphPaths(root=stores.settings.graphs_directory / graph.id)
     kept = SnapshotStore(paths.snapshots).list()
-    return SnapshotList(snapshots=[SnapshotOut.of(meta) for meta in reversed(kept)])
+    certificates = CertificateStore(paths.snapshots).list()
+    return SnapshotList(
+        snapshots=[SnapshotOut.of(meta, certificates.get(meta.number)) for meta in reversed(kept)]
+    )
 
 
 @router.get(
