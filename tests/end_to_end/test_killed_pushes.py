@@ -5,6 +5,7 @@ import threading
 import time
 from itertools import pairwise
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -13,9 +14,9 @@ from service.database import open_database
 from service.manifest import Manifest
 from service.settings import Settings
 from streaming.snapshots import GraphPaths
-from tests.end_to_end.processes import Home, Server, eventually
+from tests.end_to_end.processes import Home, Server, eventually, free_port
 
-N_KILLS = 6
+N_KILLS = 4
 N_CLIENTS = 3
 
 
@@ -37,7 +38,7 @@ class Client(threading.Thread):
                 "Idempotency-Key": f"{self.name}-{self.n_pushed}",
             }
             for _ in range(2 if self.n_pushed % 5 == 0 else 1):
-                status, answer = self._server.request(
+                status, answer = self._server.call(
                     "POST", "/v1/graphs/g/edges", f"src,dst\n{lines}".encode(), headers
                 )
                 assert status in {200, 202}, answer
@@ -64,7 +65,7 @@ def test_pushes_survive_an_ingest_that_is_killed_at_any_moment(
         n_before = 0
         for _ in range(N_KILLS):
             ingest = home.start("ingest", "--follow")
-            eventually(lambda: Catalog(database).get("g").progress.edges_seen > n_before)  # noqa: B023
+            eventually(lambda: Catalog(database).get("g").progress.edges_seen > n_before, 120.0)  # noqa: B023
             time.sleep(rng.uniform(0.0, 0.5))  # the moment of death, not a wait
             ingest.kill()
             ingest.wait()
@@ -74,8 +75,13 @@ def test_pushes_survive_an_ingest_that_is_killed_at_any_moment(
         for client in clients:
             client.join()
         n_edges = 3 * sum(client.n_pushed for client in clients)
-        ingest = home.start("ingest", "--follow")
-        eventually(lambda: manifest.backlog(graph_id).n_files == 0)
+        port = free_port()
+        ingest = home.start("ingest", "--follow", "--metrics-port", port)
+        eventually(lambda: manifest.backlog(graph_id).n_files == 0, 120.0)
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            metrics = answer.read().decode()
+        assert 'lapwing_block_seconds_count{graph="g"}' in metrics
+        assert 'lapwing_backlog_bytes{graph="g"} 0.0' in metrics
         progress = Catalog(database).get("g").progress
         assert progress.edges_seen == n_edges
         assert progress.n_nodes == 4 * sum(client.n_pushed for client in clients)

@@ -20,6 +20,7 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("PATCH", "/v1/graphs/g"): "admin",
     ("DELETE", "/v1/graphs/g"): "admin",
     ("POST", "/v1/graphs/g/edges"): "ingest",
+    ("GET", "/v1/graphs/g/pushes/p"): "read",
     ("GET", "/v1/graphs/g/sources"): "read",
     ("POST", "/v1/graphs/g/sources"): "ingest",
     ("DELETE", "/v1/graphs/g/sources/s"): "ingest",
@@ -40,6 +41,7 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/graphs/g/snapshots"): "read",
     ("GET", "/v1/graphs/g/snapshots/1/edges"): "read",
     ("GET", "/v1/models"): "read",
+    ("GET", "/metrics"): "read",
 }
 OPEN = ["/healthz", "/readyz", "/v1/version", "/openapi.json", "/docs"]
 
