@@ -25,3 +25,11 @@ def spectral_error(graph: Graph, sparsifier: Graph) -> float:
     """Smallest epsilon with ``(1-epsilon) L_graph <= L_sparsifier <= (1+epsilon) L_graph`` (B1)."""
     spectrum = relative_spectrum(graph, sparsifier)
     return float(max(1.0 - spectrum[0], spectrum[-1] - 1.0))
+
+
+def ridge_error(graph: Graph, sparsifier: Graph, ridge: float) -> float:
+    """Smallest epsilon with ``|L_sparsifier - L_graph| <= epsilon (L_graph + ridge I)`` (B2)."""
+    full = graph.laplacian().toarray()
+    difference = sparsifier.laplacian().toarray() - full
+    full[np.diag_indices_from(full)] += ridge
+    return float(np.abs(scipy.linalg.eigvalsh(difference, full)).max())

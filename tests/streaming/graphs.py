@@ -7,7 +7,7 @@ import numpy as np
 from solvers.arrays import FloatArray, IntArray
 from solvers.graph import Graph
 from streaming.blocks import EdgeBlock
-from streaming.records import SparsifierSettings, SparsifierState
+from streaming.records import Records, SparsifierSettings, SparsifierState
 from streaming.sparsifier import absorb, is_full, resparsify, score
 
 
@@ -93,6 +93,44 @@ def core_with_paths(n_core: int, n_paths: int, length: int, seed: int) -> EdgeLi
         tails.append(nodes[1:])
     u, v = np.concatenate(heads), np.concatenate(tails)
     return _shuffled(u, v, np.ones(u.size), n_core + n_paths * length, rng)
+
+
+def region_after_region(n_nodes: int, density: float, n_bridges: int, seed: int) -> EdgeList:
+    """`two_communities` in order: all of the first, all of the second, the joint at the end."""
+    edges = two_communities(n_nodes, density, n_bridges, seed)
+    half = n_nodes // 2
+    return _in_order(
+        edges, (edges.u >= half).astype(int) + (edges.v >= half) * (edges.u < half) * 2
+    )
+
+
+def joint_before_growth(n_nodes: int, density: float, n_bridges: int, seed: int) -> EdgeList:
+    """`two_communities` whose joint comes among the first tenth of the edges and never grows."""
+    edges = two_communities(n_nodes, density, n_bridges, seed)
+    half = n_nodes // 2
+    bridge = (edges.u < half) != (edges.v < half)
+    return _in_order(
+        edges, (~bridge & (np.arange(edges.n_edges) >= edges.n_edges // 10)).astype(int)
+    )
+
+
+def _in_order(edges: EdgeList, rank: IntArray) -> EdgeList:
+    order = np.argsort(rank, kind="stable")
+    return EdgeList(
+        u=edges.u[order], v=edges.v[order], weight=edges.weight[order], n_nodes=edges.n_nodes
+    )
+
+
+def records_of(edges: EdgeList, seed: int = 0) -> Records:
+    """Every edge as a record that has never met a coin."""
+    keys = np.random.default_rng(seed).integers(0, 2**32, edges.n_edges)
+    return Records(
+        u=edges.u.astype(np.int32),
+        v=edges.v.astype(np.int32),
+        weight=edges.weight.astype(np.float32),
+        keep_probability=np.ones(edges.n_edges, np.float32),
+        key=keys.astype(np.uint32),
+    )
 
 
 def sparsified(

@@ -1,0 +1,454 @@
+"""One resparsification: the same however the buffer is cut, lazy, within its budget, accurate."""
+
+import gc
+import itertools
+import tracemalloc
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+import streaming.thinning
+from solvers.arrays import BoolArray, Float32Array
+from solvers.graph import Graph
+from solvers.kernels.components import find_root, join_edges
+from streaming.cards import NodeCards
+from streaming.kernels.sampling import score_records
+from streaming.records import Coins, Records, SparsifierSettings, SparsifierState
+from streaming.sparsifier import resparsify, sampling_constant, sparsifier_graph, thinned
+from streaming.thinning import Survivors, Thinning, packed, spanning_forest, thin
+from tests.reference.laplacian import resistances
+from tests.reference.sampling import expected_survivors, maximum_spanning_forest
+from tests.reference.spectrum import ridge_error
+from tests.streaming.graphs import (
+    EdgeList,
+    core_with_paths,
+    heavy_tailed,
+    joint_before_growth,
+    random_graph,
+    records_of,
+    region_after_region,
+    sparsified,
+    two_communities,
+)
+
+COINS: list[Coins] = ["independent", "dependent"]
+CUTS = [0, 1, 1, 700, 3_000, 3_001, 9_000]
+
+
+def settings_of(
+    edges: EdgeList, epsilon: float = 0.9, coins: Coins = "independent"
+) -> SparsifierSettings:
+    return SparsifierSettings(epsilon=epsilon, expected_nodes=edges.n_nodes, coins=coins)
+
+
+def buffer_of(edges: EdgeList, settings: SparsifierSettings) -> SparsifierState:
+    """State whose records have old cards, and keep-probabilities of 1 and below."""
+    state = sparsified(edges, settings, n_blocks=16)
+    assert state.cards.n_nodes == edges.n_nodes
+    keep = state.records.keep_probability
+    assert 0.02 < (keep < 1.0).mean() < 1.0
+    return state
+
+
+def cut_up(records: Records) -> list[Records]:
+    """The records in uneven chunks, two of them empty."""
+    stops = [*CUTS, records.n_records]
+    return [records.part(start, stop) for start, stop in itertools.pairwise([0, *stops])]
+
+
+def thin_state(
+    chunks: Sequence[Records],
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    **options: Callable[..., object],
+) -> Thinning:
+    thinning = thin(
+        chunks,
+        state.cards,
+        settings,
+        n_nodes=state.n_nodes,
+        constant=sampling_constant(settings, state.n_nodes),
+        coin_stream=7,
+        **options,  # type: ignore[arg-type]
+    )
+    assert thinning is not None
+    return thinning
+
+
+def assert_equal_bits(first: Thinning, second: Thinning) -> None:
+    assert np.array_equal(np.concatenate(first.lowered), np.concatenate(second.lowered))
+    assert np.array_equal(first.cards.array, second.cards.array)
+    assert (first.cards.scale, first.constant) == (second.cards.scale, second.constant)
+    assert first.n_survivors == second.n_survivors
+
+
+@pytest.mark.parametrize("coins", COINS)
+@pytest.mark.parametrize("max_edges", [None, 2_500])
+def test_the_result_depends_neither_on_chunks_nor_on_threads(
+    coins: Coins, max_edges: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming.thinning, "_WINDOW_RECORDS", 2_000)
+    edges = random_graph(300, 0.5, 0)
+    settings = settings_of(edges, coins=coins)
+    state = buffer_of(edges, settings)
+    settings = replace(settings, max_edges=max_edges)
+    whole = thin_state([state.records], state, settings)
+    assert 0.1 * state.n_records < whole.n_survivors < 0.98 * state.n_records
+    assert_equal_bits(thin_state(cut_up(state.records), state, settings), whole)
+    for n_threads in (1, 2, 4):
+        with ThreadPoolExecutor(n_threads) as pool:
+            chunks = cut_up(state.records)
+            assert_equal_bits(thin_state(chunks, state, settings, parallel=pool.map), whole)
+
+
+def test_windows_of_dependent_coins_are_cut_by_number_of_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming.thinning, "_WINDOW_RECORDS", 10)
+    windows = streaming.thinning._windows([3, 0, 7, 25, 1])
+    sizes = [sum(part.stop - part.start for _, part in window) for window in windows]
+    assert sizes == [10, 10, 10, 6]
+    rows = [
+        (chunk, row)
+        for window in windows
+        for chunk, part in window
+        for row in range(part.start, part.stop)
+    ]
+    assert rows == [
+        (chunk, row) for chunk, size in enumerate([3, 0, 7, 25, 1]) for row in range(size)
+    ]
+
+
+@pytest.mark.parametrize("coins", COINS)
+def test_probabilities_fall_to_the_score_and_coins_are_fair(coins: Coins) -> None:
+    edges = random_graph(200, 0.5, 0)
+    settings = settings_of(edges, coins=coins)
+    state = buffer_of(edges, settings)
+    records = state.records
+    n_kept = np.zeros(records.n_records)
+    n_streams = 200
+    for stream in range(n_streams):
+        thinning = thin(
+            [records],
+            state.cards,
+            settings,
+            n_nodes=state.n_nodes,
+            constant=0.5 * sampling_constant(settings, state.n_nodes),
+            coin_stream=stream,
+        )
+        assert thinning is not None
+        n_kept += thinning.lowered[0] > 0.0
+    score = scores_of(records, thinning.cards)
+    expected = np.minimum(
+        records.keep_probability, settings.slack * thinning.constant * score.astype(np.float64)
+    )
+    forest = spanning_forest([records], n_nodes=state.n_nodes)[0]
+    expected[forest] = records.keep_probability[forest]
+    survived = thinning.lowered[0] > 0.0
+    np.testing.assert_allclose(thinning.lowered[0][survived], expected[survived], rtol=1e-5)
+    chance = expected / records.keep_probability
+    assert (n_kept[chance == 1.0] == n_streams).all()
+    tossed = (chance > 0.02) & (chance < 0.98)
+    assert tossed.mean() > 0.5
+    spread = np.sqrt(chance * (1 - chance) * n_streams)[tossed]
+    missed = (n_kept - chance * n_streams)[tossed] / spread
+    assert abs(missed.mean()) < 0.1
+    assert 0.8 < np.mean(missed**2) < 1.2
+    assert np.abs(missed).max() < 6.0
+
+
+def scores_of(records: Records, cards: NodeCards) -> Float32Array:
+    score = np.empty(records.n_records, np.float32)
+    ends = records.u, records.v, records.weight, records.keep_probability
+    score_records(*ends, *cards.views, cards.squared_scale, True, score)
+    return score
+
+
+FAMILIES: dict[str, Callable[[int], EdgeList]] = {
+    "random": lambda seed: random_graph(250, 0.4, seed),
+    "two communities": lambda seed: two_communities(250, 0.6, 6, seed),
+    "heavy-tailed weights": lambda seed: heavy_tailed(250, 0.6, seed),
+    "dense core with paths": lambda seed: core_with_paths(180, 5, 14, seed),
+    "one region after the other": lambda seed: region_after_region(250, 0.6, 40, seed),
+    "a joint of 6 that never grows": lambda seed: joint_before_growth(250, 0.6, 6, seed),
+    "a joint of 60 that never grows": lambda seed: joint_before_growth(250, 0.6, 60, seed),
+}
+
+
+@pytest.mark.parametrize("growth", [1.0, 2.0], ids=["cards of before", "half the graph since"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_coarse_sample_tells_every_leverage_within_the_slack(family: str, growth: float) -> None:
+    """Under-estimates by the slack of 2 leave the constant that epsilon asks for (B.6)."""
+    for seed in range(3):
+        edges = FAMILIES[family](seed)
+        settings = settings_of(edges)
+        cards = NodeCards.empty()
+        if growth > 1.0:
+            stop = round(edges.n_edges / growth)
+            early = EdgeList(
+                u=edges.u[:stop],
+                v=edges.v[:stop],
+                weight=edges.weight[:stop],
+                n_nodes=edges.n_nodes,
+            )
+            state = SparsifierState(chunks=(records_of(early),), n_nodes=edges.n_nodes)
+            cards = resparsify(state, settings).cards
+        records = records_of(edges)
+        thinning = thin_state(
+            [records], SparsifierState(cards=cards, n_nodes=edges.n_nodes), settings
+        )
+        graph = edges.graph()
+        exact = records.weight * resistances(graph, edges.u, edges.v)
+        score = scores_of(records, thinning.cards)
+        ratio = score / exact
+        assert np.quantile(ratio, [0.01, 0.99]) == pytest.approx(1.0, abs=0.25)
+        assert ratio.min() > 0.4
+        assert ratio.max() < 2.5
+        assert (ratio < 1 / settings.slack).mean() < 1e-3
+        assert score.sum() == pytest.approx(graph.n_nodes - graph.n_components, rel=0.05)
+
+
+@pytest.mark.parametrize("family", ["random", "two communities", "heavy-tailed weights"])
+def test_a_ridge_keeps_its_promise_with_fewer_edges(family: str) -> None:
+    epsilon, ridge_errors, shares = 0.7, [], []
+    for seed in range(20):
+        edges = FAMILIES[family](seed)
+        settings = replace(settings_of(edges, epsilon), seed=seed)
+        ridge = 0.5 * float(np.median(edges.graph().degree))
+        plain = resparsify(sparsified(edges, settings), settings)
+        ridged_settings = replace(settings, ridge=ridge)
+        ridged = resparsify(sparsified(edges, ridged_settings), ridged_settings)
+        ridge_errors.append(ridge_error(edges.graph(), sparsifier_graph(ridged), ridge))
+        shares.append(ridged.n_records / plain.n_records)
+        assert sparsifier_graph(ridged).n_components == edges.graph().n_components
+    assert sum(error <= epsilon for error in ridge_errors) >= 19, sorted(ridge_errors)
+    assert max(shares) < 0.9
+
+
+@pytest.mark.parametrize("max_edges", [600, 1_500, 4_000])
+def test_a_budget_is_met_and_used(max_edges: int) -> None:
+    edges = heavy_tailed(250, 0.6, 0)
+    settings = replace(settings_of(edges, 0.3), max_edges=max_edges)
+    state = SparsifierState(chunks=(records_of(edges),), n_nodes=edges.n_nodes)
+    records = state.records
+    n_survivors = []
+    for seed in range(10):
+        thinning = thin_state([records], state, replace(settings, seed=seed))
+        n_survivors.append(thinning.n_survivors)
+    assert max(n_survivors) <= max_edges
+    assert np.mean(n_survivors) == pytest.approx(max_edges - 3 * np.sqrt(max_edges), rel=0.05)
+    forest = spanning_forest([records], n_nodes=edges.n_nodes)[0]
+    score = scores_of(records, thinning.cards)
+    expected = expected_survivors(
+        records.keep_probability.tolist(),
+        score.tolist(),
+        forest.tolist(),
+        settings.slack * thinning.constant,
+    )
+    assert expected == pytest.approx(max_edges - 3 * np.sqrt(max_edges), rel=0.01)
+
+
+def test_a_budget_that_does_not_bind_changes_nothing() -> None:
+    edges = random_graph(200, 0.5, 0)
+    settings = settings_of(edges)
+    state = buffer_of(edges, settings)
+    free = thin_state(state.chunks, state, settings)
+    bounded = thin_state(state.chunks, state, replace(settings, max_edges=edges.n_edges))
+    assert_equal_bits(free, bounded)
+
+
+def test_nothing_comes_of_an_embedding_that_was_cancelled() -> None:
+    edges = random_graph(100, 0.5, 0)
+    settings = settings_of(edges)
+    outcome = thin(
+        [records_of(edges)],
+        NodeCards.empty(),
+        settings,
+        n_nodes=100,
+        constant=5.0,
+        coin_stream=1,
+        cancelled=lambda: True,
+    )
+    assert outcome is None
+
+
+@pytest.mark.parametrize("coins", COINS)
+def test_a_buffer_of_nothing_is_thinned_to_nothing(coins: Coins) -> None:
+    settings = SparsifierSettings(coins=coins)
+    state = SparsifierState(chunks=(Records.empty(),), n_nodes=3)
+    thinning = thin_state(state.chunks, state, settings)
+    assert thinning.n_survivors == 0
+    assert [part.size for part in thinning.lowered] == [0]
+    assert thinning.cards.n_nodes == 3
+
+
+def assert_same_records(first: Records, second: Records) -> None:
+    for column in fields(Records):
+        one, other = getattr(first, column.name), getattr(second, column.name)
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+
+
+def test_survivors_are_selected_when_they_are_asked_for() -> None:
+    edges = random_graph(200, 0.5, 0)
+    settings = settings_of(edges)
+    state = SparsifierState(
+        chunks=tuple(cut_up(records_of(edges))), n_nodes=edges.n_nodes, n_blocks=1
+    )
+    before = [chunk.keep_probability.copy() for chunk in state.chunks]
+    published = thinned(state, settings)
+    survivors = published.chunks
+    assert isinstance(survivors, Survivors)
+    assert survivors.chunks is state.chunks
+    assert len(survivors) == len(state.chunks)
+    assert 0 < published.n_records < state.n_records
+    for number, (chunk, lowered) in enumerate(zip(state.chunks, survivors.lowered, strict=True)):
+        expected = replace(chunk.select(lowered > 0.0), keep_probability=lowered[lowered > 0.0])
+        assert_same_records(survivors[number], expected)
+    assert_same_records(
+        Records.concatenate(survivors[3:]), Records.concatenate(list(survivors)[3:])
+    )
+    assert_same_records(survivors[-1], list(survivors)[-1])
+    with pytest.raises(IndexError):
+        survivors[len(survivors)]
+    for chunk, keep in zip(state.chunks, before, strict=True):
+        assert np.array_equal(chunk.keep_probability, keep)
+    assert_same_records(published.records, resparsify(state, settings).records)
+
+
+def test_survivors_are_packed_into_chunks_of_some_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming.thinning, "CHUNK_RECORDS", 500)
+    records = records_of(random_graph(120, 0.5, 0))
+    chunks = [records.part(start, start + 90) for start in range(0, records.n_records, 90)]
+    rng = np.random.default_rng(0)
+    lowered = [
+        np.where(rng.random(chunk.n_records) < 0.5, 0.25, 0.0).astype(np.float32)
+        for chunk in chunks
+    ]
+    expected = Records.concatenate(list(Survivors(chunks=chunks, lowered=lowered)))
+    parts = list(packed(chunks, lowered))
+    assert all(500 <= part.n_records < 590 for part in parts[:-1])
+    assert 0 < parts[-1].n_records < 590
+    assert_same_records(Records.concatenate(parts), expected)
+    assert list(packed([], [])) == []
+
+
+def owned(records: Records) -> Records:
+    """Copy of some records, in memory of its own."""
+    return Records(**{item.name: getattr(records, item.name).copy() for item in fields(Records)})
+
+
+def test_packing_lets_go_what_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming.thinning, "CHUNK_RECORDS", 100)
+    records = records_of(random_graph(120, 0.5, 0))
+    chunks = [owned(records.part(start, start + 150)) for start in range(0, 1_500, 150)]
+    alive = [weakref.ref(chunk.u) for chunk in chunks]
+    parts = packed(chunks, [np.ones(150, np.float32) for _ in chunks])
+    chunks = []
+    for taken in range(1, 11):
+        next(parts)
+        assert [reference() is None for reference in alive] == [True] * taken + [False] * (
+            10 - taken
+        )
+
+
+def test_resparsifying_lets_the_old_buffer_go_while_the_new_one_grows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming.thinning, "CHUNK_RECORDS", 5_000)
+    n_records, n_nodes = 400_000, 1_000
+    rng = np.random.default_rng(0)
+    u = rng.integers(0, n_nodes, n_records)
+    edges = EdgeList(
+        u=u,
+        v=(u + rng.integers(1, n_nodes, n_records)) % n_nodes,
+        weight=np.ones(n_records),
+        n_nodes=n_nodes,
+    )
+    # hardly anything can go: old and new buffer side by side would be twice the buffer
+    settings = SparsifierSettings(epsilon=0.2, expected_nodes=10**6)
+    resparsify(SparsifierState(chunks=(records_of(edges),), n_nodes=n_nodes), settings)
+    traced: list[int] = []
+    gc.collect()
+    tracemalloc.start()
+    try:
+        whole = records_of(edges)
+        held = [
+            SparsifierState(
+                chunks=tuple(
+                    owned(whole.part(row, row + 10_000)) for row in range(0, n_records, 10_000)
+                ),
+                n_nodes=n_nodes,
+            )
+        ]
+        del whole
+        for chunk in held[0].chunks:
+            weakref.finalize(chunk.u, lambda: traced.append(tracemalloc.get_traced_memory()[0]))
+        del chunk
+        before = tracemalloc.get_traced_memory()[0]
+        state = resparsify(held.pop(), settings)
+        after = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert state.n_records > 0.9 * n_records
+    assert len(traced) == n_records // 10_000
+    buffer_bytes = 20 * n_records
+    lowered_bytes = 4 * n_records
+    assert after < before + 0.1 * buffer_bytes
+    assert max(traced) < before + lowered_bytes + 0.2 * buffer_bytes
+
+
+@hypothesis_settings(max_examples=60)
+@given(
+    n_nodes=st.integers(1, 30),
+    pairs=st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29)), max_size=80),
+    n_chunks=st.integers(1, 4),
+    data=st.data(),
+)
+def test_the_forest_spans_and_is_maximum_but_for_a_factor_of_two(
+    n_nodes: int, pairs: list[tuple[int, int]], n_chunks: int, data: st.DataObject
+) -> None:
+    proper = [(a % n_nodes, b % n_nodes) for a, b in pairs if a % n_nodes != b % n_nodes]
+    weight = data.draw(
+        st.lists(st.floats(0.125, 8.0, width=32), min_size=len(proper), max_size=len(proper))
+    )
+    keep = data.draw(
+        st.lists(st.floats(0.125, 1.0, width=32), min_size=len(proper), max_size=len(proper))
+    )
+    records = Records(
+        u=np.array([a for a, _ in proper], np.int32),
+        v=np.array([b for _, b in proper], np.int32),
+        weight=np.array(weight, np.float32),
+        keep_probability=np.array(keep, np.float32),
+        key=np.arange(len(proper), dtype=np.uint32),
+    )
+    stops = np.linspace(0, len(proper), n_chunks + 1).astype(int).tolist()
+    masks = spanning_forest(
+        [records.part(start, stop) for start, stop in itertools.pairwise(stops)], n_nodes=n_nodes
+    )
+    assert [mask.size for mask in masks] == np.diff(stops).tolist()
+    on_forest = np.concatenate(masks)
+    graph = Graph.from_edges(records.u, records.v, records.weight, n_nodes=n_nodes)
+    assert on_forest.sum() == n_nodes - graph.n_components
+    # Cut property: no edge outside has twice the conductance of any on the path it closes.
+    conductance = records.conductance
+    for record in np.flatnonzero(~on_forest):
+        nearly_heavier = on_forest & (conductance > 0.5 * conductance[record])
+        assert are_connected(records, nearly_heavier, int(record), n_nodes)
+    ends = records.u.tolist(), records.v.tolist()
+    exact = (records.weight / records.keep_probability).tolist()
+    assert on_forest.tolist() == maximum_spanning_forest(*ends, exact)
+
+
+def are_connected(records: Records, chosen: BoolArray, record: int, n_nodes: int) -> bool:
+    """Whether the chosen records connect the ends of a record."""
+    parent = np.arange(n_nodes, dtype=np.int32)
+    join_edges(records.u[chosen], records.v[chosen], parent)
+    return bool(find_root(parent, records.u[record]) == find_root(parent, records.v[record]))
