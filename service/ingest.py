@@ -6,6 +6,7 @@ in one fenced transaction, so whatever dies between them is told again.
 """
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -64,6 +65,8 @@ class IngestReport:
         Sources that files were read from.
     unreadable : mapping of str to FileUnreadable
         By source, a file that could not be read now; such files stay pending.
+    is_cut : bool
+        Whether files were left for the next pass.
     """
 
     n_committed: int
@@ -72,6 +75,7 @@ class IngestReport:
     summary: StreamSummary
     source_ids: frozenset[str]
     unreadable: Mapping[str, FileUnreadable]
+    is_cut: bool
 
 
 class Ingestor:
@@ -149,8 +153,12 @@ class Ingestor:
         *,
         should_stop: Callable[[], bool],
         on_event: Callable[[IngestEvent], None] = lambda _event: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> Iterator["OpenGraph"]:
-        """Hold the lease of a graph, its state in memory, for as many passes as are wanted."""
+        """Hold the lease of a graph, its state in memory, for as many passes as are wanted.
+
+        ``clock`` tells the seconds between checkpoints and between snapshots.
+        """
         record = self._catalog.get_by_id(graph_id)
         with _held_lease(self._database, f"ingest:{graph_id}") as keeper:
             yield OpenGraph(
@@ -160,6 +168,7 @@ class Ingestor:
                 keeper,
                 should_stop=should_stop,
                 on_event=on_event,
+                clock=clock,
             )
 
 
@@ -175,6 +184,7 @@ class OpenGraph:
         *,
         should_stop: Callable[[], bool],
         on_event: Callable[[IngestEvent], None],
+        clock: Callable[[], float],
     ) -> None:
         self.record = record
         self._database = database
@@ -192,6 +202,7 @@ class OpenGraph:
             on_event=self._take_event,
             should_stop=lambda: should_stop() or keeper.is_lost,
             guard=keeper.confirm,
+            clock=clock,
         )
         self._recorded_snapshot = record.progress.snapshot
         self._waiting: dict[tuple[str, str], FileRecord] = {}
@@ -225,7 +236,8 @@ class OpenGraph:
                 self._manifest.pushes, self.record, self._pushes_directory, lease=self.lease
             )
             pending = self._manifest.pending(self.record.id, passed_over=passed_over)
-            files = [*self._lost_files(), *_up_to(pending, max_bytes)]
+            taken = _up_to(pending, max_bytes)
+            files = [*self._lost_files(), *taken]
             source_ids.update(file.source_id for file in files if file.source_id is not None)
             summary = self._ingest(files, unreadable)
             if not self._n_taken_apart:
@@ -238,6 +250,7 @@ class OpenGraph:
             summary=summary,
             source_ids=frozenset(source_ids),
             unreadable=unreadable,
+            is_cut=len(taken) < len(pending),
         )
 
     def _ingest(

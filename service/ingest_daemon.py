@@ -185,8 +185,9 @@ class IngestDaemon:
             return False
         held.idle_since = self._clock()
         self.lister.note_read(report.source_ids, report.unreadable)
-        took = self._clock() - began
-        self._rests_until[record.id] = self._clock() + min(took, LONGEST_GATHER_SECONDS)
+        if not report.is_cut:
+            took = self._clock() - began
+            self._rests_until[record.id] = self._clock() + min(took, LONGEST_GATHER_SECONDS)
         _log.info(
             "ingested",
             graph=record.settings.name,

@@ -4,16 +4,18 @@ Used by every command that stays (serve, api, ingest, worker). Handlers only cou
 byte to a pipe: a lock taken in a handler could be held by the very code it interrupts.
 """
 
+import logging
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import connection, parent_process
 from threading import Event, Thread
 from types import FrameType, TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 GRACE_SECONDS: Final = 10.0
 """How long a process that was told to stop may take before it is killed."""
@@ -99,6 +101,19 @@ def exit_after_signal(seconds: float) -> Iterator[None]:
         is_over.set()
         signal.set_wakeup_fd(before)
         os.close(write)  # wakes the watcher with nothing to read, unless a signal did
+
+
+def end_now(exit_code: int) -> NoReturn:
+    """End this process without waiting for its other threads.
+
+    For the end of commands that a signal has stopped: a thread that listens to a slow store would
+    keep the interpreter from ending, and all that must be written is written.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(exit_code)
 
 
 def stop_when_stdin_ends() -> None:

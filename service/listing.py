@@ -300,6 +300,9 @@ def list_files(source: SourceRecord) -> list[ListedFile]:
         if not _is_empty_prefix(source.url):
             raise
         files = []
+    else:
+        if not files:  # fsspec's walk passes over what it cannot list
+            _is_empty_prefix(source.url)
     return [ListedFile(file.path, file.version, file.size) for file in files]
 
 
@@ -311,19 +314,17 @@ def explained(error: BaseException) -> str:
 
 
 def _is_empty_prefix(url: str) -> bool:
-    """Whether a remote place answers and holds nothing; raises what is really wrong with it.
+    """Whether a place answers and holds nothing; raises what is really wrong with it.
 
-    ``isfile`` and ``isdir`` of fsspec take every error for a no.
+    ``isfile``, ``isdir`` and ``find`` of fsspec take an error for a no.
     """
     file_system, root = url_to_fs(url)
-    if _is_local(url):
-        return False
     file_system.invalidate_cache()
     with suppress(FileNotFoundError):
         file_system.ls(_before_magic(root), detail=False)
-        return True
+        return not _is_local(url)
     bucket = root.strip("/").partition("/")[0]
-    if not bucket or bucket == root.strip("/"):
+    if _is_local(url) or not bucket or bucket == root.strip("/"):
         return False
     try:
         file_system.ls(bucket, detail=False)

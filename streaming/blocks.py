@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int32Array, frozen
 from streaming.kernels.columns import (
     GREATEST_WEIGHT,
-    compact_edges,
+    fill_self_loops,
     narrow_ids,
     survey_edges,
 )
@@ -270,7 +270,7 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
 def drop_self_loops(
     u: Int32Array, v: Int32Array, weight: Float32Array, *, n_self_loops: int | None = None
 ) -> EdgeBlock:
-    """Edges whose endpoints differ, in order, and the count of the others.
+    """Edges whose endpoints differ, and the count of the others.
 
     Parameters
     ----------
@@ -284,8 +284,9 @@ def drop_self_loops(
     Returns
     -------
     EdgeBlock
-        Without self-loops it holds the arrays given. Else arrays that are writable are taken over:
-        their entries change, and the block holds the beginnings of them.
+        Without self-loops it holds the arrays given. Else the last edges take the places of the
+        self-loops, the others stay where they are; arrays that are writable are taken over, their
+        entries change.
     """
     n_rows = len(u)
     if n_self_loops is None:
@@ -295,7 +296,8 @@ def drop_self_loops(
         is_constant = weight.base is _ONES.base
         if not (is_constant or weight.flags.writeable):
             weight = weight.copy()
-        n_kept = compact_edges(u, v, None if is_constant else weight)
+        fill_self_loops(u, v, None if is_constant else weight, n_self_loops)
+        n_kept = n_rows - n_self_loops
         u, v, weight = u[:n_kept], v[:n_kept], weight[:n_kept]
     return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=n_self_loops, n_rows=n_rows)
 

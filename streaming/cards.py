@@ -1,4 +1,4 @@
-"""Node cards: what the sparsifier remembers of an embedding, one cache line for each node."""
+"""Node cards: what the sparsifier remembers of a graph's resistances, a few bytes for each node."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from solvers.arrays import AnyArray, Float32Array, Int32Array
 from solvers.laplacian.resistance import Embedding
-from streaming.kernels.sampling import CARD_PROBES, CARD_WIDTH, DEGREE, pack_cards
+from streaming.kernels.sampling import CARD_HEADER, CARD_PROBES, CARD_WIDTH, pack_cards
 
 _CACHE_LINE = 64
 _LARGEST = 32767.0
@@ -15,29 +15,41 @@ _LARGEST = 32767.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeCards:
-    """Resistance vectors in 16 bits a coordinate, with degrees and components beside them.
+    """Local resistance and component of every node, and its resistance vector where there is one.
 
-    Rounding adds at most ``n_probes * scale^2`` to a squared distance, and on average it adds:
-    what errs on the side of keeping.
+    The resistance between two nodes of one component is the sum of their local resistances and the
+    squared distance between their vectors. With vectors (from an embedding) the local resistance
+    is the inverse degree. Without, it is an upper bound by itself; see `thinning`.
+
+    Rounding of vectors to 16 bits adds at most ``n_probes * scale^2`` to a squared distance, and on
+    average it adds: what errs on the side of keeping.
 
     Attributes
     ----------
-    array : (n_nodes, 32) int16
-        28 coordinates, inverse degree and component of each node; see `kernels.sampling`.
+    array : (n_nodes, 32) or (n_nodes, 4) int16
+        28 coordinates or none, then local resistance and component; see `kernels.sampling`.
     scale : float
         What one unit of a coordinate stands for, in 1 / sqrt(weight).
+    total_degree : float
+        Sum of the weighted degrees of the graph.
     """
 
     array: AnyArray
     scale: float
+    total_degree: float
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NodeCards.restored, (self.array, self.scale)
+        return NodeCards.restored, (self.array, self.scale, self.total_degree)
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of the embedding."""
+        """Nodes of the graph."""
         return int(self.array.shape[0])
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the cards hold an embedding."""
+        return bool(self.array.shape[1] > CARD_HEADER)
 
     @property
     def squared_scale(self) -> float:
@@ -49,19 +61,15 @@ class NodeCards:
         """The cards as int16, float32 and int32, for the kernels."""
         return self.array, self.array.view(np.float32), self.array.view(np.int32)
 
-    @property
-    def total_degree(self) -> float:
-        """Sum of the weighted degrees; isolated nodes have none."""
-        inverse = self.views[1][:, DEGREE].astype(np.float64)
-        return float(np.divide(1.0, inverse, out=np.zeros_like(inverse), where=inverse > 0).sum())
-
     @staticmethod
     def empty() -> "NodeCards":
         """Return the cards of no node."""
-        return NodeCards(array=_aligned(0), scale=1.0)
+        return NodeCards(array=_aligned(0, CARD_HEADER), scale=1.0, total_degree=0.0)
 
     @staticmethod
-    def of_embedding(embedding: Embedding, *, inverse_degree: Float32Array) -> "NodeCards":
+    def of_embedding(
+        embedding: Embedding, *, inverse_degree: Float32Array, total_degree: float
+    ) -> "NodeCards":
         """Cards of an embedding of at most 28 probes, with degrees of the caller's."""
         if embedding.n_probes > CARD_PROBES:
             raise ValueError(f"a card holds {CARD_PROBES} probes, got {embedding.n_probes}")
@@ -69,30 +77,45 @@ class NodeCards:
             float(embedding.vectors.max(initial=0.0)), -float(embedding.vectors.min(initial=0.0))
         )
         scale = largest / _LARGEST if largest > 0.0 else 1.0
-        cards = NodeCards(array=_aligned(embedding.n_nodes), scale=scale)
-        pack_cards(
-            embedding.vectors,
-            inverse_degree,
-            embedding.component,
-            1.0 / scale,
-            *cards.views,
+        return _packed(
+            embedding.vectors, inverse_degree, embedding.component, scale, CARD_WIDTH, total_degree
         )
-        cards.array.setflags(write=False)
-        return cards
 
     @staticmethod
-    def restored(array: AnyArray, scale: float) -> "NodeCards":
+    def of_bounds(
+        resistance: Float32Array, component: Int32Array, *, total_degree: float
+    ) -> "NodeCards":
+        """Cards without vectors: the sum of two local resistances bounds the one between them."""
+        none = np.empty((resistance.size, 0), np.float32)
+        return _packed(none, resistance, component, 1.0, CARD_HEADER, total_degree)
+
+    @staticmethod
+    def restored(array: AnyArray, scale: float, total_degree: float) -> "NodeCards":
         """Cards from a stored array, aligned anew."""
-        aligned: Any = _aligned(array.shape[0])
+        aligned: Any = _aligned(*array.shape)
         aligned[:] = array
         aligned.setflags(write=False)
-        return NodeCards(array=aligned, scale=scale)
+        return NodeCards(array=aligned, scale=scale, total_degree=total_degree)
 
 
-def _aligned(n_nodes: int) -> AnyArray:
-    """New zeros (n_nodes, 32) int16, each row in one cache line."""
-    n_bytes = n_nodes * CARD_WIDTH * 2
+def _packed(
+    vectors: Float32Array,
+    local: Float32Array,
+    component: Int32Array,
+    scale: float,
+    width: int,
+    total_degree: float,
+) -> NodeCards:
+    cards = NodeCards(array=_aligned(component.size, width), scale=scale, total_degree=total_degree)
+    pack_cards(vectors, local, component, 1.0 / scale, *cards.views)
+    cards.array.setflags(write=False)
+    return cards
+
+
+def _aligned(n_nodes: int, width: int) -> AnyArray:
+    """New zeros (n_nodes, width) int16, so that rows of 64 bytes lie in one cache line each."""
+    n_bytes = n_nodes * width * 2
     memory = np.zeros(n_bytes + _CACHE_LINE, np.uint8)
     first = -memory.ctypes.data % _CACHE_LINE
-    cards: AnyArray = memory[first : first + n_bytes].view(np.int16).reshape(n_nodes, CARD_WIDTH)
+    cards: AnyArray = memory[first : first + n_bytes].view(np.int16).reshape(n_nodes, width)
     return cards

@@ -281,7 +281,7 @@ class CheckpointStore:
             directory, [(start, stop) for start, stop in meta["records"]]
         )
         array = np.load(directory / _CARDS, allow_pickle=False)
-        cards = NodeCards.restored(array, meta["scale"])
+        cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {
             item: math.inf if value is None else value for item, value in meta["counters"].items()
         }
@@ -317,6 +317,7 @@ class CheckpointStore:
             "n_nodes": checkpoint.n_nodes,
             "n_files": len(checkpoint.files),
             "scale": state.cards.scale,
+            "total_degree": state.cards.total_degree,
             "records": records.bounds,
             "position": None if position is None else asdict(position),
             # JSON has no infinity: null stands for it.

@@ -122,9 +122,9 @@ def read_parts(
     finally:
         for local_path in {staged.local_path for staged, _ in parts}:
             _OPEN_SLICES.close(local_path)
-        # Arrow's mimalloc keeps what it frees (90 MB were seen); reading the next file takes it
-        # back in milliseconds.
-        pa.default_memory_pool().release_unused()
+        if len(parts) > 2 * n_threads:
+            # Arrow's mimalloc keeps what it frees: 90 MB were seen. This takes 3 ms.
+            pa.default_memory_pool().release_unused()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

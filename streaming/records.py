@@ -126,15 +126,30 @@ class Records:
             key=self.key[chosen],
         )
 
+    def copy(self) -> "Records":
+        """Return equal records in memory of their own."""
+        return Records(
+            u=self.u.copy(),
+            v=self.v.copy(),
+            weight=self.weight.copy(),
+            keep_probability=self.keep_probability.copy(),
+            key=self.key.copy(),
+        )
+
     @staticmethod
     def empty() -> "Records":
         """Return no records."""
+        return Records.uninitialized(0)
+
+    @staticmethod
+    def uninitialized(n_records: int) -> "Records":
+        """Return records to be filled by a kernel."""
         return Records(
-            u=np.empty(0, np.int32),
-            v=np.empty(0, np.int32),
-            weight=np.empty(0, np.float32),
-            keep_probability=np.empty(0, np.float32),
-            key=np.empty(0, np.uint32),
+            u=np.empty(n_records, np.int32),
+            v=np.empty(n_records, np.int32),
+            weight=np.empty(n_records, np.float32),
+            keep_probability=np.empty(n_records, np.float32),
+            key=np.empty(n_records, np.uint32),
         )
 
     @staticmethod

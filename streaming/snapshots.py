@@ -263,6 +263,19 @@ class SnapshotStore:
             guard()
         return meta
 
+    def companion(self, number: int, name: str) -> Path:
+        """Path of a further file that stays as long as the snapshot does.
+
+        Raises
+        ------
+        SnapshotNotFound
+            No such snapshot is kept.
+        """
+        directory = self._directory_of(number)
+        if not directory.exists():
+            raise self._missing(number)
+        return directory / name
+
     def retire(self, *, keep_last: int, keep: Collection[int] = ()) -> list[int]:
         """Remove all but the last ``keep_last`` and those in ``keep``; return the removed."""
         numbers = self.numbers()

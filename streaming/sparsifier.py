@@ -20,9 +20,6 @@ from streaming.kernels.sampling import degree_variance, sample_arrivals
 from streaming.records import Records, SparsifierSettings, SparsifierState
 from streaming.thinning import Survivors, Thinning, packed, thin
 
-FIRST_CAP_SHARE = 1.0
-"""The first resparsification comes at this share of the expected size of the sparsifier."""
-
 BUFFER_FACTOR = 4.0
 """The buffer may grow to this multiple of what the last resparsification kept."""
 
@@ -43,8 +40,7 @@ def expected_size(settings: SparsifierSettings, n_nodes: int) -> float:
 
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
     """Number of records at which the buffer is resparsified: O(n log n), whatever has passed."""
-    first = FIRST_CAP_SHARE * expected_size(settings, state.n_nodes)
-    return max(first, BUFFER_FACTOR * state.n_kept_last)
+    return BUFFER_FACTOR * max(expected_size(settings, state.n_nodes), state.n_kept_last)
 
 
 def is_full(state: SparsifierState, settings: SparsifierSettings) -> bool:
@@ -59,9 +55,8 @@ def score(
 
     Reads ``state`` only, so that the blocks of a group may be scored at the same time.
     """
-    row = np.empty(block.u.size, np.int32)
-    probability = np.empty(block.u.size, np.float32)
-    key = np.empty(block.u.size, np.uint32)
+    size = block.u.size
+    kept = Records.uninitialized(size)
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         n_kept = sample_arrivals(
             block.u,
@@ -72,18 +67,13 @@ def score(
             settings.slack * _present_constant(state, settings),
             np.uint64(settings.seed),
             np.uint64(2 * block_number),
-            row,
-            probability,
-            key,
+            kept.u,
+            kept.v,
+            kept.weight,
+            kept.keep_probability,
+            kept.key,
         )
-    kept = row[:n_kept]
-    return Records(
-        u=block.u[kept],
-        v=block.v[kept],
-        weight=block.weight[kept],
-        keep_probability=probability[:n_kept].copy(),
-        key=key[:n_kept].copy(),
-    )
+    return kept if n_kept == size else kept.part(0, n_kept).copy()
 
 
 def absorb(
@@ -164,7 +154,7 @@ def thinned(
     The stream goes on from ``state``, so publishing changes nothing. The records are not copied
     but selected from those of ``state``, chunk by chunk, whenever they are asked for.
     """
-    target = state.n_kept_last or FIRST_CAP_SHARE * expected_size(settings, state.n_nodes)
+    target = state.n_kept_last or 0.5 * expected_size(settings, state.n_nodes)
     bound = math.inf if settings.max_edges is None else settings.max_edges
     if state.n_records <= min(THIN_FACTOR * target, bound):
         return state

@@ -1,8 +1,17 @@
 """One resparsification: which records of a buffer survive it, and with which probability.
 
-The resistances come from an embedding of a *coarse* sample of the buffer (a sparsifier of it, by
-the embedding before), so a solve costs O(n log n) whatever the buffer holds; the part of them that
-degrees tell is taken from the whole buffer.
+Resistances are taken in one of two ways, whichever serves.
+
+*Bounds.* With lambda the smallest non-zero eigenvalue of the normalised Laplacian,
+``R_uv <= r_u + r_v``, ``r_u = 1/d_u + g_u / (lambda d_u^2)``, ``g_u = sum_x a_ux^2 / d_x``: in the
+identity of `solvers.laplacian.resistance` the last term is ``y' L^+ y`` with ``y = A D^-1 b``, at
+most ``||D^-1/2 y||^2 / lambda``, and two columns of A have no negative product. Where nodes have
+many edges and lambda is not small the bound is tight, costs no solve, and has no noise.
+
+*Embedding.* Else the vectors of an embedding tell the rest beyond degrees.
+
+Both are made from a *coarse* sample of the buffer (a sparsifier of it, by the cards before), so
+their cost is O(n log n) whatever the buffer holds; degrees are those of the whole buffer.
 """
 
 import math
@@ -10,36 +19,41 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import overload
+from typing import TypeAlias, overload
 
 import numpy as np
 
 from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from solvers.laplacian.parallel import Parallel
-from solvers.laplacian.resistance import resistance_embedding
+from solvers.laplacian.resistance import ResistanceSystem
 from solvers.solution import Status
 from streaming.cards import NodeCards
 from streaming.kernels.rounding import round_dependently
 from streaming.kernels.sampling import (
     add_degrees,
+    add_spread,
     choose_coarse,
     count_survivors,
     lower_probabilities,
     score_records,
     stale_leverages,
+    take_survivors,
     throw_coins,
 )
 from streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
 from streaming.records import Records, SparsifierSettings
 
-EMBEDDING_RTOL = 0.05
+EMBEDDING_RTOL = 0.1
 """Relative error of the projected term allowed in every direction, the smallest cut's included."""
 
 COARSE_CONSTANT = 16.0
 """Copies per unit of leverage in the sample that is embedded."""
 
-MOST_GROWTH = 2.0
+MOST_GROWTH = 4.0
 """A leverage of the last embedding is taken to have fallen by at most this factor since."""
+
+MOST_EXCESS = 0.35
+"""Bounds serve while they exceed the least that resistances can be by this share on average."""
 
 CHUNK_RECORDS = 1 << 22
 """Survivors are packed into chunks of about this size."""
@@ -50,6 +64,9 @@ _LOWEST_LOG2 = -64.0
 _BINS_PER_OCTAVE = 64.0
 _N_BINS = 128 * 64
 _BISECTION_STEPS = 60
+
+_Sample: TypeAlias = tuple[Int32Array, Int32Array, Float32Array, Float32Array, UInt32Array]
+"""Ends, conductances in the sample, conductances in the buffer, keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +161,7 @@ def thin(
     for chunk in chunks:
         add_degrees(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree)
     on_forest = spanning_forest(chunks, n_nodes=n_nodes)
-    new_cards = _embed(
+    new_cards = _new_cards(
         chunks,
         on_forest,
         cards,
@@ -161,8 +178,9 @@ def thin(
         chunk = chunks[number]
         scores = np.empty(chunk.n_records, np.float32)
         ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
-        scale, shortable = new_cards.squared_scale, settings.ridge == 0.0
-        score_records(*ends, *new_cards.views, scale, shortable, scores)
+        exact = new_cards.has_vectors
+        shortable = exact and settings.ridge == 0.0
+        score_records(*ends, *new_cards.views, new_cards.squared_scale, exact, shortable, scores)
         return scores
 
     lowered = list(parallel(score, everything))
@@ -278,14 +296,21 @@ def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterat
 
 
 def _surviving(chunk: Records, lowered: Float32Array) -> Records:
-    survives = lowered > 0.0
-    return Records(
-        u=chunk.u[survives],
-        v=chunk.v[survives],
-        weight=chunk.weight[survives],
-        keep_probability=lowered[survives],
-        key=chunk.key[survives],
+    n_survivors = int(np.count_nonzero(lowered))
+    taken = Records.uninitialized(n_survivors + 1)
+    take_survivors(
+        chunk.u,
+        chunk.v,
+        chunk.weight,
+        lowered,
+        chunk.key,
+        taken.u,
+        taken.v,
+        taken.weight,
+        taken.keep_probability,
+        taken.key,
     )
+    return taken.part(0, n_survivors)
 
 
 def spanning_forest(chunks: Sequence[Records], *, n_nodes: int) -> list[BoolArray]:
@@ -307,7 +332,7 @@ def spanning_forest(chunks: Sequence[Records], *, n_nodes: int) -> list[BoolArra
     return on_forest
 
 
-def _embed(
+def _new_cards(
     chunks: Sequence[Records],
     on_forest: Sequence[BoolArray],
     cards: NodeCards,
@@ -318,34 +343,127 @@ def _embed(
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
 ) -> NodeCards | None:
-    """Embedding of a coarse sample of the records; None when it did not converge."""
-    # leverages of the last embedding have fallen since, about as much as degrees have grown
-    old_total = cards.total_degree
-    growth = min(max(float(degree.sum()) / old_total, 1.0), MOST_GROWTH) if old_total > 0 else 1.0
-    choose = partial(_coarse, cards=cards, settings=settings, constant=constant, growth=growth)
-    parts = list(
-        parallel(lambda number: choose(chunks[number], on_forest[number]), range(len(chunks)))
+    """Cards of the buffer; None when the solves did not converge.
+
+    Bounds are tried while they served the last time, with half a sample: the first time a uniform
+    one, forest included, as no leverage is known. Where they do not serve, that sample is embedded,
+    and with what it says the sample is drawn that counts: the first may be wrong where few edges
+    hold the graph together, but never by so much that the second has none of them.
+    """
+    make = partial(
+        _cards_of,
+        chunks,
+        on_forest,
+        degree=degree,
+        settings=settings,
+        copies=settings.slack * constant,
+        cancelled=cancelled,
+        parallel=parallel,
     )
-    u, v, conductance, key = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    # leverages have fallen since the last cards, about as much as degrees have grown
+    total = float(degree.sum())
+    growth = min(max(total / cards.total_degree, 1.0), MOST_GROWTH) if cards.total_degree else 1.0
+    fine = partial(
+        _coarse, settings=settings, constant=constant, coarse_constant=COARSE_CONSTANT / growth
+    )
+    if cards.has_vectors:
+        return make(partial(fine, cards=cards))
+    half = 0.5 * COARSE_CONSTANT  # enough to find the spectral gap
+    n_records = sum(chunk.n_records for chunk in chunks)
+    uniform = half * degree.size / max(n_records, 1)
+    if cards.n_nodes == 0 and uniform < 1.0:
+        first = make(partial(_uniform, settings=settings, chance=uniform))
+    else:
+        rough = partial(fine, cards=cards, coarse_constant=half / growth)
+        first = make(rough)
+    if first is None or not first.has_vectors:
+        return first
+    return make(partial(fine, cards=first, coarse_constant=COARSE_CONSTANT))
+
+
+def _cards_of(
+    chunks: Sequence[Records],
+    on_forest: Sequence[BoolArray],
+    choose: Callable[[Records, BoolArray], _Sample],
+    *,
+    degree: FloatArray,
+    settings: SparsifierSettings,
+    copies: float,
+    cancelled: Callable[[], bool] | None,
+    parallel: Parallel,
+) -> NodeCards | None:
+    """Cards by the sample that ``choose`` makes of every chunk."""
+    everything = range(len(chunks))
+    parts = list(parallel(lambda number: choose(chunks[number], on_forest[number]), everything))
+    u, v, conductance, full, key = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     del parts
-    embedding = resistance_embedding(
+    system = ResistanceSystem.of(
         u,
         v,
         conductance,
         key,
         n_nodes=degree.size,
-        n_probes=settings.n_probes,
         seed=settings.seed,
         ridge=settings.ridge,
-        rtol=EMBEDDING_RTOL,
         cancelled=cancelled,
         parallel=parallel,
     )
+    total = float(degree.sum())
+    if settings.ridge == 0.0:
+        gap = system.spectral_gap()
+        bounds = _bounds(
+            u, v, conductance, full, degree, gap=gap, copies=copies, seed=settings.seed
+        )
+        if bounds is not None:
+            return NodeCards.of_bounds(bounds, system.component, total_degree=total)
+    del u, v, conductance, full, key
+    embedding = system.embedding(n_probes=settings.n_probes, rtol=EMBEDDING_RTOL)
     if embedding.status is not Status.CONVERGED:
         return None
     # what one record's degrees tell is told by the whole buffer, not by the sample
     inverse = np.divide(1.0, degree + settings.ridge, out=np.zeros_like(degree), where=degree > 0)
-    return NodeCards.of_embedding(embedding, inverse_degree=inverse.astype(np.float32))
+    return NodeCards.of_embedding(
+        embedding, inverse_degree=inverse.astype(np.float32), total_degree=total
+    )
+
+
+def _bounds(
+    u: Int32Array,
+    v: Int32Array,
+    conductance: Float32Array,
+    full: Float32Array,
+    degree: FloatArray,
+    *,
+    gap: float,
+    copies: float,
+    seed: int,
+) -> Float32Array | None:
+    """(n_nodes,) r_u, whose sums bound resistances; None where that would keep too many records.
+
+    What counts are nodes with more than ``copies`` edges: others keep all of theirs anyhow.
+    """
+    if gap <= 0.0:
+        return None
+    spread, signed = np.zeros_like(degree), np.zeros_like(degree)
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        from_sampling = add_spread(u, v, conductance, full, degree, np.uint64(seed), spread, signed)
+    parallel_edges = (float((signed**2).sum()) - from_sampling) / max(float(spread.sum()), 1e-300)
+    spread *= max(parallel_edges, 1.0)
+    inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
+    excess = spread * inverse / gap  # relative to 1 / degree
+    # of equal weights, a node of k edges has degree / spread = k
+    has_many = (degree > 0) & (degree > copies * spread)
+    if has_many.any() and float(excess[has_many].mean()) > MOST_EXCESS:
+        return None
+    return (inverse * (1.0 + excess)).astype(np.float32)
+
+
+def _uniform(
+    chunk: Records, on_forest: BoolArray, *, settings: SparsifierSettings, chance: float
+) -> _Sample:
+    """Ends, conductances and keys of a uniform sample of one chunk, its forest included."""
+    leverage = np.full(chunk.n_records, chance, np.float32)
+    return _sample(chunk, leverage, on_forest, settings, constant=1.0)
 
 
 def _coarse(
@@ -355,14 +473,25 @@ def _coarse(
     cards: NodeCards,
     settings: SparsifierSettings,
     constant: float,
-    growth: float,
-) -> tuple[Int32Array, Int32Array, Float32Array, UInt32Array]:
-    """Ends, conductances and keys of a sparsifier of one chunk with ``COARSE_CONSTANT``."""
-    row = np.empty(chunk.n_records, np.int32)
+    coarse_constant: float,
+) -> _Sample:
+    """Sparsifier of one chunk with ``coarse_constant`` copies per unit of leverage by ``cards``."""
     leverage = np.empty(chunk.n_records, np.float32)
     ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
     copies = settings.slack * constant
     stale_leverages(*ends, *cards.views, cards.squared_scale, copies, leverage)
+    return _sample(chunk, leverage, on_forest, settings, constant=coarse_constant)
+
+
+def _sample(
+    chunk: Records,
+    leverage: Float32Array,
+    on_forest: BoolArray,
+    settings: SparsifierSettings,
+    *,
+    constant: float,
+) -> _Sample:
+    row = np.empty(chunk.n_records, np.int32)
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         n_chosen = choose_coarse(
             chunk.weight,
@@ -370,14 +499,15 @@ def _coarse(
             leverage,
             chunk.key,
             on_forest,
-            COARSE_CONSTANT / growth,
+            constant,
             np.uint64(settings.seed),
             np.uint64(_COARSE_STREAM),
             row,
             leverage,
         )
     chosen = row[:n_chosen]
-    return chunk.u[chosen], chunk.v[chosen], leverage[:n_chosen].copy(), chunk.key[chosen]
+    full = chunk.weight[chosen] / chunk.keep_probability[chosen]
+    return chunk.u[chosen], chunk.v[chosen], leverage[:n_chosen].copy(), full, chunk.key[chosen]
 
 
 def _affordable(

@@ -20,7 +20,7 @@ from service.cli.session import (
 )
 from service.ingest import Ingestor, LeaseHeld
 from service.ingest_daemon import IngestDaemon
-from service.lifetime import StopSignal, exit_after_signal, stop_when_stdin_ends
+from service.lifetime import StopSignal, end_now, exit_after_signal, stop_when_stdin_ends
 from service.locations import absolute_url
 from service.logs import configure_logging
 from service.manifest import FileRecord, SourceRecord
@@ -31,7 +31,7 @@ from streaming.sources import ParquetEdges
 
 app = command_group()
 
-_STOP_SECONDS = 4.0
+_STOP_SECONDS = 3.5
 """Work in hand that a signal does not end by then is left where it is; it is replayed."""
 
 _WATCH_SECONDS = 1.0
@@ -100,7 +100,7 @@ def ingest(
                 told = _read_all(session, graph_id, sources, stop, is_quiet=json)
             except Interrupted:
                 say("stopped; the same command goes on from here")
-                raise typer.Exit(INTERRUPTED) from None
+                end_now(INTERRUPTED)
         refused = _refused(session, graph_id, sources)
         _tell_outcome(session, name, refused, time.monotonic() - started, as_json=json)
     for file in () if json else refused:
@@ -121,6 +121,7 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
         if until_stdin_ends:
             stop_when_stdin_ends()
         IngestDaemon(session.database, settings).run(stop)
+    end_now(0)
 
 
 def _added(session: Session, graph_id: str, locations: Sequence[str]) -> list[SourceRecord]:

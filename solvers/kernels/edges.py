@@ -46,19 +46,29 @@ def add_projected_nodes(
 
 @njit(cache=True, nogil=True)
 def spread_over_edges(
-    u: Any, v: Any, weight: Any, stride: int, vector: Any, sums: Any, totals: Any
+    u: Any,
+    v: Any,
+    weight: Any,
+    stride: int,
+    vector: Any,
+    sums: Any,
+    totals: Any,
+    low: int,
+    high: int,
 ) -> None:
-    """Add to ``sums`` the weighted values, to ``totals`` the weights, of every node's neighbors.
+    """Add weighted values and weights of the neighbors of the nodes ``low .. high - 1``.
 
-    Only every ``stride``-th edge is followed.
+    ``sums`` and ``totals`` take them. Only every ``stride``-th edge is followed.
     """
     for edge in range(0, u.size, stride):
         i = u[edge]
         j = v[edge]
-        sums[i] += weight[edge] * vector[j]
-        sums[j] += weight[edge] * vector[i]
-        totals[i] += weight[edge]
-        totals[j] += weight[edge]
+        if low <= i < high:
+            sums[i] += weight[edge] * vector[j]
+            totals[i] += weight[edge]
+        if low <= j < high:
+            sums[j] += weight[edge] * vector[i]
+            totals[j] += weight[edge]
 
 
 @njit(cache=True, nogil=True)
@@ -74,34 +84,34 @@ def count_ends(u: Any, v: Any, rank: Any, n_entries: Any) -> None:
 def fill_rows(
     u: Any,
     v: Any,
-    weight: Any,
-    key: Any,
+    values: Any,
     rank: Any,
     cursor: Any,
     indices: Any,
     data: Any,
-    keys: Any,
+    low: int,
+    high: int,
 ) -> None:
-    """Fill the CSR rows of both ends of every record, in the order of the records.
+    """Fill the CSR rows ``low .. high - 1`` with their records, in the order of the records.
 
-    Rows and columns are ranks. ``cursor`` starts at the first entry of every row and ends behind
-    its last.
+    Rows and columns are ranks; both ends of a record have its value. ``cursor`` starts at the first
+    entry of every row and ends behind its last.
     """
     for record in range(u.size):
         if u[record] == v[record]:
             continue
         i = rank[u[record]]
         j = rank[v[record]]
-        first = cursor[i]
-        second = cursor[j]
-        cursor[i] = first + 1
-        cursor[j] = second + 1
-        indices[first] = j
-        indices[second] = i
-        data[first] = weight[record]
-        data[second] = weight[record]
-        keys[first] = key[record]
-        keys[second] = key[record]
+        if low <= i < high:
+            place = cursor[i]
+            cursor[i] = place + 1
+            indices[place] = j
+            data[place] = values[record]
+        if low <= j < high:
+            place = cursor[j]
+            cursor[j] = place + 1
+            indices[place] = i
+            data[place] = values[record]
 
 
 @njit(cache=True, nogil=True)

@@ -166,45 +166,170 @@ def resistance_embedding(
     ----------
     Spielman and Srivastava, arXiv:0803.0929, section 4; ALGORITHMS (B4), (B8).
     """
-    if n_probes < 1:
-        raise ValueError(f"n_probes must be >= 1, got {n_probes}")
-    if not 0 < rtol < 1:
-        raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
-    if not 0 <= ridge < np.inf:
-        raise ValueError(f"ridge must be finite and >= 0, got {ridge}")
-    check_preconditioner(preconditioner)
-    records = _Records.checked(u, v, weight, sign_key, n_nodes)
-    run = partial(iterate, phase="resistances", cancelled=cancelled)
-    ordered = _ordered(records, ridge, seed)
-    del records
-    operator, node = ordered.operator, ordered.node
-    rows = RowRanges.of(operator, parallel)
-    rhs = _right_hand_sides(ordered, rows, ridge, seed, n_probes)
-    del ordered
-    system = _conditioned(operator, seed, preconditioner, max_iter, run, parallel)
-    inverse = np.zeros_like(operator.diagonal)
-    np.divide(1.0, operator.diagonal, out=inverse, where=operator.diagonal > 0)
-    solve = _smoothed_by_jacobi if isinstance(system.preconditioner, Jacobi) else _smoothed
-    solved, status, n_iter, relative = solve(system, inverse, rows, rhs, rtol, max_iter, run)
-    vectors = np.empty((n_nodes, n_probes), np.float32)
-    vectors[node] = solved[:, :n_probes]
-    inverse_degree = np.empty_like(inverse)
-    inverse_degree[node] = inverse
-    component = np.empty_like(operator.component)
-    component[node] = operator.component
-    return Embedding(
-        vectors=frozen(vectors),
-        inverse_degree=frozen(inverse_degree),
-        component=frozen(component),
-        # a solve inside bounds that were not found for certain proves nothing
-        status=system.bounds.status if status is Status.CONVERGED else status,
-        stats={
-            "n_iter": system.n_iter + n_iter,
-            "residual": relative,
-            "preconditioner": system.preconditioner.name,
-            "condition": system.bounds.highest / system.bounds.lowest,
-        },
+    system = ResistanceSystem.of(
+        u,
+        v,
+        weight,
+        sign_key,
+        n_nodes=n_nodes,
+        seed=seed,
+        ridge=ridge,
+        max_iter=max_iter,
+        preconditioner=preconditioner,
+        cancelled=cancelled,
+        parallel=parallel,
     )
+    return system.embedding(n_probes=n_probes, rtol=rtol)
+
+
+class ResistanceSystem:
+    """The equations behind resistances: built once, then asked for a spectral gap or an embedding.
+
+    Made by `of`; its arguments are those of `resistance_embedding`.
+    """
+
+    def __init__(
+        self,
+        records: "_Records",
+        *,
+        seed: int,
+        ridge: float,
+        max_iter: int,
+        preconditioner: PreconditionerName,
+        cancelled: Cancelled | None,
+        parallel: Parallel,
+    ) -> None:
+        self._records = records
+        self._matrix = _matrix(records, np.arange(records.n_nodes), ridge, parallel)
+        self._seed = seed
+        self._ridge = ridge
+        self._max_iter = max_iter
+        self._preconditioner: PreconditionerName = preconditioner
+        self._run = partial(iterate, phase="resistances", cancelled=cancelled)
+        self._parallel = parallel
+        self._tried: _Conditioned | None = None
+
+    @classmethod
+    def of(
+        cls,
+        u: npt.ArrayLike,
+        v: npt.ArrayLike,
+        weight: npt.ArrayLike,
+        sign_key: UInt64Array | UInt32Array,
+        *,
+        n_nodes: int,
+        seed: int,
+        ridge: float = 0.0,
+        max_iter: int = 2_000,
+        preconditioner: PreconditionerName = "auto",
+        cancelled: Cancelled | None = None,
+        parallel: Parallel = map,
+    ) -> "ResistanceSystem":
+        """System of the graph of the given records."""
+        if not 0 <= ridge < np.inf:
+            raise ValueError(f"ridge must be finite and >= 0, got {ridge}")
+        check_preconditioner(preconditioner)
+        records = _Records.checked(u, v, weight, sign_key, n_nodes)
+        return cls(
+            records,
+            seed=seed,
+            ridge=ridge,
+            max_iter=max_iter,
+            preconditioner=preconditioner,
+            cancelled=cancelled,
+            parallel=parallel,
+        )
+
+    @property
+    def component(self) -> Int32Array:
+        """(n_nodes,) components of the graph."""
+        return self._matrix.component
+
+    def spectral_gap(self) -> float:
+        """Lower estimate of the smallest non-zero eigenvalue of ``D^-1 (L + ridge I)``.
+
+        Zero where it lies below 0.015 or was not found in a few steps.
+        """
+        bounds = self._by_jacobi().bounds
+        return bounds.lowest if bounds.status is Status.CONVERGED else 0.0
+
+    def embedding(self, *, n_probes: int, rtol: float = 1e-2) -> Embedding:
+        """Embedding of the graph; see `resistance_embedding`."""
+        if n_probes < 1:
+            raise ValueError(f"n_probes must be >= 1, got {n_probes}")
+        if not 0 < rtol < 1:
+            raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
+        system, component = self._conditioned(), self.component
+        node = np.arange(component.size)
+        if isinstance(system.preconditioner, Jacobi):
+            # the bounds hold in any order, the products are faster in this one
+            node = _locality_order(self._records, self._seed, self._parallel)
+            del self._matrix
+            ordered = _matrix(self._records, node, self._ridge, self._parallel)
+            system = replace(system, operator=ordered, preconditioner=Jacobi(ordered))
+        operator = system.operator
+        rows = RowRanges.of(operator, self._parallel)
+        rhs = _right_hand_sides(
+            self._records, operator, node, rows, self._ridge, self._seed, n_probes
+        )
+        inverse = np.zeros_like(operator.diagonal)
+        np.divide(1.0, operator.diagonal, out=inverse, where=operator.diagonal > 0)
+        solve = _smoothed_by_jacobi if isinstance(system.preconditioner, Jacobi) else _smoothed
+        solved, status, n_iter, relative = solve(
+            system, inverse, rows, rhs, rtol, self._max_iter, self._run
+        )
+        vectors = np.empty((operator.n_nodes, n_probes), np.float32)
+        vectors[node] = solved[:, :n_probes]
+        inverse_degree = np.empty_like(inverse)
+        inverse_degree[node] = inverse
+        return Embedding(
+            vectors=frozen(vectors),
+            inverse_degree=frozen(inverse_degree),
+            component=component,
+            # a solve inside bounds that were not found for certain proves nothing
+            status=system.bounds.status if status is Status.CONVERGED else status,
+            stats={
+                "n_iter": system.n_iter + n_iter,
+                "residual": relative,
+                "preconditioner": system.preconditioner.name,
+                "condition": system.bounds.highest / system.bounds.lowest,
+            },
+        )
+
+    def _conditioned(self) -> "_Conditioned":
+        """Jacobi in float32 where its spectrum allows, else approximate Cholesky in float64."""
+        if self._preconditioner == "approx-chol":
+            return self._fit(ApproximateCholesky, max_iter=self._max_iter)
+        if self._preconditioner == "jacobi":
+            return self._fit(Jacobi, max_iter=self._max_iter)
+        tried = self._by_jacobi()
+        if tried.bounds.status in {Status.CONVERGED, Status.CANCELLED}:
+            return tried
+        chosen = self._fit(ApproximateCholesky, max_iter=self._max_iter)
+        return replace(chosen, n_iter=tried.n_iter + chosen.n_iter)
+
+    def _by_jacobi(self) -> "_Conditioned":
+        if self._tried is None:
+            limit = min(self._max_iter, _JACOBI_LANCZOS_STEPS)
+            self._tried = self._fit(Jacobi, max_iter=limit, give_up_below=_JACOBI_LOWEST)
+        return self._tried
+
+    def _fit(
+        self,
+        kind: type[Jacobi] | type[ApproximateCholesky],
+        *,
+        max_iter: int,
+        give_up_below: float = 0.0,
+    ) -> "_Conditioned":
+        return _fitted(
+            self._matrix,
+            kind,
+            seed=self._seed & _UINT64_MASK,
+            max_iter=max_iter,
+            run=self._run,
+            parallel=self._parallel,
+            give_up_below=give_up_below,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -260,29 +385,7 @@ class _Conditioned:
     n_iter: int
 
 
-def _conditioned(
-    operator: ShiftedLaplacian,
-    seed: int,
-    name: PreconditionerName,
-    max_iter: int,
-    run: Callable[..., Outcome[Any]],
-    parallel: Parallel,
-) -> _Conditioned:
-    """Jacobi in float32 where its spectrum allows, else approximate Cholesky in float64."""
-    fit = partial(_fitted, seed=seed & _UINT64_MASK, run=run, parallel=parallel)
-    if name == "approx-chol":
-        return fit(operator, ApproximateCholesky, max_iter=max_iter)
-    if name == "jacobi":
-        return fit(operator, Jacobi, max_iter=max_iter)
-    limit = min(max_iter, _JACOBI_LANCZOS_STEPS)
-    tried = fit(operator, Jacobi, max_iter=limit, give_up_below=_JACOBI_LOWEST)
-    if tried.bounds.status in {Status.CONVERGED, Status.CANCELLED}:
-        return tried
-    chosen = fit(operator, ApproximateCholesky, max_iter=max_iter)
-    return replace(chosen, n_iter=tried.n_iter + chosen.n_iter)
-
-
-def _locality_order(records: _Records, seed: int) -> IntArray:
+def _locality_order(records: _Records, seed: int, parallel: Parallel) -> IntArray:
     """(n_nodes,) nodes in an order in which neighbors stand close together.
 
     They are sorted by a random vector that was averaged over neighbors a few times, which makes it
@@ -296,43 +399,39 @@ def _locality_order(records: _Records, seed: int) -> IntArray:
     stride = max(1, records.u.size // max(_ORDER_EDGES * n_nodes, 1))
     for _ in range(_ORDER_STEPS):
         sums, totals = np.zeros(n_nodes, np.float32), np.zeros(n_nodes, np.float32)
-        spread_over_edges(records.u, records.v, records.weight, stride, vector, sums, totals)
+        edges = records.u, records.v, records.weight, stride, vector, sums, totals
+        _over_halves(partial(spread_over_edges, *edges), n_nodes, parallel)
         np.divide(sums, totals, out=vector, where=totals > 0)
     return np.argsort(vector, kind="stable")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Ordered:
-    """L + ridge I in float32 with its nodes in another order, and the signs' keys.
-
-    Parallel records are entries of their own.
-    """
-
-    operator: ShiftedLaplacian
-    node: IntArray
-    key: UInt64Array | UInt32Array
+def _over_halves(task: Callable[[int, int], None], n_nodes: int, parallel: Parallel) -> None:
+    """Run ``task(low, high)`` for the lower and the upper half of the nodes."""
+    cuts = (0, n_nodes // 2, n_nodes)
+    for _ in parallel(lambda half: task(cuts[half], cuts[half + 1]), range(2)):
+        pass
 
 
-def _ordered(records: _Records, ridge: float, seed: int) -> _Ordered:
+def _matrix(
+    records: _Records, node: IntArray, ridge: float, parallel: Parallel
+) -> ShiftedLaplacian:
+    """L + ridge I in float32, row r that of ``node[r]``; parallel records are entries each."""
     n_nodes, ids = records.n_nodes, index_dtype(2 * records.u.size, records.n_nodes)
-    node = _locality_order(records, seed)
-    rank = np.empty(n_nodes, ids)
-    rank[node] = np.arange(n_nodes, dtype=ids)
+    rank = _rank(node, ids)
     indptr = np.zeros(n_nodes + 1, ids)
     count_ends(records.u, records.v, rank, indptr[1:])
     np.cumsum(indptr, out=indptr)
-    n_entries = int(indptr[-1])
-    indices, data = np.empty(n_entries, ids), np.empty(n_entries, np.float32)
-    key = np.empty(n_entries, records.key.dtype)
-    columns = records.u, records.v, records.weight, records.key
-    fill_rows(*columns, rank, indptr[:-1].copy(), indices, data, key)
+    indices, data = np.empty(int(indptr[-1]), ids), np.empty(int(indptr[-1]), np.float32)
+    columns = records.u, records.v, records.weight
+    fill = partial(fill_rows, *columns, rank, indptr[:-1].copy(), indices, data)
+    _over_halves(fill, n_nodes, parallel)
     degree = np.empty(n_nodes)
     row_sums(indptr, data, degree)
     parent = np.arange(n_nodes, dtype=np.int32)
     component = np.empty(n_nodes, np.int32)
     join_edges(records.u, records.v, parent)
     n_components = number_components(parent, component)
-    operator = ShiftedLaplacian(
+    return ShiftedLaplacian(
         indptr=indptr,
         indices=indices,
         weight=frozen(data),
@@ -343,7 +442,13 @@ def _ordered(records: _Records, ridge: float, seed: int) -> _Ordered:
         projected=np.full(n_components, ridge == 0.0),
         projects_products=False,
     )
-    return _Ordered(operator=operator, node=node, key=key)
+
+
+def _rank(node: IntArray, ids: type[np.int32] | type[np.int64]) -> IntArray:
+    """Row of each node, the inverse of ``node``."""
+    rank = np.empty(node.size, ids)
+    rank[node] = np.arange(node.size, dtype=ids)
+    return rank
 
 
 def _fitted(
@@ -403,18 +508,28 @@ def _worst(statuses: list[Status]) -> Status:
 
 
 def _right_hand_sides(
-    ordered: _Ordered, rows: RowRanges, ridge: float, seed: int, n_probes: int
+    records: _Records,
+    operator: ShiftedLaplacian,
+    node: IntArray,
+    rows: RowRanges,
+    ridge: float,
+    seed: int,
+    n_probes: int,
 ) -> Float32Array:
     """Columns of B' W^(1/2) Q (B8), and of ridge^(1/2) Q' for the ridge, with zeros behind them.
 
     (n_nodes, next multiple of 32) float32.
     """
-    operator, node = ordered.operator, ordered.node
+    rank = _rank(node, index_dtype(operator.indices.size, node.size))
+    key = np.empty(operator.indices.size, records.key.dtype)
+    keyed = records.u, records.v, records.key
+    fill = partial(fill_rows, *keyed, rank, operator.indptr[:-1].copy(), operator.indices, key)
+    _over_halves(fill, node.size, rows.parallel)
     rhs = np.zeros((operator.n_nodes, -(-n_probes // _LANES) * _LANES), np.float32)
     scale = 1.0 / np.sqrt(n_probes)
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         hash_seed = np.uint64(seed & _UINT64_MASK)
-        matrix = operator.indptr, operator.indices, operator.weight, ordered.key, node
+        matrix = operator.indptr, operator.indices, operator.weight, key, node
         for first in range(0, n_probes, _SIGNS_PER_WORD):
             columns = rhs[:, first : min(first + _SIGNS_PER_WORD, n_probes)]
             word = first // _SIGNS_PER_WORD

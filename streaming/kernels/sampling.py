@@ -3,9 +3,9 @@
 Randomness is counter-based: a coin is a hash of (seed, stream, counter), so it depends on the
 record alone and never on the order of work or on the number of threads.
 
-What the kernels know of a node is its *card*, 64 bytes in one cache line: 28 coordinates of its
-resistance vector as int16, then its inverse degree (float32) and its component (int32). A card
-array is passed three times, as the int16, float32 and int32 views of one memory.
+What the kernels know of a node is its *card*: coordinates of its resistance vector as int16 (28 of
+them, or none), then its local resistance (float32) and its component (int32), 64 or 8 bytes in one
+cache line. A card array is passed three times, as the int16, float32 and int32 views of one memory.
 """
 
 from typing import Any
@@ -19,17 +19,17 @@ from solvers.kernels.edges import mix64
 CARD_PROBES = 28
 """Coordinates that a card holds."""
 
-CARD_WIDTH = 32
-"""Numbers of 16 bits in a card."""
+CARD_HEADER = 4
+"""Numbers of 16 bits behind the coordinates of a card."""
 
-DEGREE = CARD_PROBES // 2
-"""Column of the float32 view that holds the inverse degree."""
+CARD_WIDTH = CARD_PROBES + CARD_HEADER
+"""Numbers of 16 bits in a card that has coordinates."""
 
-_COMPONENT = DEGREE + 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT_32 = np.uint64(32)
 _UNIT = 1.0 / (1 << 32)
 _BATCH = 64
+_LEAST_AROUND = 1e-4
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -52,9 +52,13 @@ def coin(random_bits: Any) -> Any:
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def card_distance(cards: Any, first: Any, second: Any) -> Any:
-    """Squared distance between the coordinates of two cards, in units of the scale squared."""
+    """Squared distance between the coordinates of two cards, in units of the scale squared.
+
+    The number of coordinates is taken from the array: a loop of constant length would be unrolled
+    and not use vector registers, at a third of the speed.
+    """
     total = np.float32(0.0)
-    for probe in range(CARD_PROBES):
+    for probe in range(cards.shape[1] - CARD_HEADER):
         difference = np.float32(
             np.int32(cards[first, np.uintp(probe)]) - np.int32(cards[second, np.uintp(probe)])
         )
@@ -65,7 +69,7 @@ def card_distance(cards: Any, first: Any, second: Any) -> Any:
 @numba.njit(cache=True, nogil=True)
 def pack_cards(
     vectors: Float32Array,
-    inverse_degree: Float32Array,
+    local_resistance: Float32Array,
     component: Int32Array,
     per_unit: float,
     cards: Any,
@@ -77,8 +81,8 @@ def pack_cards(
     for node in range(n_nodes):
         for probe in range(n_probes):
             cards[node, probe] = np.int16(np.rint(np.float64(vectors[node, probe]) * per_unit))
-        card_floats[node, DEGREE] = inverse_degree[node]
-        card_ints[node, _COMPONENT] = component[node]
+        card_floats[node, card_floats.shape[1] - 2] = local_resistance[node]
+        card_ints[node, card_ints.shape[1] - 1] = component[node]
 
 
 # reassociation lets the sum over coordinates use vector registers: 2 times the speed
@@ -94,7 +98,9 @@ def sample_arrivals(
     constant: float,
     seed: np.uint64,
     stream: np.uint64,
-    kept_row: Int32Array,
+    kept_u: Int32Array,
+    kept_v: Int32Array,
+    kept_weight: Float32Array,
     kept_probability: Float32Array,
     kept_key: UInt32Array,
 ) -> int:
@@ -103,13 +109,15 @@ def sample_arrivals(
     The leverage of an arriving edge is ``wR / (1 + wR)``, R the estimated resistance in the
     embedded graph. The edge stays with probability ``min(1, constant * leverage)``, and for certain
     unless both endpoints lay in one component of the embedded graph; a self-loop never stays.
-    Row and key identify the record. Fills the three ``kept_*`` arrays (each as long as ``u``) and
-    returns how many entries of them are used.
+    Fills the five ``kept_*`` arrays (each as long as ``u``), the columns of a record, and returns
+    how many entries of them are used.
 
     Edges are taken in batches, whose cards are fetched by a first pass that waits for none of
     them: 2.3 times the speed of one pass at 200,000 nodes.
     """
     n_embedded = np.uint32(cards.shape[0])
+    local = np.uintp(card_floats.shape[1] - 2)
+    kind = np.uintp(card_ints.shape[1] - 1)
     scale = np.float32(squared_scale)
     copies = np.float32(constant)
     one = np.float32(1.0)
@@ -123,7 +131,7 @@ def sample_arrivals(
             first, second = np.uint32(u[row]), np.uint32(v[row])
             known = first < n_embedded and second < n_embedded
             chance[offset] = (
-                card_floats[first, np.uintp(DEGREE)] + card_floats[second, np.uintp(DEGREE)]
+                card_floats[first, local] + card_floats[second, local]
                 if known
                 else np.float32(-1.0)
             )
@@ -134,18 +142,45 @@ def sample_arrivals(
             i, j = np.uintp(u[start + offset]), np.uintp(v[start + offset])
             distance = card_distance(cards, i, j)
             strength = weight[start + offset] * (distance * scale + chance[offset])
-            same = card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]
+            same = card_ints[i, kind] == card_ints[j, kind]
             chance[offset] = min(one, copies * strength / (one + strength)) if same else one
         for offset in range(size):
             row = start + offset
-            stays = coin(hash_counter(key, np.uint64(row))) < chance[offset] and u[row] != v[row]
-            kept_row[n_kept] = row
+            random_bits = hash_counter(key, np.uint64(row))
+            kept_u[n_kept] = u[row]
+            kept_v[n_kept] = v[row]
+            kept_weight[n_kept] = weight[row]
             kept_probability[n_kept] = chance[offset]
-            n_kept += stays
-    for kept in range(n_kept):
-        random_bits = hash_counter(key, np.uint64(kept_row[kept]))
-        kept_key[kept] = np.uint32(mix64(random_bits) >> _SHIFT_32)
+            kept_key[n_kept] = np.uint32(mix64(random_bits) >> _SHIFT_32)
+            n_kept += coin(random_bits) < chance[offset] and u[row] != v[row]
     return n_kept
+
+
+@numba.njit(cache=True, nogil=True)
+def take_survivors(
+    u: Int32Array,
+    v: Int32Array,
+    weight: Float32Array,
+    lowered: Float32Array,
+    key: UInt32Array,
+    taken_u: Int32Array,
+    taken_v: Int32Array,
+    taken_weight: Float32Array,
+    taken_probability: Float32Array,
+    taken_key: UInt32Array,
+) -> None:
+    """Fill the five ``taken_*`` arrays with the records whose ``lowered`` probability is not zero.
+
+    The arrays must have one entry more than there are survivors: what is not taken is overwritten.
+    """
+    n_taken = 0
+    for record in range(u.size):
+        taken_u[n_taken] = u[record]
+        taken_v[n_taken] = v[record]
+        taken_weight[n_taken] = weight[record]
+        taken_probability[n_taken] = lowered[record]
+        taken_key[n_taken] = key[record]
+        n_taken += lowered[record] > 0.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -161,6 +196,38 @@ def add_degrees(
         conductance = np.float64(weight[record]) / np.float64(keep_probability[record])
         degree[u[record]] += conductance
         degree[v[record]] += conductance
+
+
+@numba.njit(cache=True, nogil=True)
+def add_spread(
+    u: Int32Array,
+    v: Int32Array,
+    conductance: Float32Array,
+    full_conductance: Float32Array,
+    degree: FloatArray,
+    seed: np.uint64,
+    spread: FloatArray,
+    signed: FloatArray,
+) -> float:
+    """Add to ``spread`` the sums over records ``c^2 / d`` of the other ends, from a sample of them.
+
+    A sampled record has ``conductance`` where it had ``full_conductance`` c. ``signed`` takes the
+    sums ``conductance * sign / sqrt(d)``, a sign for each other end: their squares tell how much
+    more the sums over pairs are than those over records. Returns what sampling adds to these.
+    """
+    key = stream_key(seed, np.uint64(0))
+    from_sampling = 0.0
+    for record in range(u.size):
+        i, j = u[record], v[record]
+        now, full = np.float64(conductance[record]), np.float64(full_conductance[record])
+        spread[i] += now * full / degree[j]
+        spread[j] += now * full / degree[i]
+        from_sampling += now * (now - full) * (1.0 / degree[i] + 1.0 / degree[j])
+        sign_i = 1.0 if coin(hash_counter(key, np.uint64(i))) < 0.5 else -1.0
+        sign_j = 1.0 if coin(hash_counter(key, np.uint64(j))) < 0.5 else -1.0
+        signed[i] += now * sign_j / np.sqrt(degree[j])
+        signed[j] += now * sign_i / np.sqrt(degree[i])
+    return from_sampling
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
@@ -183,20 +250,30 @@ def stale_leverages(
     have ``weight * R``, infinite where the cards do not connect the ends.
     """
     n_embedded = np.uint32(cards.shape[0])
+    local = np.uintp(card_floats.shape[1] - 2)
+    kind = np.uintp(card_ints.shape[1] - 1)
     scale = np.float32(squared_scale)
     usual = np.float32(1.0 / constant)
-    for record in range(u.size):
-        if keep_probability[record] < 1.0:
+    for start in range(0, u.size, _BATCH):
+        stop = min(start + _BATCH, u.size)
+        for record in range(start, stop):
             leverage[record] = usual
-            continue
-        leverage[record] = np.inf
-        first, second = np.uint32(u[record]), np.uint32(v[record])
-        if first < n_embedded and second < n_embedded:
-            i, j = np.uintp(first), np.uintp(second)
-            if card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]:
-                local = card_floats[i, np.uintp(DEGREE)] + card_floats[j, np.uintp(DEGREE)]
-                resistance = local + card_distance(cards, i, j) * scale
+            if keep_probability[record] < 1.0:
+                continue
+            first, second = np.uint32(u[record]), np.uint32(v[record])
+            leverage[record] = np.inf
+            if first < n_embedded and second < n_embedded:
+                near = card_floats[first, local]
+                leverage[record] = near + card_floats[second, local]
+        for record in range(start, stop):
+            if keep_probability[record] < 1.0 or np.isinf(leverage[record]):
+                continue
+            i, j = np.uintp(u[record]), np.uintp(v[record])
+            if card_ints[i, kind] == card_ints[j, kind]:
+                resistance = leverage[record] + card_distance(cards, i, j) * scale
                 leverage[record] = weight[record] * resistance
+            else:
+                leverage[record] = np.inf
 
 
 @numba.njit(cache=True, nogil=True)
@@ -242,18 +319,24 @@ def score_records(
     card_floats: Any,
     card_ints: Any,
     squared_scale: float,
+    is_exact: bool,
     is_shortable: bool,
     score: Float32Array,
 ) -> None:
     """Fill ``score`` with ``weight * R``, R the resistance between the ends of a stored record.
 
-    R is ``1/d_u + 1/d_v - 2c/(d_u d_v)``, c the record's conductance, plus the distance on the
-    cards; where ``is_shortable`` (no ridge) never less than what shorting all other nodes leaves,
-    ``(d_u + d_v - 2c) / (d_u d_v - c^2)`` (B5). Infinite where the cards do not connect the ends.
-    Batches as in `sample_arrivals`.
+    R is the sum of the local resistances and the distance on the cards. Where local resistances
+    are inverse degrees (``is_exact``) the record's own share ``2c/(d_u d_v)``, c its conductance,
+    is taken off; where ``is_shortable`` too (no ridge), R is never less than what shorting all
+    other nodes leaves, the local part divided by ``1 - c^2/(d_u d_v)`` (B5). Never more than 1/c;
+    infinite where the cards do not connect the ends. Batches as in `sample_arrivals`.
     """
     n_embedded = np.uint32(cards.shape[0])
-    shorted = np.empty(_BATCH, np.float64)
+    local = np.uintp(card_floats.shape[1] - 2)
+    kind = np.uintp(card_ints.shape[1] - 1)
+    scale = np.float32(squared_scale)
+    shorted = np.empty(_BATCH, np.float32)
+    largest = np.empty(_BATCH, np.float32)
     for start in range(0, u.size, _BATCH):
         size = min(_BATCH, u.size - start)
         for offset in range(size):
@@ -261,23 +344,29 @@ def score_records(
             first, second = np.uint32(u[record]), np.uint32(v[record])
             score[record] = np.inf
             if first < n_embedded and second < n_embedded:
-                near = np.float64(card_floats[first, np.uintp(DEGREE)])
-                far = np.float64(card_floats[second, np.uintp(DEGREE)])
+                near = np.float64(card_floats[first, local])
+                far = np.float64(card_floats[second, local])
                 own = np.float64(weight[record]) / np.float64(keep_probability[record])
-                score[record] = near + far - 2.0 * own * near * far
-                rest_u = max(1.0 / max(near, 1e-300) - own, 0.0)
-                rest_v = max(1.0 / max(far, 1e-300) - own, 0.0)
-                around = rest_u * rest_v / (rest_u + rest_v) if rest_u + rest_v > 0.0 else 0.0
-                shorted[offset] = 1.0 / (own + around) if is_shortable else 0.0
+                product = near * far * own if is_exact else 0.0
+                apart = near + far - 2.0 * product
+                around = 1.0 - own * product
+                score[record] = apart
+                largest[offset] = 1.0 / own
+                # below this the two nodes have hardly another edge, and R is 1 / own
+                is_alone = around < _LEAST_AROUND
+                shorted[offset] = 0.0
+                if is_shortable:
+                    shorted[offset] = 1.0 / own if is_alone else apart / around
         for offset in range(size):
             record = start + offset
             if np.isinf(score[record]):
                 continue
             i, j = np.uintp(u[record]), np.uintp(v[record])
-            if card_ints[i, np.uintp(_COMPONENT)] == card_ints[j, np.uintp(_COMPONENT)]:
-                distance = np.float64(card_distance(cards, i, j)) * squared_scale
-                resistance = max(np.float64(score[record]) + distance, shorted[offset])
-                score[record] = np.float64(weight[record]) * resistance
+            if card_ints[i, kind] == card_ints[j, kind]:
+                resistance = max(
+                    score[record] + card_distance(cards, i, j) * scale, shorted[offset]
+                )
+                score[record] = weight[record] * min(resistance, largest[offset])
             else:
                 score[record] = np.inf
 

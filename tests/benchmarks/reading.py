@@ -2,11 +2,11 @@
 
 Run ``python -m tests.benchmarks.reading`` (100 M edges per row-group size take some 1.1 GB in
 ``--dir`` and are kept there) or ``--quick``. Every measure is repeated in turn and the least time
-counts; CPU seconds tell what a machine that others use as well would need.
+counts; ratios are to pyarrow with two threads, of speed and of speed per CPU second, which tells
+more on a machine that others use as well. Peak memory is that of the whole process (Linux only).
 """
 
 import argparse
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,14 +27,16 @@ from streaming.sources import ParquetEdges, StagedFile, Staging, read_parts, sta
 
 COLUMNS = ["src", "dst", "weight"]
 N_NODES = 200_000
+_CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Least seconds of several runs."""
+class Measure:
+    """Least seconds of several runs, and most resident memory during them."""
 
     wall: float
     cpu: float
+    peak_bytes: int
 
 
 def write_files(directory: Path, *, n_edges: int, n_files: int, group_rows: int) -> list[Path]:
@@ -105,17 +107,38 @@ def read_and_check(files: Iterable[StagedFile], n_threads: int, *, is_mapped: bo
     return n_rows
 
 
-def measure(runs: dict[str, Callable[[], object]], n_repeats: int) -> dict[str, Timing]:
+def reset_peak() -> None:
+    """Let the peak of resident memory begin anew."""
+    if _CLEAR.exists():
+        _CLEAR.write_text("5")
+
+
+def peak_bytes() -> int:
+    """Most resident memory since the last reset; 0 where the system does not tell."""
+    if not _STATUS.exists():
+        return 0
+    [line] = [line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) << 10
+
+
+def measure(runs: dict[str, Callable[[], object]], n_repeats: int) -> dict[str, Measure]:
     """Run everything in turn, several times over."""
-    timings: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+    measures: dict[str, list[Measure]] = {name: [] for name in runs}
     for _ in range(n_repeats):
         for name, run in runs.items():
+            pa.default_memory_pool().release_unused()
+            reset_peak()
             wall, cpu = time.perf_counter(), time.process_time()
             run()
-            timings[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+            seconds = time.perf_counter() - wall, time.process_time() - cpu
+            measures[name].append(Measure(wall=seconds[0], cpu=seconds[1], peak_bytes=peak_bytes()))
     return {
-        name: Timing(wall=min(wall for wall, _ in times), cpu=min(cpu for _, cpu in times))
-        for name, times in timings.items()
+        name: Measure(
+            wall=min(each.wall for each in repeats),
+            cpu=min(each.cpu for each in repeats),
+            peak_bytes=max(each.peak_bytes for each in repeats),
+        )
+        for name, repeats in measures.items()
     }
 
 
@@ -130,7 +153,8 @@ def compare(directory: Path, *, n_edges: int, group_rows: int, n_repeats: int) -
     )
     staging = directory / "staging"
     staged = stage_all(paths, staging)
-    timings = measure(
+    read_and_check(staged[:1], 2, is_mapped=True)  # loads the kernels
+    measures = measure(
         {
             "pyarrow, 1 thread": lambda: read_plainly(paths, 1),
             "pyarrow, 2 threads": lambda: read_plainly(paths, 2),
@@ -142,16 +166,17 @@ def compare(directory: Path, *, n_edges: int, group_rows: int, n_repeats: int) -
         n_repeats,
     )
     table = Table(title=f"{n_edges:,} edges, row groups of {group_rows:,}")
-    for heading in ("", "M edges/s", "M edges/CPU s", "of 2 threads", "of their CPU speed"):
+    for heading in ("", "M edges/s", "M / CPU s", "ratio", "CPU ratio", "peak MiB"):
         table.add_column(heading, justify="left" if not heading else "right")
-    peer = timings["pyarrow, 2 threads"]
-    for name, timing in timings.items():
+    peer = measures["pyarrow, 2 threads"]
+    for name, each in measures.items():
         table.add_row(
             name,
-            f"{n_edges / timing.wall / 1e6:.0f}",
-            f"{n_edges / timing.cpu / 1e6:.0f}",
-            f"{peer.wall / timing.wall:.2f}",
-            f"{peer.cpu / timing.cpu:.2f}",
+            f"{n_edges / each.wall / 1e6:.0f}",
+            f"{n_edges / each.cpu / 1e6:.0f}",
+            f"{peer.wall / each.wall:.2f}",
+            f"{peer.cpu / each.cpu:.2f}",
+            f"{each.peak_bytes >> 20}",
         )
     return table
 
@@ -180,9 +205,8 @@ def main() -> None:
                     n_repeats=1 if arguments.quick else arguments.repeats,
                 )
             )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     resident = psutil.Process().memory_info().rss >> 20
-    console.print(f"peak memory {peak} MiB, at the end {resident} MiB")
+    console.print(f"resident memory at the end: {resident} MiB")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 Run ``python -m tests.benchmarks.string_ids`` or ``--quick``. Peers in the same run: plain pyarrow
 reading of the same file, and for the mapping alone a Python dict and pyarrow's
 ``dictionary_encode`` of a whole column. Endpoints are twice the edges. The first pass adds the
-nodes, the second one maps edges between nodes that are all known. On a machine that others use as
-well, endpoints per CPU second tell more than those per second.
+nodes, the second one maps edges between nodes that are all known. M is millions of endpoints; on a
+machine that others use as well, those per CPU second tell more. Ratios are to the first row.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class Report:
 
     def __init__(self, title: str) -> None:
         self.table = Table(title=title)
-        for heading in ("", "M endpoints/s", "M endpoints/CPU s", "of the first", "CPU, of it"):
+        for heading in ("", "M / s", "M / CPU s", "ratio", "CPU ratio"):
             self.table.add_column(heading, justify="left" if not heading else "right")
         self._first: tuple[float, float] | None = None
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from service.catalog import Catalog
+from service.database import open_database
+from service.manifest import Manifest, SourceRecord
+from service.settings import Settings
 from tests.end_to_end.object_store import ObjectStore, needs_object_store, object_store, parquet
 from tests.end_to_end.processes import Home, eventually
 
@@ -23,14 +26,14 @@ def store(tmp_path: Path) -> Iterator[ObjectStore]:
 
 
 class Followed:
-    """A daemon that follows the prefix, and what the command line shows of it."""
+    """A daemon that follows the prefix, and what the stores say of it."""
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
-        self.directory = directory
         self.log = directory / "daemon.log"
         self.home = Home(
             directory / "home",
             **environment,
+            AWS_MAX_ATTEMPTS="1",
             LAPWING_LIST_SECONDS="0.5",
             LAPWING_SETTLE_SECONDS="0.2",
             LAPWING_LOG_LEVEL="debug",
@@ -39,19 +42,30 @@ class Followed:
         self.home.run("source", "add", "g", PREFIX, "--follow")
         with self.log.open("w") as log:
             self.daemon = self.home.start("ingest", "--follow", stdout=log, stderr=log)
+        self._database = open_database(Settings(home=self.home.directory).database)
+        self.manifest = Manifest(self._database)
+        self.graph_id = Catalog(self._database).get("g").id
 
-    def shown(self) -> Any:
-        """The source as `lapwing source list` shows it."""
-        (entry,) = self.home.json("source", "list", "g")["sources"]
-        return entry
+    @property
+    def source(self) -> SourceRecord:
+        (found,) = self.manifest.list_sources(self.graph_id)
+        return found
 
     def ends_with(self, **files: int) -> None:
         """Wait until the manifest has so many files, and no other."""
         expected = {"pending": 0, "committed": 0, "quarantined": 0, "duplicate": 0} | files
-        eventually(lambda: self.shown()["files"] == expected, 120.0)
+        eventually(lambda: dict(self.manifest.counts(self.graph_id)) == expected, 120.0)
 
     def edges_seen(self) -> int:
-        return int(self.home.json("graph", "show", "g")["edges_seen"])
+        return Catalog(self._database).get("g").progress.edges_seen
+
+    def retry(self) -> None:
+        """What `lapwing source retry` does."""
+        self.manifest.retry_source(self.graph_id, self.source.id)
+
+    def end(self) -> None:
+        self.home.end()
+        self._database.close()
 
 
 def edges(seed: int, directory: Path) -> bytes:
@@ -79,18 +93,17 @@ def test_a_followed_prefix_gives_what_comes_and_survives_what_happens(
         followed.ends_with(committed=2, duplicate=1, quarantined=2)
         store.put("edges/e.parquet", content["e"])
         followed.ends_with(committed=3, duplicate=1, quarantined=2)
-        refused = followed.home.json("source", "list", "g")["quarantined"]
-        reasons = {Path(file["path"]).stem: file["reason"] for file in refused}
+        refused = followed.manifest.list_files(followed.graph_id, status="quarantined")
+        reasons = {Path(file.path).stem: file.reason or "" for file in refused}
         assert "an earlier version" in reasons["a"]
         assert "not a readable Parquet file" in reasons["e"]
         store.delete("edges/a.parquet")
         store.delete("edges/deeper/b.parquet")
         # the endpoint goes away: an error of the source, nothing against its files
         store.stop()
-        eventually(lambda: followed.shown()["source"]["n_failures"] >= 2, 180.0)
-        source = followed.shown()["source"]
-        assert "Could not connect" in source["error"]
-        assert source["error_at"] is not None
+        eventually(lambda: followed.source.n_failures > 0, 180.0)
+        assert "Could not connect" in (followed.source.error or "")
+        assert followed.source.error_at is not None
         text = followed.home.run("source", "list", "g")
         assert "failed at" in text
         assert "Could not connect" in text
@@ -100,31 +113,30 @@ def test_a_followed_prefix_gives_what_comes_and_survives_what_happens(
         store.start()
         store.put("edges/deeper/b.parquet", content["b"])
         store.put("edges/f.parquet", content["c"])
-        followed.home.run("source", "retry", "g", PREFIX)
         eventually(lambda: followed.edges_seen() == 400, 180.0)
-        eventually(lambda: followed.shown()["source"]["error"] is None)
+        eventually(lambda: followed.source.error is None)
         secret = store.environment["AWS_SECRET_ACCESS_KEY"]
         assert secret not in followed.log.read_text()
-        assert secret not in followed.home.run("source", "list", "g", "--json")
     finally:
-        followed.home.end()
+        followed.end()
 
 
 def test_wrong_credentials_are_told_and_put_right(tmp_path: Path) -> None:
     with object_store(tmp_path, INITIAL_NO_AUTH_ACTION_COUNT="1") as store:
         followed = Followed(tmp_path, store.environment)
         try:
-            eventually(lambda: followed.shown()["source"]["n_failures"] >= 1, 120.0)
-            source = followed.shown()["source"]
-            assert "PermissionError" in source["error"]
-            assert store.environment["AWS_SECRET_ACCESS_KEY"] not in source["error"]
-            assert store.environment["AWS_SECRET_ACCESS_KEY"] not in followed.log.read_text()
-            assert followed.shown()["files"]["quarantined"] == 0
+            eventually(lambda: followed.source.n_failures > 0, 120.0)
+            error = followed.source.error or ""
+            assert "PermissionError" in error
+            secret = store.environment["AWS_SECRET_ACCESS_KEY"]
+            assert secret not in error
+            assert secret not in followed.log.read_text()
+            followed.ends_with(committed=0)
             store.stop()
             store.start()  # asks for no credentials
             store.put("edges/a.parquet", edges(0, tmp_path))
-            followed.home.run("source", "retry", "g", PREFIX)
+            followed.retry()
             followed.ends_with(committed=1)
-            assert followed.shown()["source"]["error"] is None
+            assert followed.source.error is None
         finally:
-            followed.home.end()
+            followed.end()

@@ -17,5 +17,15 @@ def is_float32_weight(weight: float) -> bool:
 
 
 def without_self_loops(edges: Sequence[Edge]) -> list[Edge]:
-    """Edges between two nodes, in order."""
-    return [(u, v, weight) for u, v, weight in edges if u != v]
+    """Edges between two nodes, the last ones in the places of self-loops."""
+    kept = list(edges)
+    row = 0
+    while row < len(kept):
+        u, v, _ = kept[row]
+        if u != v:
+            row += 1
+        else:
+            last = kept.pop()
+            if row < len(kept):
+                kept[row] = last
+    return kept

@@ -1,8 +1,8 @@
 """The coins of the sparsifier in plain Python integers: slow, obvious, no wrap-around."""
 
+import math
 from collections.abc import Sequence
-
-from solvers.arrays import FloatArray
+from typing import NamedTuple
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -35,18 +35,113 @@ def record_key(seed: int, stream: int, counter: int) -> int:
     return mix(counter_hash(seed, stream, counter)) >> 32
 
 
+class Card(NamedTuple):
+    """What the sparsifier remembers of a node."""
+
+    coordinates: list[int]
+    inverse_degree: float
+    component: int
+
+
+def short_coin(seed: int, stream: int, counter: int) -> float:
+    """A number in [0, 1) from the upper 32 bits of the hash."""
+    return (counter_hash(seed, stream, counter) >> 32) / 2**32
+
+
+def are_joined(ends: Sequence[int], cards: Sequence[Card]) -> bool:
+    """Whether both nodes have cards and lie in one component."""
+    u, v = ends
+    return max(u, v) < len(cards) and cards[u].component == cards[v].component
+
+
+def card_resistance(ends: Sequence[int], cards: Sequence[Card], squared_scale: float) -> float:
+    """Resistance of an edge that is not in the embedded graph."""
+    first, second = (cards[node] for node in ends)
+    pairs = zip(first.coordinates, second.coordinates, strict=True)
+    distance = sum((a - b) ** 2 for a, b in pairs)
+    return distance * squared_scale + first.inverse_degree + second.inverse_degree
+
+
 def arrival_probability(
     weight: float,
     ends: Sequence[int],
-    vectors: FloatArray,
-    component: Sequence[int],
-    degree: Sequence[float],
+    cards: Sequence[Card],
+    squared_scale: float,
     constant: float,
 ) -> float:
     """Keep-probability of an arriving edge (ALGORITHMS B13)."""
-    u, v = ends
-    if max(u, v) >= len(component) or component[u] != component[v]:
+    if not are_joined(ends, cards):
         return 1.0
-    distance = float(((vectors[u] - vectors[v]) ** 2).sum())
-    strength = weight * max(distance, 1.0 / degree[u] + 1.0 / degree[v])
+    strength = weight * card_resistance(ends, cards, squared_scale)
     return min(1.0, constant * strength / (1.0 + strength))
+
+
+def stale_leverage(
+    weight: float,
+    keep_probability: float,
+    ends: Sequence[int],
+    cards: Sequence[Card],
+    squared_scale: float,
+    constant: float,
+) -> float:
+    """Leverage of a stored record at the time of the cards."""
+    if keep_probability < 1.0:
+        return 1.0 / constant
+    if not are_joined(ends, cards):
+        return math.inf
+    return weight * card_resistance(ends, cards, squared_scale)
+
+
+def stored_score(
+    weight: float,
+    keep_probability: float,
+    ends: Sequence[int],
+    cards: Sequence[Card],
+    squared_scale: float,
+    *,
+    is_shortable: bool,
+) -> float:
+    """``weight * R`` of a record that is in the embedded graph."""
+    if not are_joined(ends, cards):
+        return math.inf
+    conductance = weight / keep_probability
+    near, far = (cards[node].inverse_degree for node in ends)
+    resistance = card_resistance(ends, cards, squared_scale) - 2.0 * conductance * near * far
+    if is_shortable:
+        resistance = max(resistance, shorted_resistance(1.0 / near, 1.0 / far, conductance))
+    return weight * resistance
+
+
+def shorted_resistance(first: float, second: float, conductance: float) -> float:
+    """Resistance between two nodes of these degrees with all the others shorted to one (B5)."""
+    to_others = sorted([first - conductance, second - conductance])
+    around = 1.0 / (1.0 / to_others[0] + 1.0 / to_others[1]) if to_others[0] > 0.0 else 0.0
+    return 1.0 / (conductance + around)
+
+
+def expected_survivors(
+    keep_probability: Sequence[float],
+    score: Sequence[float],
+    on_forest: Sequence[bool],
+    constant: float,
+) -> float:
+    """Records that survive on average with ``min(1, constant * score / keep_probability)``."""
+    return sum(
+        1.0 if forest else min(1.0, constant * value / probability)
+        for probability, value, forest in zip(keep_probability, score, on_forest, strict=True)
+    )
+
+
+def maximum_spanning_forest(
+    u: Sequence[int], v: Sequence[int], conductance: Sequence[float]
+) -> list[bool]:
+    """Kruskal's forest with conductances compared by their power of two, then by their place."""
+    trees = {node: {node} for node in {*u, *v}}
+    on_forest = [False] * len(conductance)
+    for record in sorted(range(len(u)), key=lambda i: -math.floor(math.log2(conductance[i]))):
+        first, second = trees[u[record]], trees[v[record]]
+        if first is not second:
+            on_forest[record] = True
+            first |= second
+            trees |= dict.fromkeys(second, first)
+    return on_forest

@@ -10,7 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from service.catalog import AutoSolve, Catalog, GraphNotFound, GraphRecord, GraphSettings
+from service.catalog import (
+    AutoSolve,
+    Catalog,
+    GraphNotFound,
+    GraphRecord,
+    GraphSettings,
+    SnapshotEvery,
+)
 from service.database import Database, open_database
 from service.ingest import Ingestor, LeaseHeld
 from service.ingest_daemon import IngestDaemon
@@ -377,3 +384,59 @@ def _wait_for_edges(database: Database, n_edges: int) -> None:
     while Catalog(database).get("g").progress.edges_seen < n_edges:
         assert time.monotonic() < deadline, "the daemon did not ingest the file"
         threading.Event().wait(0.05)
+
+
+@pytest.mark.parametrize(
+    "every", [SnapshotEvery(edges=5_000), SnapshotEvery(seconds=5.0)], ids=["edges", "seconds"]
+)
+def test_the_daemon_publishes_snapshots_in_the_middle_of_a_long_series(
+    database: Database, settings: Settings, source: Path, every: SnapshotEvery
+) -> None:
+    graph = Catalog(database).create(
+        GraphSettings(name="g", epsilon=0.9, expected_nodes=40, seed=3, snapshot_every=every)
+    )
+    Manifest(database).add_source(graph.id, str(source), follow=True)
+    for number in range(6):
+        write_edges(source / f"{number}.parquet", number)
+    seconds = iter(range(10**6))
+    ingestor = Ingestor(database, settings)
+    ingestor.discover(graph.id)
+    published: list[tuple[int, int | None]] = []
+
+    def note(event: IngestEvent) -> None:
+        if isinstance(event, Committed):
+            progress = Catalog(database).get("g").progress
+            published.append((progress.edges_seen, progress.snapshot))
+
+    with ingestor.open_graph(
+        graph.id, should_stop=lambda: False, on_event=note, clock=lambda: float(next(seconds))
+    ) as opened:
+        opened.ingest_pending()
+    paths = GraphPaths(root=settings.graphs_directory / graph.id)
+    seen = sorted(meta.edges_seen for meta in SnapshotStore(paths.snapshots).list())
+    assert len(seen) >= 3
+    assert all(edges % 3_000 == 0 for edges in seen), "only whole files are in a snapshot"
+    assert seen[-1] == 18_000
+    assert published[-1] == (18_000, len(seen))
+    assert len(published) >= 3, "the catalog hears of each at once"
+    if every.edges is not None:
+        assert seen == [6_000, 12_000, 18_000]
+
+
+def test_a_pass_can_be_cut_between_files_and_takes_all_pushes_first(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    for number in range(3):
+        write_edges(source / f"{number}.parquet", number)
+    Manifest(database).add_source(graph.id, str(source))
+    ingestor = Ingestor(database, settings)
+    ingestor.discover(graph.id)
+    push_file(database, settings, graph, "pushed")
+    size = (source / "0.parquet").stat().st_size
+    with ingestor.open_graph(graph.id, should_stop=lambda: False) as opened:
+        first = opened.ingest_pending(max_bytes=size)
+        assert (first.n_committed, first.is_cut) == (2, True)
+        assert files(database, graph)["pushed.parquet"].status == "committed"
+        assert files(database, graph)["1.parquet"].status == "pending"
+        rest = opened.ingest_pending()
+        assert (rest.n_committed, rest.is_cut) == (2, False)

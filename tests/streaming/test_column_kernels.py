@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.arrays import AnyArray, frozen
-from streaming.kernels.columns import GREATEST_WEIGHT, compact_edges, narrow_ids, survey_edges
-from tests.reference.columns import is_float32_weight, without_self_loops
+from streaming.kernels.columns import GREATEST_WEIGHT, fill_self_loops, narrow_ids, survey_edges
+from tests.reference.columns import Edge, is_float32_weight, without_self_loops
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 FLOAT32 = st.floats(width=32)
 EDGES = st.lists(st.tuples(INT32 | st.integers(0, 3), INT32 | st.integers(0, 3), FLOAT32))
 
 
-def columns(edges: list[tuple[int, int, float]]) -> tuple[AnyArray, AnyArray, AnyArray]:
+def columns(edges: list[Edge]) -> tuple[AnyArray, AnyArray, AnyArray]:
     u, v, weight = zip(*edges, strict=True) if edges else ((), (), ())
     return (
         np.array(u, dtype=np.int32),
@@ -29,7 +29,7 @@ def columns(edges: list[tuple[int, int, float]]) -> tuple[AnyArray, AnyArray, An
     )
 
 
-def survey(edges: list[tuple[int, int, float]]) -> tuple[int, int, int]:
+def survey(edges: list[Edge]) -> tuple[int, int, int]:
     bits = [frozen(column.view(np.uint32)) for column in columns(edges)]
     with np.errstate(over="ignore"):
         greatest_id, greatest_weight, n_self_loops = survey_edges(*bits)
@@ -38,7 +38,7 @@ def survey(edges: list[tuple[int, int, float]]) -> tuple[int, int, int]:
 
 @given(edges=EDGES)
 def test_a_survey_finds_what_looking_at_every_row_finds(
-    edges: list[tuple[int, int, float]],
+    edges: list[Edge],
 ) -> None:
     greatest_id, greatest_weight, n_self_loops = survey(edges)
     ids = [number for u, v, _ in edges for number in (u, v)]
@@ -68,13 +68,30 @@ def test_wide_ids_are_narrowed_where_they_fit(ids: list[int]) -> None:
         assert narrow.tolist() == ids
 
 
-@given(edges=EDGES, is_constant=st.booleans())
-def test_self_loops_are_moved_out(edges: list[tuple[int, int, float]], is_constant: bool) -> None:
-    edges = [(u, v, 1.0 if is_constant else weight) for u, v, weight in edges]
+def filled(edges: list[Edge], *, is_constant: bool) -> list[Edge]:
     u, v, weight = columns(edges)
-    n_kept = compact_edges(u, v, None if is_constant else weight)
-    kept = zip(*(column[:n_kept].tolist() for column in (u, v, weight)), strict=True)
-    assert repr(list(kept)) == repr(without_self_loops(edges))  # repr: a NaN equals itself
+    n_self_loops = sum(first == second for first, second, _ in edges)
+    fill_self_loops(u, v, None if is_constant else weight, n_self_loops)
+    kept = (column[: len(edges) - n_self_loops].tolist() for column in (u, v, weight))
+    return list(zip(*kept, strict=True))
+
+
+@given(edges=EDGES, is_constant=st.booleans())
+def test_the_last_edges_take_the_places_of_self_loops(edges: list[Edge], is_constant: bool) -> None:
+    edges = [(u, v, 1.0 if is_constant else weight) for u, v, weight in edges]
+    found = filled(edges, is_constant=is_constant)
+    assert repr(found) == repr(without_self_loops(edges))  # repr: a NaN equals itself
+    assert sorted(map(repr, found)) == sorted(repr(edge) for edge in edges if edge[0] != edge[1])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999, 1.0])
+def test_self_loops_anywhere_in_a_long_block_are_replaced(share: float) -> None:
+    rng = np.random.default_rng(4)
+    edges = [
+        (row, row if is_loop else row + 1, float(row))
+        for row, is_loop in enumerate(rng.random(5_000) < share)
+    ]
+    assert filled(edges, is_constant=False) == without_self_loops(edges)
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="runs uncompiled already")

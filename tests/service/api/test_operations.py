@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from service.settings import Settings
 from solvers.models import CATALOGUE
-from tests.service.api.conftest import Api, serving
+from tests.service.api.conftest import CSV, Api, serving
 
 
 def test_the_catalogue_holds_every_model_with_its_schema(refusing: Api) -> None:
@@ -103,3 +103,21 @@ def test_a_fault_of_ours_is_a_problem_without_details(api: Api) -> None:
     problem = api.problem("GET", "/graphs/broken", 500)
     assert problem["type"] == "urn:lapwing:problem:internal-error"
     assert "epsilon" not in str(problem)
+
+
+def test_metrics_show_what_the_stores_know(api: Api) -> None:
+    api.create_graph("g")
+    api.push(b"src,dst\na,b\n", CSV)
+    answer = api.client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'lapwing_backlog_files{graph="g"} 1.0' in answer.text
+    api.ingest()
+    answer = api.client.get("/metrics")
+    assert 'lapwing_edges_ingested_total{graph="g"} 1.0' in answer.text
+    assert 'lapwing_backlog_bytes{graph="g"} 0.0' in answer.text
+
+
+def test_metrics_need_a_key_where_there_are_keys(api: Api) -> None:
+    api.stores.keys.create("admin", ["admin"])
+    assert api.client.get("/metrics").status_code == 401

@@ -1,0 +1,193 @@
+"""Laplacian systems solved to a measured error in the energy norm.
+
+A residual says little about the error of an ill-conditioned system. Here each solve is corrected by
+another one for its residual (iterative refinement), whose energy is the error before it. Most of
+the work is in float32, at half the traffic; residuals are float64.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from solvers.arrays import FloatArray
+from solvers.graph import Graph
+from solvers.iterate import Cancelled
+from solvers.kernels.block_products import column_dots, component_sums, subtract_by_component
+from solvers.kernels.inner_products import gaussian_edge_sums
+from solvers.laplacian.solver import LaplacianSolver
+from solvers.solution import Status
+
+_STAGE_RTOL: Final = 1e-4
+"""Residual of one correction."""
+_MAX_STAGES: Final = 8
+_SLOW: Final = 0.05
+"""A correction that leaves more than this part of the error asks for a better solver."""
+_SAFETY: Final = 10.0
+"""A correction may leave so many times more of the error than the one before it did."""
+_COLUMNS_AT_ONCE: Final = 2
+"""Columns that are solved for together; fixed, so that nothing depends on who maps them."""
+
+Map: TypeAlias = Callable[
+    [Callable[[FloatArray], FloatArray], Iterable[FloatArray]], Iterable[FloatArray]
+]
+"""As the builtin ``map``; that of a pool works on several columns at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RefinedSolution:
+    """Solutions of L x = b with their errors.
+
+    Attributes
+    ----------
+    x : (n_nodes, k) float64
+        Zero mean on every component.
+    product : (n_nodes, k) float64
+        L x.
+    error : (k,) float64
+        Estimated energy norm of what is wrong, sqrt(e^T L e), with a margin.
+    """
+
+    x: FloatArray
+    product: FloatArray
+    error: FloatArray
+
+
+class RefinedSolver:
+    """The pseudo-inverse of a graph's Laplacian, and products with it, in float64.
+
+    Parameters
+    ----------
+    graph : Graph
+        Weights are conductances.
+    rtol : float
+        Error asked for, relative to the solution, both in the energy norm.
+    mapped : callable
+        Maps over groups of columns; results do not depend on it.
+    cancelled : callable or None
+        Asked in every step; once true the present call returns what it has.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        rtol: float = 1e-6,
+        mapped: Map = map,
+        cancelled: Cancelled | None = None,
+    ) -> None:
+        if not 0 < rtol < 1:
+            raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
+        self.graph = graph
+        self.rtol = rtol
+        self._mapped = mapped
+        self._cancelled = cancelled
+        self._solver = LaplacianSolver(graph, rtol=_STAGE_RTOL, dtype=np.float32)
+        self._is_settled = False
+        self._is_best = False
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of the space of zero sums on every component, which is L's range."""
+        return self.graph.n_nodes - self.graph.n_components
+
+    def product(self, block: FloatArray) -> FloatArray:
+        """L times ``block``."""
+        return self._by_columns(self.graph.laplacian_product, block)
+
+    def project(self, block: FloatArray) -> None:
+        """Subtract the mean of every component in place; products with L do not see it."""
+        graph = self.graph
+        sums = np.zeros((graph.n_components, block.shape[1]))
+        component_sums(block, graph.component, sums)
+        sums /= graph.component_sizes()[:, None]
+        subtract_by_component(block, graph.component, sums)
+
+    def sample(self, n_vectors: int, seed: int) -> RefinedSolution:
+        """Independent vectors of N(0, L^+): no direction of the energy norm is preferred."""
+        adjacency = self.graph.adjacency
+        rhs = np.empty((self.graph.n_nodes, n_vectors))
+        gaussian_edge_sums(
+            adjacency.indptr, adjacency.indices, adjacency.data, np.uint64(seed), rhs
+        )
+        return self.solve(rhs)
+
+    def solve(self, rhs: FloatArray) -> RefinedSolution:
+        """Solve for ``rhs`` (n_nodes, k), whose sums must be zero on every component.
+
+        Falls short of ``rtol`` where float64 does; the error tells.
+        """
+        x, product = np.zeros_like(rhs), np.zeros_like(rhs)
+        scale = last = error = np.zeros(rhs.shape[1])
+        for stage in range(_MAX_STAGES):
+            residual = rhs - product
+            correction, has_converged = self._correction(residual)
+            # The energy of a correction is the error before it.
+            energy = np.sqrt(np.maximum(column_dots(correction, residual), 0.0))
+            x += correction
+            product = self.product(x)
+            if stage == 0:
+                scale = error = energy
+                is_slow = not has_converged
+            else:
+                rate = np.divide(energy, last, out=np.zeros_like(energy), where=last > 0)
+                error = _SAFETY * energy * np.maximum(rate, _STAGE_RTOL)
+                if (error <= self.rtol * scale).all():
+                    break
+                is_slow = bool(rate.max() > _SLOW)
+            last = energy
+            if self._is_cancelled() or (is_slow and not self._turn_to_best()):
+                break
+        self.project(x)  # float32 leaves means behind, which no product shows
+        return RefinedSolution(x=x, product=product, error=error)
+
+    def _correction(self, residual: FloatArray) -> tuple[FloatArray, bool]:
+        """L^+ residual to a few digits, and whether the solver got that far."""
+        norms = np.sqrt(column_dots(residual, residual))
+        norms[norms == 0] = 1.0
+        statuses: list[Status] = []
+
+        def solved(columns: FloatArray) -> FloatArray:
+            solution = self._solver.solve(columns, project=True, cancelled=self._cancelled)
+            statuses.append(solution.status)
+            return solution.x.astype(np.float64)
+
+        if self._is_settled:
+            correction = self._by_columns(solved, residual / norms)
+        else:
+            correction = solved(residual / norms)
+            self._settle()
+        return correction * norms, all(status is Status.CONVERGED for status in statuses)
+
+    def _settle(self) -> None:
+        """Keep the preconditioner that the first solve chose: no later one may change it."""
+        self._is_settled = True
+        if self._solver.chosen != "jacobi":
+            self._turn_to_best()
+            return
+        self._solver = LaplacianSolver(
+            self.graph, rtol=_STAGE_RTOL, dtype=np.float32, preconditioner="jacobi"
+        )
+
+    def _turn_to_best(self) -> bool:
+        """Go on in float64 with approximate Cholesky; False when that was in use already."""
+        if self._is_best:
+            return False
+        self._is_best = True
+        self._solver = LaplacianSolver(self.graph, rtol=_STAGE_RTOL, preconditioner="approx-chol")
+        return True
+
+    def _is_cancelled(self) -> bool:
+        return self._cancelled is not None and self._cancelled()
+
+    def _by_columns(
+        self, work: Callable[[FloatArray], FloatArray], block: FloatArray
+    ) -> FloatArray:
+        """The results of ``work`` on a few columns at a time, side by side."""
+        starts = range(0, block.shape[1], _COLUMNS_AT_ONCE)
+        pieces = [
+            np.ascontiguousarray(block[:, start : start + _COLUMNS_AT_ONCE]) for start in starts
+        ]
+        done = list(self._mapped(work, pieces))
+        return np.concatenate(done, axis=1) if done else np.zeros_like(block)
