@@ -21,8 +21,8 @@ class NodeCards:
     squared distance between their vectors. With vectors (from an embedding) the local resistance
     is the inverse degree. Without, it is an upper bound by itself; see `thinning`.
 
-    Rounding of vectors to 16 bits adds at most ``n_probes * scale^2`` to a squared distance, and on
-    average it adds: what errs on the side of keeping.
+    Rounding of vectors to 16 bits moves a distance by at most ``n_probes^(1/2) * scale``, and on
+    average it adds ``n_probes * scale^2 / 6`` to its square: what errs on the side of keeping.
 
     Attributes
     ----------

@@ -148,10 +148,11 @@ class Lanczos:
         if state.lowest < self.give_up_below:
             return Status.STAGNATED
         # an eigenvalue below lowest / 2 would by now outweigh all others together: it is about
-        # 1 / n_nodes of a random vector, and a Chebyshev polynomial on the rest amplifies it
+        # 1 / n_nodes of a random vector, seldom less than 1 / (100 n_nodes), and a Chebyshev
+        # polynomial on the rest amplifies it
         below = state.lowest / 2
         centre = (state.highest + below) / (state.highest - below)
-        needed = 2 * np.sqrt(self.operator.n_nodes * state.highest / state.lowest)
+        needed = 20 * np.sqrt(self.operator.n_nodes * state.highest / state.lowest)
         return Status.CONVERGED if n_steps * np.arccosh(centre) >= np.arccosh(needed) else None
 
     def fraction(self, state: LanczosState) -> float:

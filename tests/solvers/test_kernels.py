@@ -1,9 +1,15 @@
+import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
 
 from solvers.kernels.block_products import (
     CHUNK_ROWS,
@@ -14,12 +20,38 @@ from solvers.kernels.block_products import (
     laplacian_rows,
     redirect,
     subtract_by_component,
+    vector_rows,
 )
-from solvers.kernels.edges import add_projected_edges, squared_distances
+from solvers.kernels.chebyshev import (
+    chebyshev_rows,
+    first_directions,
+    project_rows,
+    scaled_energies,
+    smooth_rows,
+)
+from solvers.kernels.components import find_root, join_edges, number_components
+from solvers.kernels.edges import (
+    add_projected_nodes,
+    count_ends,
+    estimated_resistances,
+    fill_rows,
+    row_sums,
+    spread_over_edges,
+)
 from tests.reference.signs import probe_signs
 from tests.streaming.graphs import random_graph
 
 N_NODES = 60
+
+
+def uncompiled(kernel: Any) -> Callable[..., Any]:
+    """The Python of a kernel, and of the kernels that it calls."""
+    function = getattr(kernel, "py_func", kernel)
+    scope = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        if hasattr(scope.get(name), "py_func"):
+            scope[name] = uncompiled(scope[name])
+    return FunctionType(function.__code__, scope)
 
 
 @pytest.fixture(params=["compiled", "python"])
@@ -27,7 +59,7 @@ def run(request):
     """Runs a kernel as compiled code and as the Python it was written in."""
     if request.param == "compiled":
         return lambda kernel, *arguments: kernel(*arguments)
-    return lambda kernel, *arguments: getattr(kernel, "py_func", kernel)(*arguments)
+    return lambda kernel, *arguments: uncompiled(kernel)(*arguments)
 
 
 @pytest.fixture
@@ -104,33 +136,204 @@ def test_component_sums_and_their_removal(run) -> None:
     np.testing.assert_allclose(again, 0, atol=1e-14)
 
 
+def test_one_vector_is_a_block_of_one(run, graph) -> None:
+    matrix = graph.adjacency.indptr, graph.adjacency.indices, graph.adjacency.data
+    vector = block(N_NODES, 1)[:, 0]
+    diagonal = graph.degree + 0.5
+    expected = np.diag(diagonal) @ vector - graph.adjacency.toarray() @ vector
+    out = np.full(N_NODES, np.nan)
+    run(vector_rows, *matrix, diagonal, vector, out, 5, N_NODES)
+    run(vector_rows, *matrix, diagonal, vector, out, 0, 5)
+    np.testing.assert_allclose(out, expected, atol=1e-12)
+
+
+@pytest.fixture
+def records():
+    """Records with loops and parallels, and the order in which their nodes stand."""
+    rng = np.random.default_rng(7)
+    n_records, n_nodes = 90, 12
+    return {
+        "u": rng.integers(0, n_nodes, n_records).astype(np.int32),
+        "v": rng.integers(0, n_nodes, n_records).astype(np.int32),
+        "weight": rng.uniform(0.1, 5.0, n_records).astype(np.float32),
+        "key": rng.integers(0, 2**64, n_records, dtype=np.uint64),
+        "node": rng.permutation(n_nodes),
+    }
+
+
+def rows_of(run, records) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """indptr, indices, data and keys as the embedding fills them."""
+    n_nodes = records["node"].size
+    rank = np.argsort(records["node"]).astype(np.int32)
+    indptr = np.zeros(n_nodes + 1, np.int32)
+    run(count_ends, records["u"], records["v"], rank, indptr[1:])
+    np.cumsum(indptr, out=indptr)
+    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+    keys, cursor = np.empty(indptr[-1], np.uint64), indptr[:-1].copy()
+    columns = records["u"], records["v"], records["weight"], records["key"]
+    run(fill_rows, *columns, rank, cursor, indices, data, keys)
+    np.testing.assert_array_equal(cursor, indptr[1:])
+    return indptr, indices, data, keys
+
+
+def test_rows_hold_both_ends_of_every_record_in_order(run, records) -> None:
+    rank = np.argsort(records["node"])
+    expected: list[list[tuple[int, float, int]]] = [[] for _ in rank]
+    columns = (records[name].tolist() for name in ("u", "v", "weight", "key"))
+    for i, j, weight, key in zip(*columns, strict=True):
+        if i != j:
+            expected[rank[i]].append((rank[j], weight, key))
+            expected[rank[j]].append((rank[i], weight, key))
+    indptr, *columns = rows_of(run, records)
+    for row, entries in enumerate(expected):
+        part = slice(indptr[row], indptr[row + 1])
+        assert list(zip(*(column[part].tolist() for column in columns), strict=True)) == entries
+
+
+def test_row_sums_are_taken_in_float64(run, records) -> None:
+    indptr, _, data, _ = rows_of(run, records)
+    data[:] = 1e-3
+    data[indptr[:-1]] = 1e6
+    out = np.empty(12)
+    run(row_sums, indptr, data, out)
+    expected = [data[a:b].astype(np.float64).sum() for a, b in itertools.pairwise(indptr)]
+    np.testing.assert_allclose(out, expected, rtol=1e-13)
+
+
 @pytest.mark.parametrize("n_probes", [1, 64, 70])
-def test_projected_edges_are_the_signed_incidence_sums(run, n_probes) -> None:
-    u, v = np.array([0, 1, 2, 2]), np.array([1, 2, 2, 0])
-    weight = np.array([1.0, 4.0, 9.0, 0.25], dtype=np.float32)
-    keys = np.array([5, 2**63 + 1, 7, 2**64 - 1], dtype=np.uint64)
-    seed = 11
-    out = np.zeros((3, n_probes), dtype=np.float32)
+def test_projected_rows_are_the_signed_incidence_sums(run, records, n_probes) -> None:
+    indptr, indices, data, keys = rows_of(run, records)
+    seed, node = 2**64 - 11, records["node"]
+    out = np.full((12, n_probes), np.nan, dtype=np.float32)
     with np.errstate(over="ignore"):
-        run(add_projected_edges, u, v, weight, keys, np.uint64(seed), 0.5, out)
-    incidence = np.zeros((4, 3))
-    for row in range(4):
-        incidence[row, u[row]] += 1
-        incidence[row, v[row]] -= 1
-    signs = probe_signs(seed, keys, n_probes)
-    expected = incidence.T @ (np.sqrt(weight)[:, None] * signs * 0.5)
-    np.testing.assert_allclose(out, expected, atol=1e-6)
+        for first in range(0, n_probes, 64):
+            for start, stop in ((7, 12), (0, 7)):
+                columns = out[:, first : min(first + 64, n_probes)]
+                matrix = indptr, indices, data, keys, node
+                run(project_rows, *matrix, np.uint64(seed), 0.5, first // 64, columns, start, stop)
+    incidence = np.zeros((records["u"].size, 12))
+    for row, (i, j) in enumerate(zip(records["u"], records["v"], strict=True)):
+        incidence[row, min(i, j)] += 1
+        incidence[row, max(i, j)] -= 1
+    signs = probe_signs(seed, records["key"], n_probes)
+    expected = incidence.T @ (np.sqrt(records["weight"])[:, None] * signs * 0.5)
+    np.testing.assert_allclose(out, expected[node], atol=1e-5)
 
 
-def test_squared_distances_are_infinite_across_components(run) -> None:
+@pytest.mark.parametrize("n_probes", [1, 64, 70])
+def test_projected_nodes_are_added_with_signs_of_their_own(run, n_probes) -> None:
+    node, seed = np.array([3, 0, 2, 1]), 11
+    out = np.ones((4, n_probes), dtype=np.float32)
+    with np.errstate(over="ignore"):
+        for first in range(0, n_probes, 64):
+            columns = out[:, first : min(first + 64, n_probes)]
+            run(add_projected_nodes, node, 9.0, np.uint64(seed), 0.5, first // 64, columns)
+    signs = probe_signs(seed, np.arange(4, dtype=np.uint64), n_probes)
+    np.testing.assert_allclose(out, 1.0 + 1.5 * signs[node], rtol=1e-6)
+
+
+@pytest.mark.parametrize("stride", [1, 7])
+def test_values_spread_over_every_so_manieth_edge(run, records, stride) -> None:
+    vector = np.random.default_rng(1).standard_normal(12).astype(np.float32)
+    sums, totals = np.zeros(12, np.float32), np.zeros(12, np.float32)
+    columns = records["u"], records["v"], records["weight"]
+    run(spread_over_edges, *columns, stride, vector, sums, totals)
+    expected, expected_totals = np.zeros(12), np.zeros(12)
+    u, v, weight = (column[::stride] for column in columns)
+    for ends, others in ((u, v), (v, u)):
+        np.add.at(expected, ends, weight * vector[others])
+        np.add.at(expected_totals, ends, weight)
+    np.testing.assert_allclose(sums, expected, atol=1e-4)
+    np.testing.assert_allclose(totals, expected_totals, rtol=1e-5)
+
+
+def test_estimated_resistances_add_what_degrees_tell_to_the_distance(run) -> None:
     vectors = block(4, 3, np.float32)
+    degree = np.array([2.0, 4.0, 5.0, 8.0])
+    inverse = (1 / degree).astype(np.float32)
     component = np.array([0, 0, 1, 1], dtype=np.int32)
     u, v = np.array([0, 2, 1, 3]), np.array([1, 3, 2, 3])
-    out = np.empty(4, dtype=np.float32)
-    run(squared_distances, vectors, component, u, v, out)
-    expected = ((vectors[u] - vectors[v]) ** 2).sum(axis=1)
-    np.testing.assert_allclose(out[[0, 1, 3]], expected[[0, 1, 3]], rtol=1e-6)
-    assert out[2] == np.inf
+    distance = ((vectors[u] - vectors[v]) ** 2).sum(axis=1)
+    for conductance in (np.array([0.5]), np.array([0.5, 3.0, 1.0, 2.0])):
+        out = np.empty(4, dtype=np.float32)
+        run(estimated_resistances, vectors, inverse, component, u, v, conductance, out)
+        local = 1 / degree[u] + 1 / degree[v] - 2 * conductance / (degree[u] * degree[v])
+        np.testing.assert_allclose(out[:2], (local + distance)[:2], rtol=1e-6)
+        assert out[2:].tolist() == [np.inf, 0.0]
+
+
+def chebyshev_system(graph) -> tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]:
+    """CSR arrays, diagonal and its inverse in float32, one node without an edge."""
+    diagonal = (graph.degree + 0.25).astype(np.float32)
+    inverse = (1 / diagonal).astype(np.float32)
+    inverse[3] = 0.0
+    matrix = graph.adjacency.indptr, graph.adjacency.indices, graph.adjacency.data
+    return (matrix[0], matrix[1], matrix[2].astype(np.float32)), diagonal, inverse
+
+
+@pytest.mark.parametrize("n_columns", [1, 32])
+def test_a_chebyshev_step_is_what_its_three_formulas_say(run, graph, n_columns) -> None:
+    matrix, diagonal, inverse = chebyshev_system(graph)
+    solution, residual, direction = (
+        np.random.default_rng(seed).standard_normal((N_NODES, n_columns)).astype(np.float32)
+        for seed in range(3)
+    )
+    dense = np.diag(diagonal) - graph.adjacency.toarray()
+    gain, keep = 0.7, 0.3
+    expected_solution = solution + direction
+    expected_residual = residual - dense @ direction
+    expected_direction = gain * inverse[:, None] * expected_residual + keep * direction
+    spare = np.full_like(direction, np.nan)
+    blocks = direction, spare, solution, residual
+    for start, stop in ((30, N_NODES), (0, 30)):
+        run(chebyshev_rows, *matrix, diagonal, inverse, *blocks, gain, keep, start, stop)
+    np.testing.assert_allclose(solution, expected_solution, atol=1e-5)
+    np.testing.assert_allclose(residual, expected_residual, atol=2e-4)
+    np.testing.assert_allclose(spare, expected_direction, atol=2e-4)
+
+
+def test_first_directions_are_the_scaled_residual(run, graph) -> None:
+    _, _, inverse = chebyshev_system(graph)
+    residual = block(N_NODES, 5, np.float32)
+    direction = np.full_like(residual, np.nan)
+    run(first_directions, residual, inverse, 0.7, direction, 0, 9)
+    assert np.isnan(direction[9:]).all()
+    run(first_directions, residual, inverse, 0.7, direction, 9, N_NODES)
+    np.testing.assert_allclose(direction, 0.7 * inverse[:, None] * residual, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_smoothed_rows_are_weighted_means_over_neighbors(run, graph, dtype) -> None:
+    matrix, _, inverse = chebyshev_system(graph)
+    vectors = block(N_NODES, 5, dtype)
+    out = np.full_like(vectors, np.nan)
+    run(smooth_rows, *matrix, inverse.astype(dtype), vectors, out, 0, 20)
+    run(smooth_rows, *matrix, inverse.astype(dtype), vectors, out, 20, N_NODES)
+    expected = inverse[:, None] * (graph.adjacency.toarray() @ vectors)
+    np.testing.assert_allclose(out, expected, atol=1e-5)
+
+
+def test_scaled_energies_are_norms_in_the_inverse_diagonal(run, graph) -> None:
+    _, _, inverse = chebyshev_system(graph)
+    vectors = block(N_NODES, 5, np.float32)
+    parts = [run(scaled_energies, vectors, inverse, *part) for part in ((0, 20), (20, N_NODES))]
+    expected = (inverse[:, None] * vectors.astype(np.float64) ** 2).sum(axis=0)
+    np.testing.assert_allclose(np.sum(parts, axis=0), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_edges", [0, 5, 15, 60])
+def test_components_are_numbered_by_their_first_node(run, n_edges) -> None:
+    rng = np.random.default_rng(n_edges)
+    u, v = rng.integers(0, 25, n_edges), rng.integers(0, 25, n_edges)
+    matrix = scipy.sparse.coo_array((np.ones(n_edges), (u, v)), shape=(25, 25))
+    n_components, expected = connected_components(matrix, directed=False)
+    for order in (np.arange(n_edges), rng.permutation(n_edges)):
+        parent, component = np.arange(25, dtype=np.int32), np.empty(25, np.int32)
+        run(join_edges, u[order], v[order], parent)
+        roots = [run(find_root, parent, node) for node in range(25)]
+        assert run(number_components, parent, component) == n_components
+        np.testing.assert_array_equal(component, expected)
+        assert all(roots[node] == component.tolist().index(component[node]) for node in range(25))
 
 
 def test_an_embedding_is_the_same_without_the_compiler() -> None:
@@ -140,7 +343,7 @@ from solvers.laplacian.resistance import resistance_embedding
 nodes = np.arange(30)
 embedding = resistance_embedding(
     nodes, (nodes * 7 + 1) % 30, 1.0 + nodes, nodes.astype(np.uint64),
-    n_nodes=30, n_probes=5, seed=3, rtol=1e-4,
+    n_nodes=30, n_probes=5, seed=3, rtol=1e-4, ridge=0.5,
 )
 print(embedding.vectors.tobytes().hex())
 """

@@ -67,6 +67,17 @@ def test_bounds_hold_for_every_small_graph(graph: Graph) -> None:
         assert bounds.highest >= spectrum[-1] * (1 - 1e-6)
 
 
+def test_hardly_a_seed_overlooks_a_weak_cut() -> None:
+    """Its direction is one part in 400 of a random vector, and of some much less."""
+    graph = two_communities(400, 0.3, 3, seed=0).graph()
+    operator, spectrum = operator_of(graph), nonzero_spectrum(graph)
+    assert spectrum[0] < 1e-3 * spectrum[1]
+    jacobi = Jacobi(operator)
+    for seed in range(200):
+        lanczos = Lanczos(operator=operator, preconditioner=jacobi, seed=seed)
+        assert spectral_bounds(lanczos, max_iter=500, run=RUN).lowest < spectrum[0]
+
+
 def test_well_connected_graphs_need_a_dozen_steps() -> None:
     assert bounds_of(random_graph(1000, 0.05, seed=0).graph()).n_iter <= 12
 

@@ -1,0 +1,139 @@
+"""Node cards: what is rounded, what is kept, where it lies in memory."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.arrays import Float32Array
+from solvers.laplacian.resistance import Embedding, edge_resistance, resistance_embedding
+from streaming.cards import NodeCards
+from streaming.kernels.sampling import CARD_PROBES, DEGREE
+from tests.streaming.graphs import core_with_paths, random_graph
+
+
+def embedding_of(n_nodes: int = 60, n_probes: int = 28, seed: int = 0) -> Embedding:
+    edges = random_graph(n_nodes, 0.5, seed)
+    return resistance_embedding(
+        edges.u,
+        edges.v,
+        edges.weight,
+        np.arange(edges.n_edges, dtype=np.uint64),
+        n_nodes=n_nodes,
+        n_probes=n_probes,
+        seed=seed,
+    )
+
+
+def vectors_of(cards: NodeCards, n_probes: int) -> Float32Array:
+    vectors: Float32Array = cards.array[:, :n_probes].astype(np.float32) * np.float32(cards.scale)
+    return vectors
+
+
+@pytest.mark.parametrize("n_probes", [1, 5, 28])
+def test_cards_are_the_embedding_to_half_a_unit(n_probes: int) -> None:
+    embedding = embedding_of(n_probes=n_probes)
+    cards = NodeCards.of_embedding(embedding, inverse_degree=embedding.inverse_degree)
+    assert (cards.n_nodes, cards.array.dtype, cards.array.shape) == (60, np.int16, (60, 32))
+    assert cards.scale == pytest.approx(float(np.abs(embedding.vectors).max()) / 32767)
+    missed = np.abs(vectors_of(cards, n_probes) - embedding.vectors)
+    assert missed.max() <= 0.5001 * cards.scale + 1e-6 * np.abs(embedding.vectors).max()
+    assert (cards.array[:, n_probes:CARD_PROBES] == 0).all()
+    _, floats, integers = cards.views
+    assert np.array_equal(floats[:, DEGREE], embedding.inverse_degree)
+    assert np.array_equal(integers[:, DEGREE + 1], embedding.component)
+
+
+def test_degrees_are_those_of_the_caller() -> None:
+    embedding = embedding_of()
+    inverse = np.linspace(0.0, 1.0, 60, dtype=np.float32)
+    cards = NodeCards.of_embedding(embedding, inverse_degree=inverse)
+    assert np.array_equal(cards.views[1][:, DEGREE], inverse)
+    assert cards.total_degree == pytest.approx((1 / inverse[1:].astype(np.float64)).sum())
+
+
+def test_rounding_moves_a_distance_as_little_as_promised_and_adds_on_average() -> None:
+    # Long paths beside a dense core: coordinates of very different sizes.
+    edges = core_with_paths(100, 4, 100, 0)
+    keys = np.arange(edges.n_edges, dtype=np.uint64)
+    embedding = resistance_embedding(
+        edges.u, edges.v, edges.weight, keys, n_nodes=edges.n_nodes, n_probes=28, seed=0
+    )
+    cards = NodeCards.of_embedding(embedding, inverse_degree=embedding.inverse_degree)
+    rounded = vectors_of(cards, 28).astype(np.float64)
+    exact = embedding.vectors.astype(np.float64)
+    u, v = np.triu_indices(edges.n_nodes, 1)
+    before = np.linalg.norm(exact[u] - exact[v], axis=1)
+    after = np.linalg.norm(rounded[u] - rounded[v], axis=1)
+    assert np.abs(after - before).max() <= 1.001 * np.sqrt(28) * cards.scale
+    added = (after**2 - before**2) / (28 * cards.scale**2 / 6)
+    near = before < np.sqrt(28) * 30 * cards.scale
+    assert near.sum() > 1_000
+    assert added[near].mean() == pytest.approx(1.0, abs=0.5)
+
+
+def test_each_card_is_one_cache_line() -> None:
+    embedding = embedding_of()
+    cards = NodeCards.of_embedding(embedding, inverse_degree=embedding.inverse_degree)
+    restored = NodeCards.restored(cards.array.copy(), cards.scale)
+    for each in (cards, restored):
+        assert each.array.strides == (64, 2)
+        assert each.array.ctypes.data % 64 == 0
+
+
+def test_restored_cards_are_equal_and_of_their_own() -> None:
+    embedding = embedding_of()
+    cards = NodeCards.of_embedding(embedding, inverse_degree=embedding.inverse_degree)
+    stored = cards.array.copy()
+    restored = NodeCards.restored(stored, cards.scale)
+    stored[:] = 0
+    assert np.array_equal(restored.array, cards.array)
+    assert (restored.scale, restored.total_degree) == (cards.scale, cards.total_degree)
+
+
+def test_cards_cannot_be_written_to() -> None:
+    embedding = embedding_of()
+    cards = NodeCards.of_embedding(embedding, inverse_degree=embedding.inverse_degree)
+    for each in (cards, NodeCards.restored(cards.array, cards.scale)):
+        with pytest.raises(ValueError, match="read-only"):
+            each.array[0, 0] = 1
+
+
+def test_no_cards_have_no_nodes_and_no_degree() -> None:
+    empty = NodeCards.empty()
+    assert (empty.n_nodes, empty.total_degree, empty.squared_scale) == (0, 0.0, 1.0)
+    assert [view.shape for view in empty.views] == [(0, 32), (0, 16), (0, 16)]
+
+
+def test_an_embedding_of_zeros_has_cards() -> None:
+    none = np.zeros(0, np.int64)
+    embedding = resistance_embedding(
+        none, none, np.zeros(0), none.astype(np.uint64), n_nodes=3, n_probes=4, seed=0
+    )
+    cards = NodeCards.of_embedding(embedding, inverse_degree=embedding.inverse_degree)
+    assert (cards.n_nodes, cards.scale, cards.total_degree) == (3, 1.0, 0.0)
+
+
+def test_more_probes_than_a_card_holds_are_refused() -> None:
+    embedding = embedding_of(n_probes=29)
+    with pytest.raises(ValueError, match="a card holds 28 probes, got 29"):
+        NodeCards.of_embedding(embedding, inverse_degree=embedding.inverse_degree)
+
+
+@given(st.floats(2.0**-60, 2.0**60))
+def test_the_unit_follows_the_weights(factor: float) -> None:
+    """Weights times a factor are degrees times it and distances divided by it."""
+    embedding = embedding_of(20, 4)
+    scaled = Embedding(
+        vectors=(embedding.vectors / np.sqrt(factor)).astype(np.float32),
+        inverse_degree=(embedding.inverse_degree / factor).astype(np.float32),
+        component=embedding.component,
+        status=embedding.status,
+        stats=embedding.stats,
+    )
+    u, v = np.triu_indices(20, 1)
+    cards = NodeCards.of_embedding(scaled, inverse_degree=scaled.inverse_degree)
+    vectors = vectors_of(cards, 4).astype(np.float64)
+    degree = cards.views[1][:, DEGREE].astype(np.float64)
+    estimate = ((vectors[u] - vectors[v]) ** 2).sum(axis=1) + degree[u] + degree[v]
+    np.testing.assert_allclose(estimate * factor, edge_resistance(embedding, u, v), rtol=1e-3)
