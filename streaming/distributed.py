@@ -6,11 +6,10 @@ Decisions, each with what it led to:
   worker is computed again, anywhere, with the same result. Which worker has which share, and when,
   enters nowhere: one worker and ten give the same sparsifier, bit for bit.
 - The shares of one *wave* start from one state and merge in one balanced tree, on the workers; the
-  root is merged into the stream's state here. A wave is the unit of checkpoints. Cuts depend on
-  the parts of the file alone, so a stream that goes on after a kill meets the same waves.
+  root is merged into the stream's state here. A wave is the unit of checkpoints. It depends on the
+  parts of the file and on the state, so a stream that goes on after a kill meets the same waves.
 - Shares score with the stream's last embedding. Its resistances are not below those of the union
   (B5), and a share that had to find its own would keep O(n log n) edges however short it is.
-  Before the first embedding shares find their own, and what the tree ends with is the stream's.
 - Node ids that are not dense are numbered here, in the order of the parts, from the distinct ids
   that each share sends: numbers are by first appearance, as without a cluster, and a part crosses
   the network as its distinct ids and their numbers. Sharding the index by hash would number in an
@@ -21,8 +20,9 @@ Decisions, each with what it led to:
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import replace
@@ -56,6 +56,7 @@ from streaming.shares import (
     sparsify_coded,
     sparsify_dense,
 )
+from streaming.sparsifier import buffer_cap
 
 CONNECT_SECONDS = 10.0
 """A scheduler that does not answer by then is reported."""
@@ -67,6 +68,7 @@ RETRIES = 2
 """How often a task that raised is tried again; one whose worker died is counted by dask."""
 
 _POLL_SECONDS = 0.2
+_LOOK_SECONDS = 1.0
 _T = TypeVar("_T")
 
 
@@ -132,23 +134,41 @@ class Cluster:
         self._cards = None
         self._client.close(timeout=CONNECT_SECONDS)
 
-    def waves(self, staged: StagedFile, *, next_part: int) -> Iterator[list[tuple[Part, ...]]]:
-        """Shares of a file from a part on, in waves.
+    def next_wave(
+        self, state: SparsifierState, staged: StagedFile, *, next_part: int
+    ) -> list[tuple[Part, ...]]:
+        """Shares of a file to absorb next, from a part on; none at its end.
 
-        The cuts are those of the whole file, so that they do not depend on ``next_part``.
+        Shares are those of the whole file, whatever ``next_part``. While the stream has no
+        embedding a wave holds no more shares than fill its buffer once: one embedding is found
+        sooner than one for each share.
+
+        Parameters
+        ----------
+        state : SparsifierState
+            Of the stream.
+        staged : StagedFile
+            The file.
+        next_part : int
+            Number of the first part that is not absorbed.
         """
         share_blocks = min(
             self._settings.group_blocks, max(1, len(staged.parts) // self._wave_shares)
         )
-        shares = cut_shares(staged.parts, share_blocks=share_blocks)
-        for start in range(0, len(shares), self._wave_shares):
-            wave = [
-                rest
-                for share in shares[start : start + self._wave_shares]
-                if (rest := tuple(part for part in share if part.number >= next_part))
-            ]
-            if wave:
-                yield wave
+        room = math.inf
+        if state.cards.n_nodes == 0:
+            room = buffer_cap(state, self._settings.sparsifier) - state.n_records
+        wave: list[tuple[Part, ...]] = []
+        n_rows = 0
+        for share in cut_shares(staged.parts, share_blocks=share_blocks):
+            rest = tuple(part for part in share if part.number >= next_part)
+            if not rest:
+                continue
+            if len(wave) == self._wave_shares or (wave and n_rows >= room):
+                break
+            wave.append(rest)
+            n_rows += sum(part.n_rows for part in rest)
+        return wave
 
     def absorb_wave(
         self,
@@ -171,7 +191,7 @@ class Cluster:
         staged : StagedFile
             The file.
         wave : sequence of tuple of Part
-            From ``waves``.
+            From ``next_wave``.
         cancelled, parallel
             Of a resparsification here; the caller must drop the result of one that was cancelled.
 
@@ -279,15 +299,15 @@ class Cluster:
 
     def _result(self, future: Future[Any]) -> Any:
         """Result of a task, looking up now and then whether to go on waiting."""
-        without_workers_since: float | None = None
+        looked = with_workers = time.monotonic()
         while not self._is_done(future):
             self._stop_if_asked()
-            now = time.monotonic()
+            if time.monotonic() - looked < _LOOK_SECONDS:
+                continue
+            looked = time.monotonic()
             if self._has_workers():
-                without_workers_since = None
-            elif without_workers_since is None:
-                without_workers_since = now
-            elif now - without_workers_since > NO_WORKER_SECONDS:
+                with_workers = looked
+            elif looked - with_workers > NO_WORKER_SECONDS:
                 raise ClusterError(
                     f"the dask scheduler {self._address} has had no worker for "
                     f"{NO_WORKER_SECONDS:.0f} s; start one with `dask worker {self._address}`"

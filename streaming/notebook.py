@@ -390,8 +390,10 @@ def _absorbed_there(
     from streaming.distributed import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
 
     with Cluster(scheduler, settings, wave_shares=WAVE_SHARES) as cluster:
-        for wave in cluster.waves(staged, next_part=0):
+        next_part = 0
+        while wave := cluster.next_wave(state, staged, next_part=next_part):
             state = cluster.absorb_wave(state, nodes, staged, wave, parallel=call.parallel)
+            next_part = wave[-1][-1].number + 1
     return state
 
 

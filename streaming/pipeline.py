@@ -442,7 +442,7 @@ class Stream:
     ) -> Generator[_Absorbed, None, None]:
         """Absorb parts on the dask cluster; yields the parts of each wave once it is absorbed."""
         cluster = self._connected()
-        for wave in cluster.waves(staged, next_part=next_part):
+        while wave := cluster.next_wave(self._state, staged, next_part=next_part):
             self._stop_if_asked()
             state = cluster.absorb_wave(
                 self._state,
@@ -457,6 +457,7 @@ class Stream:
                 self._file_start = None  # it would keep the old buffer in memory
             self._state = state
             self._n_indexed = self._nodes.n_nodes
+            next_part = wave[-1][-1].number + 1
             yield [part for share in wave for part in share], None
 
     def _connected(self) -> "Cluster":

@@ -7,6 +7,7 @@ killed on the way. The second table compares spectral errors over seeds, by dens
 
 import argparse
 import hashlib
+import logging
 import os
 import signal
 import tempfile
@@ -92,6 +93,7 @@ def cluster_of(n_workers: int) -> Iterator[LocalCluster]:
         dashboard_address="127.0.0.1:0",
         host="127.0.0.1",
         memory_limit=None,
+        silence_logs=logging.ERROR,  # losing a worker is what is shown here
     ) as cluster:
         yield cluster
 

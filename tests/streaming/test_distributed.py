@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +25,10 @@ from streaming.events import Committed, IngestEvent, Progress, Quarantined
 from streaming.nodes import DenseNodes, open_nodes
 from streaming.pipeline import Interrupted, Stream, StreamSettings
 from streaming.records import SparsifierSettings, SparsifierState
-from streaming.shares import ShareSettings
+from streaming.shares import ShareSettings, absorb_group
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import EdgeFile, ParquetEdges, stage
+from streaming.sparsifier import resparsify
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, random_graph, two_communities
 
@@ -164,8 +165,8 @@ def test_one_worker_and_two_give_the_same_snapshot(
     recorder = Recorder()
     there = ingest(tmp_path / "two", files, settings(kind, two_workers), recorder)
     assert recorder.committed() == ["0.parquet", "1.parquet", "2.parquet"]
-    n_waves = sum(isinstance(event, Progress) for event in recorder.events)
-    assert n_waves == 3 * 2
+    waves = [event.n_rows for event in recorder.events if isinstance(event, Progress)]
+    assert waves == [2 * ROW_GROUP, 8 * ROW_GROUP, *2 * [8 * ROW_GROUP, 2 * ROW_GROUP]]
     other = ingest(tmp_path / "one", files, settings(kind, one_worker), Recorder())
     assert published(there) == published(other)
     meta = SnapshotStore(there.snapshots).list()[-1]
@@ -395,9 +396,32 @@ def test_workers_that_do_not_see_the_file_are_told(tmp_path: Path, two_workers: 
             stage(ParquetEdges(path).list()[0], tmp_path, part_rows=ROW_GROUP) as staged,
             Cluster(two_workers, SHARE_SETTINGS, wave_shares=2) as cluster,
         ):
-            wave = next(cluster.waves(staged, next_part=0))
+            wave = cluster.next_wave(SparsifierState(), staged, next_part=0)
             with pytest.raises(ClusterError, match="dask workers must see /proc/self/fd"):
                 cluster.absorb_wave(SparsifierState(), DenseNodes(), staged, wave)
+
+
+def test_waves_are_short_until_there_is_an_embedding(tmp_path: Path, two_workers: str) -> None:
+    [file, *_] = make_data(tmp_path / "data", "dense")
+    [block] = random_graph(N_NODES, 1.0, 0).blocks(1)
+    cold = SparsifierState()
+    small, large = (SparsifierSettings(epsilon=0.7, expected_nodes=n) for n in (N_NODES, 10**6))
+    warm = resparsify(absorb_group(cold, small, [block], n_nodes=N_NODES), small)
+    with stage(file, tmp_path, part_rows=ROW_GROUP) as staged:
+
+        def wave(state: SparsifierState, next_part: int, sparsifier: SparsifierSettings) -> str:
+            share_settings = replace(SHARE_SETTINGS, sparsifier=sparsifier)
+            with Cluster(two_workers, share_settings, wave_shares=4) as cluster:
+                found = cluster.next_wave(state, staged, next_part=next_part)
+            return " ".join("".join(str(part.number) for part in share) for share in found)
+
+        assert wave(warm, 0, small) == "01 23 45 67"
+        assert wave(warm, 8, small) == "89"
+        assert wave(warm, 3, small) == "3 45 67 89"
+        assert wave(warm, 10, small) == ""
+        assert wave(cold, 0, small) == "01"  # fills the buffer by itself
+        roomy = replace(cold, n_nodes=2_000)
+        assert wave(roomy, 2, large) == "23 45 67 89"
 
 
 def test_a_notebook_may_use_a_cluster(tmp_path: Path, two_workers: str) -> None:

@@ -246,17 +246,28 @@ def test_node_ranges_may_overlap_or_not_and_n_grows(n_shared: int) -> None:
 
 
 def test_a_merge_over_the_cap_is_resparsified_and_one_below_is_not() -> None:
-    edges = random_graph(300, 0.9, 0)
-    settings = _settings(edges, 0.5)
-    first, second = leaves_of(edges, settings, 2)
-    merged = merge(first, second, settings)
-    assert len(merged.chunks) == 2
-    tight = replace(first, n_kept_last=0), replace(second, n_kept_last=0)
-    assert first.n_records + second.n_records > buffer_cap(replace(merged, n_kept_last=0), settings)
-    full = merge(*tight, settings)
-    assert len(full.chunks) == 1
-    assert full.n_resparsifications == merged.n_resparsifications + 1
-    assert full.cards.n_nodes == edges.n_nodes
+    edges = random_graph(200, 0.9, 0)
+    settings = _settings(edges, 0.9)
+    cap = buffer_cap(SparsifierState(n_nodes=edges.n_nodes), settings)
+    n_leaves = math.ceil(1.5 * cap / edges.n_edges)
+    whole = edges.blocks(1)[0]
+    merged = SparsifierState()
+    sizes = []
+    for number in range(n_leaves):  # the same edges again and again, parallel to each other
+        state = leaf(SparsifierState(), first_block=number)
+        scored = score(state, settings, whole, number)
+        state = absorb(state, settings, [whole], [scored], n_nodes=edges.n_nodes)
+        before = merged
+        merged = merge(merged, state, settings)
+        together = before.n_records + state.n_records
+        limit = buffer_cap(replace(before, n_nodes=edges.n_nodes), settings)
+        rounds = merged.n_resparsifications - before.n_resparsifications
+        assert rounds == (together > limit)
+        assert (merged.n_records < together) == (rounds == 1)
+        sizes.append(rounds)
+    assert sum(sizes) >= 1
+    assert merged.cards.n_nodes == edges.n_nodes
+    assert merged.n_edges == n_leaves * edges.n_edges
 
 
 def test_max_edges_holds_for_what_is_published_of_a_merge() -> None:
