@@ -24,8 +24,8 @@ BUFFER_FACTOR = 3.0
 """The buffer may grow to this multiple of what the last resparsification kept."""
 
 EVENED_OUT = 0.7
-"""What dependent coins leave of a degree's fluctuation, arrivals thrown independently: .52 to .68 in
-``python -m tests.benchmarks.quality``."""
+"""What dependent coins leave of a degree's fluctuation while arrivals are thrown independently; .52
+to .68 in ``python -m tests.benchmarks.quality``."""
 
 THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
