@@ -490,6 +490,7 @@ def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
         ),
         n_threads=settings.n_threads,
         scheduler=settings.scheduler,
+        memory_limit=None if settings.memory_limit is None else int(settings.memory_limit),
         checkpoint_seconds=settings.checkpoint_seconds,
         snapshot_edges=None if every is None else every.edges,
         snapshot_seconds=None if every is None else every.seconds,

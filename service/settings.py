@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
+from pydantic import ByteSize, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -44,6 +44,9 @@ class Settings(BaseSettings):
         File with an admin key, ``<prefix>.<secret>``, that is made valid at the start.
     threads : int, optional
         Threads of each process that computes; the default is one per processor that it may use.
+    memory_limit : int, optional
+        Most bytes of resident memory of an ingesting process, also as ``2.5GiB``; buffer and blocks
+        are sized for it, and an ingest that cannot keep to it does not start.
     checkpoint_seconds : float
         Longest time between two checkpoints of a running ingest; what a kill costs to replay.
     child_memory_bytes : int
@@ -81,6 +84,7 @@ class Settings(BaseSettings):
     scheduler: str | None = None
     admin_key_file: Path | None = None
     threads: PositiveInt | None = None
+    memory_limit: Annotated[ByteSize, Field(ge=1)] | None = None
     checkpoint_seconds: NonNegativeFloat = 30.0
     child_memory_bytes: PositiveInt = 2 * 2**30
     max_body_bytes: PositiveInt = 256 * 2**20

@@ -6,8 +6,6 @@ node and for each record. The limit is refused where the sparsifier itself would
 
 from dataclasses import dataclass
 
-from dask.utils import parse_bytes
-
 from streaming.blocks import NodeKind
 from streaming.records import SparsifierSettings
 from streaming.sparsifier import expected_size
@@ -50,23 +48,6 @@ class MemoryPlan:
 
     buffer_edges: int
     part_rows: int
-
-
-def bytes_of(text: str) -> int:
-    """Number of bytes that a text like ``2.5GiB``, ``800MB`` or ``1000000`` stands for.
-
-    Raises
-    ------
-    ValueError
-        It does not look like one, or is not positive.
-    """
-    try:
-        size = int(parse_bytes(text))
-    except (ValueError, AttributeError) as error:
-        raise ValueError(f"a size must look like 2.5GiB, 800MB or 1000000, got {text!r}") from error
-    if size < 1:
-        raise ValueError(f"a size must be at least 1 byte, got {text!r}")
-    return size
 
 
 def plan_memory(

@@ -54,6 +54,13 @@ def ingest(
     threads: Annotated[
         int | None, typer.Option(help="Threads to read and score with; all by default.", min=1)
     ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES",
+            help="Most resident memory, as 2.5GiB; buffer and blocks are sized for it.",
+        ),
+    ] = None,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -78,6 +85,7 @@ def ingest(
     """
     given: dict[str, Any] = {
         "threads": threads,
+        "memory_limit": memory_limit,
         "metrics_port": metrics_port,
         "scheduler": scheduler,
     }
