@@ -23,8 +23,10 @@ from solvers.kernels.block_products import (
     vector_rows,
 )
 from solvers.kernels.chebyshev import (
+    add_row_products,
     chebyshev_rows,
     first_directions,
+    normalized_rows,
     project_rows,
     scaled_energies,
     smooth_rows,
@@ -168,11 +170,13 @@ def rows_of(run, records) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     indptr = np.zeros(n_nodes + 1, np.int32)
     run(count_ends, records["u"], records["v"], rank, indptr[1:])
     np.cumsum(indptr, out=indptr)
-    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
-    keys, cursor = np.empty(indptr[-1], np.uint64), indptr[:-1].copy()
-    columns = records["u"], records["v"], records["weight"], records["key"]
-    run(fill_rows, *columns, rank, cursor, indices, data, keys)
-    np.testing.assert_array_equal(cursor, indptr[1:])
+    indices = np.empty(indptr[-1], np.int32)
+    data, keys = np.empty(indptr[-1], np.float32), np.empty(indptr[-1], np.uint64)
+    for name, values in (("weight", data), ("key", keys)):
+        columns, cursor = (records["u"], records["v"], records[name]), indptr[:-1].copy()
+        for low, high in ((5, n_nodes), (0, 5)):
+            run(fill_rows, *columns, rank, cursor, indices, values, low, high)
+        np.testing.assert_array_equal(cursor, indptr[1:])
     return indptr, indices, data, keys
 
 
@@ -237,7 +241,8 @@ def test_values_spread_over_every_so_manieth_edge(run, records, stride) -> None:
     vector = np.random.default_rng(1).standard_normal(12).astype(np.float32)
     sums, totals = np.zeros(12, np.float32), np.zeros(12, np.float32)
     columns = records["u"], records["v"], records["weight"]
-    run(spread_over_edges, *columns, stride, vector, sums, totals)
+    for low, high in ((0, 4), (4, 12)):
+        run(spread_over_edges, *columns, stride, vector, sums, totals, low, high)
     expected, expected_totals = np.zeros(12), np.zeros(12)
     u, v, weight = (column[::stride] for column in columns)
     for ends, others in ((u, v), (v, u)):
@@ -311,6 +316,29 @@ def test_smoothed_rows_are_weighted_means_over_neighbors(run, graph, dtype) -> N
     run(smooth_rows, *matrix, inverse.astype(dtype), vectors, out, 20, N_NODES)
     expected = inverse[:, None] * (graph.adjacency.toarray() @ vectors)
     np.testing.assert_allclose(out, expected, atol=1e-5)
+
+
+def test_normalized_rows_are_the_walk_seen_from_both_ends(run, graph) -> None:
+    matrix, _, _ = chebyshev_system(graph)
+    root = (1 / np.sqrt(graph.degree + 1.0)).astype(np.float32)
+    vectors = block(N_NODES, 5, np.float32)
+    out = np.full_like(vectors, np.nan)
+    for start, stop in ((0, 20), (20, N_NODES)):
+        run(normalized_rows, *matrix, root, vectors, out, start, stop)
+    expected = root[:, None] * (graph.adjacency.toarray() @ (root[:, None] * vectors))
+    np.testing.assert_allclose(out, expected, atol=1e-5)
+
+
+def test_row_products_are_added_where_they_are_positive(run) -> None:
+    left, right = block(6, 4, np.float32), block(6, 4, np.float32)[::-1].copy()
+    right[2] *= -1
+    sums = np.ones(6)
+    run(add_row_products, left, right, 0.5, sums, 1, 6)
+    expected = 1 + 0.5 * np.maximum((left.astype(np.float64) * right).mean(axis=1), 0)
+    assert (expected > 1).any()
+    assert (expected == 1).any()
+    np.testing.assert_allclose(sums[1:], expected[1:], rtol=1e-6)
+    assert sums[0] == 1
 
 
 def test_scaled_energies_are_norms_in_the_inverse_diagonal(run, graph) -> None:

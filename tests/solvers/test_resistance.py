@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.graph import Graph
-from solvers.laplacian.resistance import Embedding, edge_resistance, resistance_embedding
+from solvers.laplacian.resistance import (
+    Embedding,
+    ResistanceSystem,
+    edge_resistance,
+    resistance_embedding,
+)
 from solvers.solution import Status
 from tests.reference.laplacian import resistances
 from tests.reference.resistance import DenseGraph, projected_vectors
@@ -455,3 +460,51 @@ def test_bad_pairs_are_refused() -> None:
         edge_resistance(embedding, [0, 1], [1])
     with pytest.raises(ValueError, match="equal lengths, got 3, 3 and 2"):
         edge_resistance(embedding, [0, 1, 0], [1, 0, 1], [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "edges"),
+    [
+        ("dense", random_graph(200, 0.3, seed=1)),
+        ("sparse", random_graph(300, 0.05, seed=2)),
+        ("communities", two_communities(300, 0.3, 800, seed=0)),
+        ("heavy", heavy_tailed(200, 0.6, 1)),
+    ],
+)
+def test_local_bounds_are_above_every_resistance_and_close_to_it(name: str, edges) -> None:
+    graph = edges.graph()
+    keys = np.arange(edges.u.size, dtype=np.uint64)
+    system = ResistanceSystem.of(
+        edges.u, edges.v, edges.weight, keys, n_nodes=edges.n_nodes, seed=0
+    )
+    factor = system.local_bounds()
+    assert factor is not None
+    first, second = np.triu_indices(edges.n_nodes, 1)
+    bound = (factor / graph.degree)[first] + (factor / graph.degree)[second]
+    exact = resistances(graph, first, second)
+    # return probabilities are estimated, so the bound may be missed by a little
+    assert (bound >= 0.97 * exact).all()
+    assert (bound >= exact).mean() > 0.95
+    assert bound.mean() / exact.mean() < {"dense": 1.1, "communities": 1.3}.get(name, 10.0)
+
+
+def test_parallel_records_count_as_one_edge_in_local_bounds() -> None:
+    edges = random_graph(150, 0.4, seed=3)
+    copies = [np.repeat(column, 5) for column in (edges.u, edges.v, edges.weight / 5)]
+    factors = []
+    for u, v, weight in ((edges.u, edges.v, edges.weight), copies):
+        keys = np.arange(u.size, dtype=np.uint64)
+        system = ResistanceSystem.of(u, v, weight, keys, n_nodes=150, seed=0)
+        factors.append(system.local_bounds())
+    np.testing.assert_allclose(factors[0], factors[1], rtol=0.02)
+
+
+def test_no_local_bounds_without_a_spectral_gap() -> None:
+    edges = two_communities(400, 0.3, 2, seed=0)
+    keys = np.arange(edges.u.size, dtype=np.uint64)
+    system = ResistanceSystem.of(
+        edges.u, edges.v, edges.weight, keys, n_nodes=edges.n_nodes, seed=0
+    )
+    assert system.spectral_gap() == 0.0
+    assert system.local_bounds() is None
+    assert system.embedding(n_probes=4).stats["preconditioner"] == "approx-chol"
