@@ -108,7 +108,7 @@ def sparsify(
     edges: Edges,
     epsilon: float = 0.7,
     *,
-    method: Method = "bernoulli",
+    method: Method = "dependent",
     seed: int = 0,
     max_edges: int | None = None,
     n_nodes: int | None = None,
@@ -134,10 +134,9 @@ def sparsify(
         - A symmetric scipy.sparse adjacency matrix, or a ``solvers.graph.Graph``.
     epsilon : float
         Spectral accuracy asked, in (0, 1).
-    method : {"bernoulli", "dependent", "kelner-levin"}
-        - ``bernoulli``: one independent coin for each edge (B.6).
-        - ``dependent``: coins that even out the degrees of nodes; less error for equally many
-          edges, and more time.
+    method : {"dependent", "bernoulli", "kelner-levin"}
+        - ``dependent``: coins that even out the degrees of nodes (B.6).
+        - ``bernoulli``: one independent coin for each edge; twice the edges for the same accuracy.
         - ``kelner-levin``: N copies of each edge, as printed (B.3), to compare with. For edges in
           memory. It may lose bridges; ``max_edges``, if given, is N.
     seed : int

@@ -34,9 +34,9 @@ class SparsifierSettings:
         Upper bound on the records a resparsification keeps; wins over ``epsilon``.
     n_probes : int
         Random projections of the resistance embedding.
-    slack : float
-        Factor on the constant ``ln(n) / epsilon^2`` of B.6, at least 1: covers the error of
-        estimated resistances and what few records at a node or a cut add to chance.
+    slack : float or None
+        Factor on the constant ``ln(n) / epsilon^2`` of B.6, at least 1. None is 1 for dependent
+        coins and the safe 2 for independent ones: equal errors, half the records.
     ridge : float
         gamma >= 0 of the guarantee ``epsilon (L + gamma I)`` (B2); unit of a weight. The larger,
         the fewer edges and the freer the small eigenvalues.
@@ -53,7 +53,7 @@ class SparsifierSettings:
     expected_nodes: int = 1_000_000
     max_edges: int | None = None
     n_probes: int = CARD_PROBES
-    slack: float = 1.0
+    slack: float | None = None
     ridge: float = 0.0
     coins: Coins = "dependent"
     buffer_edges: int | None = None
@@ -70,7 +70,7 @@ class SparsifierSettings:
             raise ValueError(f"max_edges must be at least 1, got {self.max_edges}")
         if not 1 <= self.n_probes <= CARD_PROBES:
             raise ValueError(f"n_probes must lie in [1, {CARD_PROBES}], got {self.n_probes}")
-        if not self.slack >= 1.0:
+        if self.slack is not None and not self.slack >= 1.0:
             raise ValueError(f"slack must be at least 1, got {self.slack}")
         if self.buffer_edges is not None and self.buffer_edges < 1:
             raise ValueError(f"buffer_edges must be at least 1, got {self.buffer_edges}")
@@ -78,6 +78,13 @@ class SparsifierSettings:
             raise ValueError(f"coins must be one of {get_args(Coins)}, got {self.coins!r}")
         if not 0.0 <= self.ridge < math.inf:
             raise ValueError(f"ridge must be finite and at least 0, got {self.ridge}")
+
+    @property
+    def oversampling(self) -> float:
+        """The factor that ``slack`` stands for."""
+        if self.slack is not None:
+            return self.slack
+        return 1.0 if self.coins == "dependent" else 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -38,7 +38,7 @@ def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
 
 def expected_size(settings: SparsifierSettings, n_nodes: int) -> float:
     """Upper estimate of the records kept: slack times constant times the sum of leverages (B3)."""
-    size = settings.slack * sampling_constant(settings, n_nodes) * max(n_nodes, 1)
+    size = settings.oversampling * sampling_constant(settings, n_nodes) * max(n_nodes, 1)
     return size if settings.max_edges is None else min(size, float(settings.max_edges))
 
 
@@ -69,7 +69,7 @@ def score(
             block.weight,
             *state.cards.views,
             state.cards.squared_scale,
-            settings.slack * _present_constant(state, settings),
+            settings.oversampling * _present_constant(state, settings),
             np.uint64(settings.seed),
             np.uint64(2 * block_number),
             kept.u,
@@ -195,7 +195,7 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     fluctuation = math.sqrt(2.0 * math.log(max(state.n_nodes, 2)) * spread)
     if settings.coins == "dependent":
         fluctuation *= EVENED_OUT
-    return max(2.0 / math.sqrt(settings.slack * state.smallest_constant), fluctuation)
+    return max(2.0 / math.sqrt(settings.oversampling * state.smallest_constant), fluctuation)
 
 
 def _present_constant(state: SparsifierState, settings: SparsifierSettings) -> float:

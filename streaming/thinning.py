@@ -186,7 +186,7 @@ def thin(
 
     def lower(number: int) -> None:
         probability, scores = chunks[number].keep_probability, lowered[number]
-        copies = settings.slack * constant
+        copies = settings.oversampling * constant
         lower_probabilities(probability, scores, on_forest[number], copies, scores)
 
     for _ in parallel(lower, everything):
@@ -354,7 +354,7 @@ def _new_cards(
         on_forest,
         degree=degree,
         settings=settings,
-        copies=settings.slack * constant,
+        copies=settings.oversampling * constant,
         cancelled=cancelled,
         parallel=parallel,
     )
@@ -477,7 +477,7 @@ def _coarse(
     """Sparsifier of one chunk with ``coarse_constant`` copies per unit of leverage by ``cards``."""
     leverage = np.empty(chunk.n_records, np.float32)
     ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
-    copies = settings.slack * constant
+    copies = settings.oversampling * constant
     stale_leverages(*ends, *cards.views, cards.squared_scale, copies, leverage)
     return _sample(chunk, leverage, on_forest, settings, constant=coarse_constant)
 
@@ -535,12 +535,12 @@ def _affordable(
     def expected(factor: float) -> float:
         return n_certain + float(np.minimum(counts, factor * sums).sum())
 
-    if expected(settings.slack * constant) <= budget:
+    if expected(settings.oversampling * constant) <= budget:
         return constant
     low, high = 0.0, constant
     for _ in range(_BISECTION_STEPS):
         middle = 0.5 * (low + high)
-        if expected(settings.slack * middle) > budget:
+        if expected(settings.oversampling * middle) > budget:
             high = middle
         else:
             low = middle

@@ -98,7 +98,7 @@ def test_graph_that_was_kept_whole_is_certified_exact(tmp_path: Path, kind: Node
         RawFile(u=loop, v=loop, weight=np.ones(1)),
         RawFile(u=ends[1] + part, v=ends[0] + part, weight=rng.pareto(1.1, 150) + 0.01),
     ]
-    graph = ingested(tmp_path, files, kind=kind)
+    graph = ingested(tmp_path, files, kind=kind, epsilon=0.1)
     found = certify(graph.paths, 1)
     assert (found.status, found.epsilon_least) == ("converged", pytest.approx(0.0, abs=1e-6))
     assert found.epsilon_certified == pytest.approx(0.0, abs=1e-3)
@@ -214,7 +214,12 @@ def test_stopped_in_every_phase_and_started_again_it_ends_as_the_unbroken_run(
             n_stops += 1
             continue
         break
-    assert outcome(found) == expected
+    # but for the rounding of sums over the basis, which is read back in one piece
+    pairs = zip(asdict(outcome(found)).items(), asdict(expected).items(), strict=True)
+    for (name, value), (_, wanted) in pairs:
+        assert value == (
+            pytest.approx(wanted, rel=1e-6) if isinstance(wanted, float) else wanted
+        ), name
     assert n_stops >= 2
     assert all(0.0 <= report.fraction <= 1.0 for report in run.seen)
     assert not list((certifiable.paths.root / "certify").iterdir())

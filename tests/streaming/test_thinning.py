@@ -147,7 +147,8 @@ def test_probabilities_fall_to_the_score_and_coins_are_fair(coins: Coins) -> Non
         n_kept += thinning.lowered[0] > 0.0
     score = scores_of(records, thinning.cards)
     expected = np.minimum(
-        records.keep_probability, settings.slack * thinning.constant * score.astype(np.float64)
+        records.keep_probability,
+        settings.oversampling * thinning.constant * score.astype(np.float64),
     )
     forest = spanning_forest([records], n_nodes=state.n_nodes)[0]
     expected[forest] = records.keep_probability[forest]
@@ -211,7 +212,7 @@ def test_a_coarse_sample_tells_every_leverage_within_the_slack(family: str, grow
         assert np.quantile(ratio, [0.01, 0.99]) == pytest.approx(1.0, abs=0.25)
         assert ratio.min() > 0.4
         assert ratio.max() < 2.5
-        assert (ratio < 1 / settings.slack).mean() < 1e-3
+        assert (ratio < 1 / settings.oversampling).mean() < 1e-3
         assert score.sum() == pytest.approx(graph.n_nodes - graph.n_components, rel=0.05)
 
 
@@ -250,7 +251,7 @@ def test_a_budget_is_met_and_used(max_edges: int) -> None:
         records.keep_probability.tolist(),
         score.tolist(),
         forest.tolist(),
-        settings.slack * thinning.constant,
+        settings.oversampling * thinning.constant,
     )
     assert expected == pytest.approx(max_edges - 3 * np.sqrt(max_edges), rel=0.01)
 
