@@ -1,8 +1,8 @@
 """A whole ingest beside plain reading of the same files, each in a process of its own.
 
-``python -m tests.benchmarks.ingest`` writes a graph of communities (kept in ``--dir`` if one is
-given), reads it with pyarrow on two threads, ingests it, and prints speeds, their ratio and peaks of
-resident memory. ``--edges 1_000_000_000 --nodes 1_000_000 --memory-limit 2.5GiB`` is the large one.
+``python -m tests.benchmarks.ingest`` writes a graph of communities (kept if ``--dir`` is given),
+reads it with pyarrow on two threads, ingests it, and prints speeds, their ratio and peaks of memory.
+``--edges 1_000_000_000 --nodes 1_000_000 --memory-limit 2.5GiB`` is the large one.
 """
 
 import argparse
