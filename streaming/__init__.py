@@ -6,12 +6,15 @@ Decisions, each with what it led to:
   checkpoints are kept, the newest and the last at a file boundary, and what followed is replayed.
 - Blocks are numbered over the good files alone, and coins are hashes of (seed, block, row). A run
   that was killed, a run with other threads and a run that met bad files give the same edges.
-- One independent coin per edge instead of binomial copies. Bridges stay for certain and the
-  variance is never larger (ALGORITHMS B.6).
+- One coin per edge instead of binomial copies. Bridges stay for certain and the variance is never
+  larger (ALGORITHMS B.6). Coins of a resparsification are dependent, so that degrees come out even:
+  the error of twice as many edges. Those of arriving edges are independent: a block knows no other.
 - Resistances must be right across every cut, not only on average. A small cut is a small part of
   every right-hand side: two communities of 250 nodes with six edges between them scored these at a
   tenth of their resistance when solved to a residual of 1e-2. So the embedding bounds its error in
-  every direction, and no resistance is taken below what the degrees alone prove.
+  every direction, and tells only what degrees do not tell exactly.
+- Where a random walk mixes soon, return probabilities bound every resistance within a few percent
+  and no system is solved. An embedding is made where they do not.
 - The stream never looks at labels or models. ``solvers.models`` is out of its reach by contract.
 - ``sparsify`` is what notebooks call. It is loaded when it is asked for: whoever wants blocks only
   need not wait for kernels, and processes set numba's environment before.

@@ -27,7 +27,7 @@ from streaming.events import (
     Quarantined,
     StreamSummary,
 )
-from streaming.memory import plan_memory
+from streaming.memory import LEAST_ROOM, MemoryLimitTooSmall, plan_memory
 from streaming.nodes import Nodes, open_nodes
 from streaming.records import Records, SparsifierSettings, SparsifierState
 from streaming.shares import ShareSettings
@@ -528,6 +528,12 @@ class Stream:
             parallel=self._parallel,
         )
         self._stop_if_asked()
+        cap = self._settings.sparsifier.buffer_edges
+        if cap is not None and LEAST_ROOM * self._state.n_records > cap:
+            raise MemoryLimitTooSmall(
+                f"memory_limit leaves room for {cap:,} edges in the buffer, where "
+                f"{self._state.n_records:,} must be kept; raise it, raise epsilon, or set max_edges"
+            )
         self._is_usable = True
 
     def _finish_file(self, file: AbsorbedFile) -> None:

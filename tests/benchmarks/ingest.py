@@ -1,7 +1,7 @@
 """A whole ingest beside plain reading of the same files, each in a process of its own.
 
 ``python -m tests.benchmarks.ingest`` writes a graph of communities (kept if ``--dir`` is given),
-reads it with pyarrow on two threads, ingests it, and prints speeds, their ratio and peaks of memory.
+reads it with pyarrow on two threads, ingests it, and prints speeds, their ratio and memory.
 ``--edges 1_000_000_000 --nodes 1_000_000 --memory-limit 2.5GiB`` is the large one.
 """
 
