@@ -33,13 +33,13 @@ _FEWEST_BITS, _MOST_BITS = 4, 10
 
 
 def rounding_bits(n_edges: int, n_nodes: int) -> int:
-    """Bits that leave a degree a variance of about 1/100 from the independent coins.
+    """Bits that leave a degree a variance of at most 1/10 from the independent coins.
 
     An edge's own coin has at most the variance ``4^-n_bits / 4``, a node of mean degree
-    ``2 n_edges / n_nodes`` that many of them.
+    ``2 n_edges / n_nodes`` that many of them. The trails leave about 1/6.
     """
     edges_per_node = 2.0 * n_edges / max(n_nodes, 1)
-    wanted = math.ceil(0.5 * math.log2(max(20.0 * edges_per_node, 1.0)))
+    wanted = math.ceil(0.5 * math.log2(max(2.5 * edges_per_node, 1.0)))
     return min(max(wanted, _FEWEST_BITS), _MOST_BITS)
 
 
