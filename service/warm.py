@@ -7,6 +7,8 @@ kernels are compiled for here are those they meet later.
 
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,7 @@ from solvers.models import CATALOGUE
 from streaming.blocks import NODE_KINDS, NodeKind
 from streaming.certificate import CertifySettings, certify
 from streaming.nodes import open_nodes
+from streaming.notebook import sparsify
 from streaming.pipeline import Stream, StreamSettings
 from streaming.records import SparsifierSettings
 from streaming.snapshots import GraphPaths, SnapshotStore
@@ -30,33 +33,79 @@ _N_NODES: Final = 80
 _N_IDS: Final = 2_000
 """More than a new node table holds, so that it grows."""
 
+_SPARSIFIER: Final = SparsifierSettings(epsilon=0.9, expected_nodes=_N_NODES)
+
 
 def warm() -> float:
     """Compile, or load from the cache, whatever ingest and solving need; the seconds it took."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lapwing-warm-") as directory:
+        root = Path(directory)
         for kind in NODE_KINDS:
-            graph = _streamed(Path(directory) / kind, kind)
-            _index_grown_and_cut(Path(directory) / f"{kind}-index", kind)
+            graph = _streamed(root / kind, kind)
+            _index_grown_and_cut(root / f"{kind}-index", kind)
+        _embedded(root)
+    _sampled_in_memory()
     _solved(graph)
     return time.monotonic() - started
 
 
 def _streamed(root: Path, kind: NodeKind) -> Graph:
-    """Ingest a complete graph in two files: the second is scored by an embedding and thinned."""
-    root.mkdir()
+    """Ingest a complete graph in two files: the second is scored by bounds and thinned."""
     u, v = np.triu_indices(_N_NODES, k=1)
-    for name in ("a", "b"):
-        edges = {"src": _ids(u, kind), "dst": _ids(v, kind), "weight": _weights(len(u), name)}
-        pq.write_table(pa.table(edges), root / f"{name}.parquet")
-    paths = GraphPaths(root=root / "graph")
-    sparsifier = SparsifierSettings(epsilon=0.9, expected_nodes=_N_NODES)
-    settings = StreamSettings(node_kind=kind, sparsifier=sparsifier, n_threads=1)
-    for file in ParquetEdges(root).list():
-        Stream(paths, settings).ingest([file])
+    tables = [
+        pa.table({"src": _ids(u, kind), "dst": _ids(v, kind), "weight": _weights(len(u), name)})
+        for name in ("a", "b")
+    ]
+    paths = _ingested(root, kind, tables, _SPARSIFIER)
     store = SnapshotStore(paths.snapshots)
     certify(paths, store.numbers()[-1], CertifySettings(gap=0.5))
     return store.load(store.numbers()[-1]).graph
+
+
+def _embedded(root: Path) -> None:
+    """Ingest graphs whose resistances bounds do not tell: by Cholesky, then with a ridge by Jacobi.
+
+    The first is two communities that two edges join, of 32-bit ids without weights, with
+    self-loops, independent coins and a budget that binds.
+    """
+    half = _N_NODES // 2
+    u, v = np.triu_indices(_N_NODES, k=1)
+    joined = ((u < half) == (v < half)) | ((v - u == half) & (u < 2))
+    ends = {
+        name: pa.array(np.concatenate([ids[joined], [0, 1]]), pa.int32())
+        for name, ids in (("src", u), ("dst", v))
+    }
+    budget = replace(_SPARSIFIER, coins="independent", max_edges=4 * _N_NODES)
+    _ingested(root / "communities", "dense", [pa.table(ends)], budget)
+    ends = {"src": _ids(u, "dense"), "dst": _ids(v, "dense"), "weight": _weights(len(u), "c")}
+    _ingested(root / "ridge", "dense", [pa.table(ends)], replace(_SPARSIFIER, ridge=1.0))
+
+
+def _ingested(
+    root: Path, kind: NodeKind, tables: Sequence[pa.Table], sparsifier: SparsifierSettings
+) -> GraphPaths:
+    """The graph of some files."""
+    root.mkdir()
+    for number, table in enumerate(tables):
+        pq.write_table(table, root / f"{number}.parquet")
+    paths = GraphPaths(root=root / "graph")
+    settings = StreamSettings(node_kind=kind, sparsifier=sparsifier, n_threads=1)
+    for file in ParquetEdges(root).list():
+        Stream(paths, settings).ingest([file])
+    return paths
+
+
+def _sampled_in_memory() -> None:
+    """Graphs of arrays in both precisions, and a sparsifier of copies."""
+    u, v = np.triu_indices(_N_NODES, k=1)
+    for dtype in (np.float64, np.float32):
+        for ids in (np.int64, np.int32):
+            weight = np.ones(u.size, dtype)
+            graph = Graph.from_edges(
+                u.astype(ids), v.astype(ids), weight, n_nodes=_N_NODES, dtype=dtype
+            )
+    sparsify(graph, epsilon=0.9, method="kelner-levin")
 
 
 def _index_grown_and_cut(directory: Path, kind: NodeKind) -> None:

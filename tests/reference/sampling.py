@@ -39,7 +39,7 @@ class Card(NamedTuple):
     """What the sparsifier remembers of a node."""
 
     coordinates: list[int]
-    inverse_degree: float
+    local_resistance: float
     component: int
 
 
@@ -59,7 +59,7 @@ def card_resistance(ends: Sequence[int], cards: Sequence[Card], squared_scale: f
     first, second = (cards[node] for node in ends)
     pairs = zip(first.coordinates, second.coordinates, strict=True)
     distance = sum((a - b) ** 2 for a, b in pairs)
-    return distance * squared_scale + first.inverse_degree + second.inverse_degree
+    return distance * squared_scale + first.local_resistance + second.local_resistance
 
 
 def arrival_probability(
@@ -99,17 +99,20 @@ def stored_score(
     cards: Sequence[Card],
     squared_scale: float,
     *,
+    is_exact: bool,
     is_shortable: bool,
 ) -> float:
     """``weight * R`` of a record that is in the embedded graph."""
     if not are_joined(ends, cards):
         return math.inf
     conductance = weight / keep_probability
-    near, far = (cards[node].inverse_degree for node in ends)
-    resistance = card_resistance(ends, cards, squared_scale) - 2.0 * conductance * near * far
+    near, far = (cards[node].local_resistance for node in ends)
+    resistance = card_resistance(ends, cards, squared_scale)
+    if is_exact:
+        resistance -= 2.0 * conductance * near * far
     if is_shortable:
         resistance = max(resistance, shorted_resistance(1.0 / near, 1.0 / far, conductance))
-    return weight * resistance
+    return weight * min(resistance, 1.0 / conductance)
 
 
 def shorted_resistance(first: float, second: float, conductance: float) -> float:

@@ -4,7 +4,7 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ import pytest
 from solvers.arrays import AnyArray
 from streaming.cards import NodeCards
 from streaming.kernels.sampling import (
+    CARD_HEADER,
     CARD_PROBES,
-    DEGREE,
+    CARD_WIDTH,
     add_degrees,
     choose_coarse,
     count_survivors,
@@ -24,9 +25,11 @@ from streaming.kernels.sampling import (
     sample_arrivals,
     score_records,
     stale_leverages,
+    take_survivors,
     throw_coins,
 )
 from streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
+from streaming.records import Records
 from tests.reference.sampling import (
     Card,
     arrival_probability,
@@ -65,20 +68,22 @@ class Buffer:
         return [(weight[row], keep[row], (u[row], v[row])) for row in range(self.columns["u"].size)]
 
 
-@pytest.fixture
-def buffer() -> Buffer:
+@pytest.fixture(params=[N_PROBES, 0], ids=["vectors", "bounds"])
+def buffer(request: pytest.FixtureRequest) -> Buffer:
+    n_probes: int = request.param
     rng = np.random.default_rng(0)
-    vectors = rng.normal(0, 0.05, (N_NODES, N_PROBES)).astype(np.float32)
-    inverse = (1 / rng.uniform(20.0, 60.0, N_NODES)).astype(np.float32)
+    vectors = rng.normal(0, 0.05, (N_NODES, N_PROBES)).astype(np.float32)[:, :n_probes]
+    local = (1 / rng.uniform(20.0, 60.0, N_NODES)).astype(np.float32)
     component = (np.arange(N_NODES) // 8).astype(np.int32)
-    scale = float(np.abs(vectors).max()) / 32767.0
-    cards = NodeCards.restored(np.zeros((N_NODES, 32), np.int16), scale)
+    scale = float(np.abs(vectors).max()) / 32767.0 if n_probes else 1.0
+    width = CARD_WIDTH if n_probes else CARD_HEADER
+    cards = NodeCards.restored(np.zeros((N_NODES, width), np.int16), scale, 1.0)
     cards.array.setflags(write=True)
-    pack_cards(vectors, inverse, component, 1.0 / scale, *cards.views)
+    pack_cards(vectors, local, component, 1.0 / scale, *cards.views)
     by_hand = [
         Card(
             coordinates=[round(float(x) / scale) for x in vectors[node]],
-            inverse_degree=float(inverse[node]),
+            local_resistance=float(local[node]),
             component=int(component[node]),
         )
         for node in range(N_NODES)
@@ -96,81 +101,86 @@ def buffer() -> Buffer:
     return Buffer(columns=columns, cards=cards, cards_by_hand=by_hand)
 
 
-def test_a_card_holds_rounded_coordinates_degree_and_component(buffer: Buffer) -> None:
+def test_a_card_holds_rounded_coordinates_local_resistance_and_component(buffer: Buffer) -> None:
     numbers, floats, integers = buffer.cards.views
+    n_coordinates = CARD_PROBES if buffer.cards.has_vectors else 0
+    assert numbers.shape == (N_NODES, n_coordinates + CARD_HEADER)
     for node, card in enumerate(buffer.cards_by_hand):
-        assert numbers[node, :N_PROBES].tolist() == card.coordinates
-        assert (numbers[node, N_PROBES:CARD_PROBES] == 0).all()
-        assert floats[node, DEGREE] == np.float32(card.inverse_degree)
-        assert integers[node, DEGREE + 1] == card.component
+        n_probes = len(card.coordinates)
+        assert numbers[node, :n_probes].tolist() == card.coordinates
+        assert (numbers[node, n_probes:n_coordinates] == 0).all()
+        assert floats[node, -2] == np.float32(card.local_resistance)
+        assert integers[node, -1] == card.component
 
 
-def test_arrivals_follow_the_reference(buffer: Buffer) -> None:
-    row = np.empty(N_EDGES, np.int32)
-    probability = np.empty(N_EDGES, np.float32)
-    key = np.empty(N_EDGES, np.uint32)
-    cards, squared_scale = buffer.cards, buffer.cards.squared_scale
+def arrivals(buffer: Buffer, cards: NodeCards, stop: int = N_EDGES) -> Records:
+    """What stays of the first edges."""
+    kept = Records.uninitialized(stop)
     with np.errstate(over="ignore"):
         n_kept = sample_arrivals(
-            *buffer.take("u", "v", "weight"),
+            *(column[:stop] for column in buffer.take("u", "v", "weight")),
             *cards.views,
-            squared_scale,
+            cards.squared_scale,
             CONSTANT,
             np.uint64(SEED),
             np.uint64(STREAM),
-            row,
-            probability,
-            key,
+            kept.u,
+            kept.v,
+            kept.weight,
+            kept.keep_probability,
+            kept.key,
         )
-    expected = []
+    return kept.part(0, n_kept)
+
+
+def test_arrivals_follow_the_reference(buffer: Buffer) -> None:
+    squared_scale = buffer.cards.squared_scale
+    kept = arrivals(buffer, buffer.cards)
+    rows, probabilities, names = [], [], []
     for number, (weight, _, ends) in enumerate(buffer.rows()):
         keep = arrival_probability(weight, ends, buffer.cards_by_hand, squared_scale, CONSTANT)
         if ends[0] != ends[1] and short_coin(SEED, STREAM, number) < keep:
-            expected.append((number, keep, record_key(SEED, STREAM, number)))
-    assert 0.1 * N_EDGES < n_kept < 0.9 * N_EDGES
-    assert row[:n_kept].tolist() == [number for number, _, _ in expected]
-    np.testing.assert_allclose(probability[:n_kept], [keep for _, keep, _ in expected], rtol=1e-5)
-    assert key[:n_kept].tolist() == [name for _, _, name in expected]
+            rows.append(number)
+            probabilities.append(keep)
+            names.append(record_key(SEED, STREAM, number))
+    assert 0.1 * N_EDGES < kept.n_records < 0.9 * N_EDGES
+    for name in ("u", "v", "weight"):
+        assert np.array_equal(getattr(kept, name), buffer[name][rows])
+    np.testing.assert_allclose(kept.keep_probability, probabilities, rtol=1e-5)
+    assert kept.key.tolist() == names
 
 
 @pytest.mark.parametrize("n_edges", [0, 1, 63, 64, 65, 130])
 def test_batches_of_arrivals_do_not_show(buffer: Buffer, n_edges: int) -> None:
-    def kept(stop: int) -> list[int]:
-        row, probability = np.empty(stop, np.int32), np.empty(stop, np.float32)
-        with np.errstate(over="ignore"):
-            n_kept = sample_arrivals(
-                *(column[:stop] for column in buffer.take("u", "v", "weight")),
-                *buffer.cards.views,
-                buffer.cards.squared_scale,
-                CONSTANT,
-                np.uint64(SEED),
-                np.uint64(STREAM),
-                row,
-                probability,
-                np.empty(stop, np.uint32),
-            )
-        return row[:n_kept].tolist()
-
-    assert kept(n_edges) == [row for row in kept(N_EDGES) if row < n_edges]
+    every, some = arrivals(buffer, buffer.cards), arrivals(buffer, buffer.cards, n_edges)
+    names = [record_key(SEED, STREAM, number) for number in range(n_edges)]
+    n_kept = int(np.isin(every.key, np.array(names, np.uint32)).sum())
+    for column in fields(Records):
+        expected = getattr(every, column.name)[:n_kept]
+        assert np.array_equal(getattr(some, column.name), expected)
 
 
 def test_without_cards_every_edge_but_loops_is_kept(buffer: Buffer) -> None:
-    empty = NodeCards.empty()
-    row, probability = np.empty(N_EDGES, np.int32), np.empty(N_EDGES, np.float32)
-    with np.errstate(over="ignore"):
-        n_kept = sample_arrivals(
-            *buffer.take("u", "v", "weight"),
-            *empty.views,
-            empty.squared_scale,
-            CONSTANT,
-            np.uint64(SEED),
-            np.uint64(STREAM),
-            row,
-            probability,
-            np.empty(N_EDGES, np.uint32),
-        )
-    assert row[:n_kept].tolist() == np.flatnonzero(buffer["u"] != buffer["v"]).tolist()
-    assert (probability[:n_kept] == 1.0).all()
+    kept = arrivals(buffer, NodeCards.empty())
+    proper = buffer["u"] != buffer["v"]
+    for name in ("u", "v", "weight"):
+        assert np.array_equal(getattr(kept, name), buffer[name][proper])
+    assert (kept.keep_probability == 1.0).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_survivors_are_taken_with_their_new_probabilities(buffer: Buffer, share: float) -> None:
+    survives = np.random.default_rng(1).random(N_EDGES) < share
+    lowered = np.where(survives, 0.5 * buffer["keep_probability"], 0.0).astype(np.float32)
+    n_survivors = int(survives.sum())
+    taken = Records.uninitialized(n_survivors + 1)
+    u, v, weight, key = buffer.take("u", "v", "weight", "key")
+    into = taken.u, taken.v, taken.weight, taken.keep_probability, taken.key
+    take_survivors(u, v, weight, lowered, key, *into)
+    taken = taken.part(0, n_survivors)
+    for name in ("u", "v", "weight", "key"):
+        assert np.array_equal(getattr(taken, name), buffer[name][survives])
+    assert np.array_equal(taken.keep_probability, lowered[survives])
 
 
 def test_stale_leverages_follow_the_reference(buffer: Buffer) -> None:
@@ -184,18 +194,37 @@ def test_stale_leverages_follow_the_reference(buffer: Buffer) -> None:
     np.testing.assert_allclose(leverage, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("is_shortable", [True, False])
-def test_scores_follow_the_reference(buffer: Buffer, is_shortable: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_exact", "is_shortable"), [(True, True), (True, False), (False, False)]
+)
+def test_scores_follow_the_reference(buffer: Buffer, is_exact: bool, is_shortable: bool) -> None:
     score = np.empty(N_EDGES, np.float32)
     squared_scale = buffer.cards.squared_scale
     ends = buffer.take(*COLUMNS)
-    score_records(*ends, *buffer.cards.views, squared_scale, is_shortable, score)
+    score_records(*ends, *buffer.cards.views, squared_scale, is_exact, is_shortable, score)
     expected = [
-        stored_score(*row, buffer.cards_by_hand, squared_scale, is_shortable=is_shortable)
+        stored_score(
+            *row,
+            buffer.cards_by_hand,
+            squared_scale,
+            is_exact=is_exact,
+            is_shortable=is_shortable,
+        )
         for row in buffer.rows()
     ]
     assert {math.isinf(value) for value in expected} == {True, False}
     np.testing.assert_allclose(score, expected, rtol=1e-5)
+
+
+def cards_by_degree(degree: AnyArray, component: list[int], n_probes: int = 3) -> NodeCards:
+    """Cards whose vectors are all zero."""
+    width = CARD_WIDTH if n_probes else CARD_HEADER
+    cards = NodeCards.restored(np.zeros((degree.size, width), np.int16), 1.0, float(degree.sum()))
+    cards.array.setflags(write=True)
+    vectors = np.zeros((degree.size, n_probes), np.float32)
+    inverse = (1 / degree).astype(np.float32)
+    pack_cards(vectors, inverse, np.array(component, np.int32), 1.0, *cards.views)
+    return cards
 
 
 def test_scores_are_never_below_what_the_degrees_prove() -> None:
@@ -205,17 +234,24 @@ def test_scores_are_never_below_what_the_degrees_prove() -> None:
     degree = np.zeros(5)
     add_degrees(u, v, weight, keep, degree)
     assert degree.tolist() == [2.0, 2.0, 2.0, 4.0, 4.0]
-    cards = NodeCards.restored(np.zeros((5, 32), np.int16), 1.0)
-    cards.array.setflags(write=True)
-    component = np.array([0, 0, 0, 1, 1], np.int32)
-    inverse = (1 / degree).astype(np.float32)
-    pack_cards(np.zeros((5, 3), np.float32), inverse, component, 1.0, *cards.views)
+    cards = cards_by_degree(degree, [0, 0, 0, 1, 1])
     score = np.empty(4, np.float32)
-    score_records(u, v, weight, keep, *cards.views, 1.0, True, score)
+    score_records(u, v, weight, keep, *cards.views, 1.0, True, True, score)
     np.testing.assert_allclose(score, [2 / 3, 2 / 3, 2 / 3, 2 / 4], rtol=1e-6)
     assert shorted_resistance(2.0, 2.0, 1.0) == pytest.approx(2 / 3)
-    score_records(u, v, weight, keep, *cards.views, 1.0, False, score)
+    score_records(u, v, weight, keep, *cards.views, 1.0, True, False, score)
     np.testing.assert_allclose(score, [1 / 2, 1 / 2, 1 / 2, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_probes", [3, 0])
+def test_scores_are_never_above_what_the_edge_alone_proves(n_probes: int) -> None:
+    # Degrees of 0.5 on the cards, as if most of the graph had come since: 2 + 2 without the cap.
+    u, v = np.array([0, 0, 0], np.int32), np.array([1, 1, 1], np.int32)
+    weight, keep = np.array([1.0, 3.0, 0.1], np.float32), np.array([1.0, 0.5, 1.0], np.float32)
+    cards = cards_by_degree(np.array([0.5, 0.5]), [0, 0], n_probes)
+    score = np.empty(3, np.float32)
+    score_records(u, v, weight, keep, *cards.views, 1.0, False, False, score)
+    np.testing.assert_allclose(score, [1.0, 0.5, 0.4], rtol=1e-6)
 
 
 @pytest.mark.parametrize("in_place", [False, True])

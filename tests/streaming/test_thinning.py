@@ -168,7 +168,8 @@ def test_probabilities_fall_to_the_score_and_coins_are_fair(coins: Coins) -> Non
 def scores_of(records: Records, cards: NodeCards) -> Float32Array:
     score = np.empty(records.n_records, np.float32)
     ends = records.u, records.v, records.weight, records.keep_probability
-    score_records(*ends, *cards.views, cards.squared_scale, True, score)
+    exact = cards.has_vectors
+    score_records(*ends, *cards.views, cards.squared_scale, exact, exact, score)
     return score
 
 
@@ -183,10 +184,15 @@ FAMILIES: dict[str, Callable[[int], EdgeList]] = {
 }
 
 
+@pytest.mark.parametrize("most_excess", [-1.0, None], ids=["embedded", "bounds where they serve"])
 @pytest.mark.parametrize("growth", [1.0, 2.0], ids=["cards of before", "half the graph since"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_coarse_sample_tells_every_leverage_within_the_slack(family: str, growth: float) -> None:
+def test_a_coarse_sample_tells_every_leverage_within_the_slack(
+    family: str, growth: float, most_excess: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under-estimates by the slack of 2 leave the constant that epsilon asks for (B.6)."""
+    if most_excess is not None:
+        monkeypatch.setattr(streaming.thinning, "MOST_EXCESS", most_excess)
     for seed in range(3):
         edges = FAMILIES[family](seed)
         settings = settings_of(edges)
@@ -206,14 +212,66 @@ def test_a_coarse_sample_tells_every_leverage_within_the_slack(family: str, grow
             [records], SparsifierState(cards=cards, n_nodes=edges.n_nodes), settings
         )
         graph = edges.graph()
+        assert thinning.cards.total_degree == pytest.approx(graph.degree.sum(), rel=1e-6)
         exact = records.weight * resistances(graph, edges.u, edges.v)
         score = scores_of(records, thinning.cards)
-        ratio = score / exact
-        assert np.quantile(ratio, [0.01, 0.99]) == pytest.approx(1.0, abs=0.25)
-        assert ratio.min() > 0.4
-        assert ratio.max() < 2.5
+        ratio, rank = score / exact, graph.n_nodes - graph.n_components
         assert (ratio < 1 / settings.oversampling).mean() < 1e-3
-        assert score.sum() == pytest.approx(graph.n_nodes - graph.n_components, rel=0.05)
+        if thinning.cards.has_vectors:
+            assert np.quantile(ratio, [0.01, 0.99]) == pytest.approx(1.0, abs=0.25)
+            assert ratio.min() > 0.4
+            assert ratio.max() < 2.5
+            assert score.sum() == pytest.approx(rank, rel=0.05)
+        else:
+            assert most_excess is None
+            assert ratio.min() > 0.95
+            assert score.sum() < 1.5 * rank
+
+
+def test_bounds_serve_where_the_gap_is_large_and_an_embedding_elsewhere() -> None:
+    for family, has_vectors in [("random", False), ("two communities", True)]:
+        edges = FAMILIES[family](0)
+        settings = settings_of(edges)
+        state = SparsifierState(chunks=(records_of(edges),), n_nodes=edges.n_nodes)
+        thinning = thin_state(state.chunks, state, settings)
+        assert thinning.cards.has_vectors == has_vectors
+        # a ridge changes resistances in a way that bounds by degrees do not tell
+        ridged = thin_state(state.chunks, state, replace(settings, ridge=1.0))
+        assert ridged.cards.has_vectors
+
+
+def test_the_excess_is_that_of_the_records_kept() -> None:
+    """With the whole graph as its own sample, against numpy on every record."""
+    edges = random_graph(60, 0.5, 0)
+    records = records_of(edges)
+    rng = np.random.default_rng(0)
+    local = rng.uniform(0.01, 0.3, 60).astype(np.float32)
+    bounds = local * rng.uniform(1.0, 2.0, 60).astype(np.float32)
+    ends = records.u, records.v
+    for copies in (0.1, 1.0, 4.0, 1e4):
+        kept = [
+            np.minimum(1.0, copies * records.weight * (way[records.u] + way[records.v])).sum()
+            for way in (local, bounds)
+        ]
+        excess = streaming.thinning._excess(
+            *ends, records.weight, records.weight, local, bounds, copies
+        )
+        assert excess == pytest.approx(kept[1] / kept[0] - 1.0, abs=1e-5)
+        # a record taken with chance 1/3 stands for three
+        third = np.arange(records.n_records) % 3 == 0
+        sampled = streaming.thinning._excess(
+            records.u[third],
+            records.v[third],
+            3 * records.weight[third],
+            records.weight[third],
+            local,
+            bounds,
+            copies,
+        )
+        assert sampled == pytest.approx(excess, abs=0.05)
+    nothing = np.zeros(0, np.int32), np.zeros(0, np.int32)
+    none = np.zeros(0, np.float32)
+    assert streaming.thinning._excess(*nothing, none, none, local, bounds, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("family", ["random", "two communities", "heavy-tailed weights"])
