@@ -183,8 +183,8 @@ def sparsify(
     (499500, True, 1)
     >>> result.epsilon_expected < 0.7
     True
-    >>> float(result.adjacency.sum() / 2) / 499_500  # doctest: +ELLIPSIS
-    0.99...
+    >>> round(float(result.adjacency.sum() / 2) / 499_500, 2)  # total weight is kept on average
+    1.0
 
     Ids may be strings, here in a table with a weight for each edge:
 

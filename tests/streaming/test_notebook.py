@@ -102,8 +102,9 @@ def test_every_method_keeps_to_what_it_expects() -> None:
         measured[method] = np.mean([error for _, error in results])
         assert measured[method] <= 0.7
         assert 0.5 * measured[method] <= expected[method] <= 2.5 * measured[method], method
-    assert abs(kept["dependent"] / kept["bernoulli"] - 1.0) < 0.05
-    assert measured["dependent"] < measured["bernoulli"]
+    # half the edges for about the accuracy that independent coins give
+    assert kept["dependent"] < 0.6 * kept["bernoulli"]
+    assert measured["dependent"] < 1.25 * measured["bernoulli"]
 
 
 def test_kelner_levin_takes_its_copies_from_max_edges_and_keeps_names() -> None:
