@@ -387,7 +387,7 @@ def _wait_for_edges(database: Database, n_edges: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "every", [SnapshotEvery(edges=5_000), SnapshotEvery(seconds=5.0)], ids=["edges", "seconds"]
+    "every", [SnapshotEvery(edges=5_000), SnapshotEvery(seconds=8.0)], ids=["edges", "seconds"]
 )
 def test_the_daemon_publishes_snapshots_in_the_middle_of_a_long_series(
     database: Database, settings: Settings, source: Path, every: SnapshotEvery
