@@ -5,6 +5,7 @@ communities lives in a direction that hardly any right-hand side contains, and g
 """
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +19,46 @@ from solvers.solution import Status
 _MAX_CYCLES = 6
 _WIDEN_BELOW = 0.5
 _WIDEN_ABOVE = 1.2
+
+
+class Cycles(Protocol):
+    """Where an iteration in cycles stands, each ended by a look at the residual."""
+
+    first_energy: FloatArray
+    bounds: SpectralBounds
+    n_left: int
+    relative: float
+    n_cycles: int
+
+
+def end_cycle(state: Cycles, energy: FloatArray) -> None:
+    """Note what is left of the residual, and widen the bounds for another cycle."""
+    left = np.divide(
+        energy, state.first_energy, out=np.zeros_like(energy), where=state.first_energy > 0
+    )
+    state.relative = float(np.sqrt(left.max(initial=0.0)))
+    state.n_cycles += 1
+    state.bounds = replace(
+        state.bounds,
+        lowest=state.bounds.lowest * _WIDEN_BELOW,
+        highest=state.bounds.highest * _WIDEN_ABOVE,
+    )
+
+
+def cycle_status(state: Cycles, rtol: float) -> Status | None:
+    """Converged after a cycle whose check is passed; stagnated after too many that are not."""
+    if state.relative <= rtol:
+        return Status.CONVERGED
+    if state.n_cycles >= _MAX_CYCLES or not np.isfinite(state.relative):
+        return Status.STAGNATED
+    return None
+
+
+def cycle_fraction(state: Cycles, rtol: float) -> float:
+    """Share of the present cycle that is done."""
+    if state.relative <= rtol:
+        return 1.0
+    return 1 - state.n_left / state.bounds.n_chebyshev_steps(rtol)
 
 
 @dataclass(slots=True, eq=False)
@@ -92,17 +133,7 @@ class Chebyshev:
         self.preconditioner.apply(state.residual, state.scratch)
         state.n_left -= 1
         if state.n_left == 0:
-            energy = column_dots(state.residual, state.scratch)
-            left = np.divide(
-                energy, state.first_energy, out=np.zeros_like(energy), where=state.first_energy > 0
-            )
-            state.relative = float(np.sqrt(left.max(initial=0.0)))
-            state.n_cycles += 1
-            state.bounds = replace(
-                state.bounds,
-                lowest=state.bounds.lowest * _WIDEN_BELOW,
-                highest=state.bounds.highest * _WIDEN_ABOVE,
-            )
+            end_cycle(state, column_dots(state.residual, state.scratch))
             self._begin_cycle(state)
             return state
         ratio = 1 / (2 * centre / half - state.ratio)
@@ -117,17 +148,11 @@ class Chebyshev:
 
     def terminate(self, state: ChebyshevState) -> Status | None:
         """Converged after a cycle whose check is passed; stagnated after too many that are not."""
-        if state.relative <= self.rtol:
-            return Status.CONVERGED
-        if state.n_cycles >= _MAX_CYCLES or not np.isfinite(state.relative):
-            return Status.STAGNATED
-        return None
+        return cycle_status(state, self.rtol)
 
     def fraction(self, state: ChebyshevState) -> float:
         """Share of the present cycle that is done."""
-        if state.relative <= self.rtol:
-            return 1.0
-        return 1 - state.n_left / state.bounds.n_chebyshev_steps(self.rtol)
+        return cycle_fraction(state, self.rtol)
 
     def _begin_cycle(self, state: ChebyshevState) -> None:
         """Start anew from the present residual, which ``scratch`` holds preconditioned."""

@@ -4,7 +4,7 @@ The method of `solvers.laplacian.chebyshev` for the one preconditioner that need
 own: product, step, preconditioning and turn are one pass over the matrix.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,15 +15,11 @@ from solvers.kernels.chebyshev import (
     scaled_energies,
     smooth_rows,
 )
+from solvers.laplacian.chebyshev import cycle_fraction, cycle_status, end_cycle
 from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.parallel import RowRanges
 from solvers.laplacian.spectrum import SpectralBounds
 from solvers.solution import Status
-
-_N_RANGES = 16
-_MAX_CYCLES = 6
-_WIDEN_BELOW = 0.5
-_WIDEN_ABOVE = 1.2
 
 
 @dataclass(slots=True, eq=False)
@@ -115,33 +111,17 @@ class JacobiChebyshev:
         state.ratio = ratio
         state.n_left -= 1
         if state.n_left == 0:
-            energy = self._energy(state.residual)
-            left = np.divide(
-                energy, state.first_energy, out=np.zeros_like(energy), where=state.first_energy > 0
-            )
-            state.relative = float(np.sqrt(left.max(initial=0.0)))
-            state.n_cycles += 1
-            state.bounds = replace(
-                state.bounds,
-                lowest=state.bounds.lowest * _WIDEN_BELOW,
-                highest=state.bounds.highest * _WIDEN_ABOVE,
-            )
+            end_cycle(state, self._energy(state.residual))
             self._begin_cycle(state)
         return state
 
     def terminate(self, state: JacobiChebyshevState) -> Status | None:
         """Converged after a cycle whose check is passed; stagnated after too many that are not."""
-        if state.relative <= self.rtol:
-            return Status.CONVERGED
-        if state.n_cycles >= _MAX_CYCLES or not np.isfinite(state.relative):
-            return Status.STAGNATED
-        return None
+        return cycle_status(state, self.rtol)
 
     def fraction(self, state: JacobiChebyshevState) -> float:
         """Share of the present cycle that is done."""
-        if state.relative <= self.rtol:
-            return 1.0
-        return 1 - state.n_left / state.bounds.n_chebyshev_steps(self.rtol)
+        return cycle_fraction(state, self.rtol)
 
     def smoothed(self, state: JacobiChebyshevState) -> Float32Array:
         """``diag(M)^-1 A Z`` of the solutions Z, in memory that the state no longer needs."""
