@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-import psutil
-
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _NUMBERS: Final = Path("/proc/self/ns/pid")
 _UNKNOWN: Final = "-"
+_ENDED: Final = {"Z", "X"}
+"""Dead, and perhaps not yet waited for by its parent."""
 
 
 def holder_name() -> str:
     """Host, process number, a name of its own, machine, and when the process started."""
     pid = os.getpid()
-    started = psutil.Process(pid).create_time()
-    return f"{socket.gethostname()}:{pid}:{uuid4().hex[:8]}:{_machine()}:{started:.2f}"
+    try:
+        _, started = _state_and_start(pid)
+    except OSError:  # no Linux
+        started = _UNKNOWN
+    return f"{socket.gethostname()}:{pid}:{uuid4().hex[:8]}:{_machine()}:{started}"
 
 
 def is_dead(holder: str) -> bool:
@@ -31,13 +34,19 @@ def is_dead(holder: str) -> bool:
         return False
     _, pid, _, _, started = parts
     try:
-        process = psutil.Process(int(pid))
-        is_same = f"{process.create_time():.2f}" == started
-        return not is_same or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+        state, start = _state_and_start(int(pid))
+    except (FileNotFoundError, ProcessLookupError):
         return True
-    except (ValueError, psutil.AccessDenied):
+    except (ValueError, OSError):
         return False
+    return start != started or state in _ENDED
+
+
+def _state_and_start(pid: int) -> tuple[str, str]:
+    """A letter, and clock ticks since boot, which no change of the clock changes."""
+    # the name of the program before them may hold anything, parentheses too
+    after_name = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return after_name[0], after_name[19]
 
 
 def _machine() -> str:

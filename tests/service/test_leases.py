@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import wait
 from time import monotonic
 
 import pytest
@@ -149,7 +148,8 @@ def test_the_lease_of_a_dead_process_can_be_taken_at_once(
         target=hold_and_die, args=(database_url,)
     )
     process.start()
-    wait([process.sentinel], timeout=60)  # dead, and a zombie until it is joined
+    assert process.pid is not None
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie until it is joined
     store = LeaseStore(database)
     dead = store.holder("ingest:g")
     assert dead is not None
