@@ -81,21 +81,22 @@ class PushStore:
         self._lock = Lock()
         self._writing = Lock()
         self._waiting: list[_Waiting] = []
-        self._seen: dict[str, tuple[float, int, int]] = {}
+        self._room_seen: dict[str, float] = {}
 
     def require_room(self, graph_id: str) -> None:
         """Raise `BacklogFull` while as much waits as may wait; asked before a body is read.
 
-        Looks at the database a few times a second at most; `add` looks every time.
+        Room that was seen a moment ago is believed, as `add` looks every time; no refusal is.
         """
-        seen_at, of_graph, of_all = self._seen.get(graph_id, (-_LOOK_SECONDS, 0, 0))
-        if time.monotonic() - seen_at >= _LOOK_SECONDS:
-            of_graph, of_all = self._log.waiting_bytes(graph_id)
-            self._seen[graph_id] = (time.monotonic(), of_graph, of_all)
+        seen_at = self._room_seen.get(graph_id)
+        if seen_at is not None and time.monotonic() - seen_at < _LOOK_SECONDS:
+            return
+        of_graph, of_all = self._log.waiting_bytes(graph_id)
         if of_graph >= self._limits.graph_bytes:
             raise backlog_full("of one graph", self._limits.graph_bytes, of_graph)
         if of_all >= self._limits.total_bytes:
             raise backlog_full("of all graphs", self._limits.total_bytes, of_all)
+        self._room_seen[graph_id] = time.monotonic()
 
     def add(
         self,
