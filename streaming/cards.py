@@ -17,9 +17,10 @@ _LARGEST = 32767.0
 class NodeCards:
     """Local resistance and component of every node, and its resistance vector where there is one.
 
-    The resistance between two nodes of one component is the sum of their local resistances and the
-    squared distance between their vectors. With vectors (from an embedding) the local resistance
-    is the inverse degree. Without, it is an upper bound by itself; see `thinning`.
+    The resistance between two nodes of one component, as it is counted, is the sum of their local
+    resistances and the squared distance between their vectors. With vectors (from an embedding)
+    the local resistance is the inverse degree, times the factor it counts with. Without, the sum
+    is an upper bound by itself; see `thinning`.
 
     Rounding of vectors to 16 bits moves a distance by at most ``n_probes^(1/2) * scale``, and on
     average it adds ``n_probes * scale^2 / 6`` to its square: what errs on the side of keeping.
@@ -52,6 +53,12 @@ class NodeCards:
         return bool(self.array.shape[1] > CARD_HEADER)
 
     @property
+    def is_local(self) -> bool:
+        """Whether local resistances tell everything: no vectors, and all edges in one component."""
+        component = self.array.view(np.int32)[:, -1][self.local_resistance > 0.0]
+        return not self.has_vectors and (component.size == 0 or bool(np.ptp(component) == 0))
+
+    @property
     def squared_scale(self) -> float:
         """What a squared distance between coordinates is to be multiplied by."""
         return self.scale**2
@@ -61,6 +68,13 @@ class NodeCards:
         """The cards as int16, float32 and int32, for the kernels."""
         return self.array, self.array.view(np.float32), self.array.view(np.int32)
 
+    @property
+    def local_resistance(self) -> Float32Array:
+        """(n_nodes,) unit 1 / weight."""
+        floats = self.array.view(np.float32)
+        local: Float32Array = floats[:, floats.shape[1] - 2]
+        return local
+
     @staticmethod
     def empty() -> "NodeCards":
         """Return the cards of no node."""
@@ -68,18 +82,17 @@ class NodeCards:
 
     @staticmethod
     def of_embedding(
-        embedding: Embedding, *, inverse_degree: Float32Array, total_degree: float
+        embedding: Embedding, *, local_resistance: Float32Array, total_degree: float
     ) -> "NodeCards":
-        """Cards of an embedding of at most 28 probes, with degrees of the caller's."""
+        """Cards of an embedding of at most 28 probes, with local resistances of the caller's."""
         if embedding.n_probes > CARD_PROBES:
             raise ValueError(f"a card holds {CARD_PROBES} probes, got {embedding.n_probes}")
         largest = max(
             float(embedding.vectors.max(initial=0.0)), -float(embedding.vectors.min(initial=0.0))
         )
         scale = largest / _LARGEST if largest > 0.0 else 1.0
-        return _packed(
-            embedding.vectors, inverse_degree, embedding.component, scale, CARD_WIDTH, total_degree
-        )
+        vectors, component = embedding.vectors, embedding.component
+        return _packed(vectors, local_resistance, component, scale, CARD_WIDTH, total_degree)
 
     @staticmethod
     def of_bounds(

@@ -39,11 +39,12 @@ from streaming.record_segments import ArrayIdentity, SavedRecords, read_records,
 from streaming.records import SparsifierState
 
 _CARDS = "cards.npy"
+_SURPLUS = "surplus.npy"
 _COUNTERS = tuple(
-    item.name for item in fields(SparsifierState) if item.name not in ("chunks", "cards")
+    item.name for item in fields(SparsifierState) if item.name not in ("chunks", "cards", "surplus")
 )
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +282,7 @@ class CheckpointStore:
             directory, [(start, stop) for start, stop in meta["records"]]
         )
         array = np.load(directory / _CARDS, allow_pickle=False)
+        surplus = np.load(directory / _SURPLUS, allow_pickle=False) if meta["has_surplus"] else None
         cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {
             item: math.inf if value is None else value for item, value in meta["counters"].items()
@@ -293,7 +295,7 @@ class CheckpointStore:
             files=files,
         )
         return Checkpoint(
-            state=SparsifierState(chunks=chunks, cards=cards, **counters),
+            state=SparsifierState(chunks=chunks, cards=cards, surplus=surplus, **counters),
             n_nodes=meta["n_nodes"],
             files=files,
             position=FilePosition(**meta["position"]) if meta["position"] else None,
@@ -310,6 +312,8 @@ class CheckpointStore:
             link_file(before / path.name, path)
         else:
             _write_array(path, array)
+        if state.surplus is not None:
+            _write_array(directory / _SURPLUS, state.surplus)
         _write_files(directory, checkpoint.files, before, linkable.files)
         position = checkpoint.position
         counters = {item: getattr(state, item) for item in _COUNTERS}
@@ -317,6 +321,7 @@ class CheckpointStore:
             "n_nodes": checkpoint.n_nodes,
             "n_files": len(checkpoint.files),
             "scale": state.cards.scale,
+            "has_surplus": state.surplus is not None,
             "total_degree": state.cards.total_degree,
             "records": records.bounds,
             "position": None if position is None else asdict(position),

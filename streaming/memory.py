@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streaming.blocks import NodeKind
 from streaming.records import SparsifierSettings
-from streaming.sparsifier import expected_size
+from streaming.sample_size import expected_size
 
 RECORD_BYTES = 26
 """A record (20), its new probability (4), its class and its mark while it is resparsified."""

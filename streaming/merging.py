@@ -52,6 +52,7 @@ def merge(
     merged = replace(
         embedded,
         chunks=(*a.chunks, *b.chunks),
+        surplus=None,
         n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
         n_edges=a.n_edges + b.n_edges,
@@ -81,6 +82,7 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
     return replace(
         state,
         chunks=(),
+        surplus=None,
         n_blocks=first_block,
         n_edges=0,
         n_self_loops=0,
@@ -92,7 +94,7 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
 
 def without_embedding(state: SparsifierState) -> SparsifierState:
     """State whose next edges are all kept: what there is to send where an embedding is known."""
-    return replace(state, cards=NodeCards.empty())
+    return replace(state, cards=NodeCards.empty(), surplus=None)
 
 
 def fold_tree(items: Sequence[_T], combine: Callable[[_T, _T], _T]) -> _T:

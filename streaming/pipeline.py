@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from solvers.laplacian.parallel import Parallel
-from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock
+from streaming.blocks import BadEdges, NodeKind, RawBlock
 from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
 from streaming.events import (
     Committed,
@@ -29,17 +29,16 @@ from streaming.events import (
 )
 from streaming.memory import LEAST_ROOM, MemoryLimitTooSmall, plan_memory
 from streaming.nodes import Nodes, open_nodes
-from streaming.records import Records, SparsifierSettings, SparsifierState
+from streaming.records import SparsifierSettings, SparsifierState
+from streaming.sample_size import expected_size
 from streaming.shares import ShareSettings
 from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, Staging, read_parts
 from streaming.sparsifier import (
     absorb,
     expected_epsilon,
-    expected_size,
     is_full,
     resparsify,
-    score,
     thinned,
 )
 
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from streaming.distributed import Cluster
 
 SMALLEST_PART_ROWS = 1 << 13
+MIN_GROUP_BLOCKS = 2
 """Blocks of a small graph are cut no finer than this."""
 
 
@@ -101,7 +101,8 @@ class StreamSettings:
     sparsifier : SparsifierSettings
         Which edges stay.
     group_blocks : int
-        Blocks scored against one embedding; part of what a result depends on, unlike ``n_threads``.
+        Most blocks scored against one embedding; part of what a result depends on, unlike
+        ``n_threads``.
     n_threads : int
         Threads that read and score.
     scheduler : str or None
@@ -169,9 +170,19 @@ class StreamSettings:
 
     @property
     def part_rows(self) -> int:
-        """Most rows of a block: a group holds about as many edges as the sparsifier (B.3)."""
-        rows = expected_size(self.sparsifier, self.sparsifier.expected_nodes) / self.group_blocks
+        """Most rows of a block: many, since slices of a row group are slow to read."""
+        rows = 2.0 * self._expected_size / MIN_GROUP_BLOCKS
         return int(min(max(rows, SMALLEST_PART_ROWS), self.max_part_rows))
+
+    @property
+    def blocks_per_group(self) -> int:
+        """Blocks of a group, which holds about twice as many edges as the sparsifier (B.3)."""
+        blocks = math.ceil(2.0 * self._expected_size / self.part_rows)
+        return min(max(blocks, MIN_GROUP_BLOCKS), self.group_blocks)
+
+    @property
+    def _expected_size(self) -> float:
+        return expected_size(self.sparsifier, self.sparsifier.expected_nodes)
 
 
 class Stream:
@@ -430,7 +441,7 @@ class Stream:
             n_threads=self._settings.n_threads,
         )
         with closing(reading) as blocks:
-            for group in _groups(parts, self._settings.group_blocks):
+            for group in _groups(parts, self._settings.blocks_per_group):
                 self._stop_if_asked()
                 yield (
                     group,
@@ -469,7 +480,7 @@ class Stream:
                 node_kind=self._settings.node_kind,
                 max_nodes=self._settings.max_nodes,
                 sparsifier=self._settings.sparsifier,
-                group_blocks=self._settings.group_blocks,
+                group_blocks=self._settings.blocks_per_group,
             )
             self._cluster = self._connections.enter_context(
                 Cluster(
@@ -496,24 +507,16 @@ class Stream:
             # parts are numbered already
             self._settings = replace(self._settings, max_part_rows=part_rows)
             settings = self._settings.sparsifier
-        scored = self._score(blocks)
-        self._state = absorb(self._state, settings, blocks, scored, n_nodes=n_nodes)
+        self._state = absorb(
+            self._state, settings, blocks, n_nodes=n_nodes, parallel=self._parallel
+        )
         self._n_indexed = n_nodes
         if not is_full(self._state, settings):
             return None
-        del blocks, scored
+        del blocks
         started = self._clock()
         self._resparsify()
         return self._clock() - started
-
-    def _score(self, blocks: Sequence[EdgeBlock]) -> list[Records]:
-        """Score the blocks of a group against one embedding."""
-        state, settings = self._state, self._settings.sparsifier
-
-        def task(offset: int) -> Records:
-            return score(state, settings, blocks[offset], state.n_blocks + offset)
-
-        return list(self._parallel(task, range(len(blocks))))
 
     def _resparsify(self) -> None:
         """Resparsify, with no other hand on the old buffer than the function that replaces it."""

@@ -189,6 +189,9 @@ class SparsifierState:
         The buffer, in order of arrival.
     cards : NodeCards
         Resistance embedding of the last resparsification.
+    surplus : (ARRIVAL_LANES, n_embedded) float32 or None
+        What dependent coins have left each node of the cards with, over what was expected, since
+        the last resparsification; see `kernels.balancing`. None stands for zeros.
     n_nodes, n_blocks, n_edges, n_self_loops : int
         Nodes, blocks, rows and dropped self-loops seen so far; ``n_blocks`` numbers the next block.
     n_resparsifications : int
@@ -205,6 +208,7 @@ class SparsifierState:
 
     chunks: Sequence[Records] = ()
     cards: NodeCards = field(default_factory=NodeCards.empty)
+    surplus: Float32Array | None = None
     n_nodes: int = 0
     n_blocks: int = 0
     n_edges: int = 0

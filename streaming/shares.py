@@ -29,8 +29,8 @@ from streaming.node_ids import IdColumn, IntegerIds, StringIds
 from streaming.nodes import DenseNodes, NodeCollision, NodeIndex, Nodes
 from streaming.parts import Part, StagedFile
 from streaming.reading import read_part
-from streaming.records import Records, SparsifierSettings, SparsifierState
-from streaming.sparsifier import absorb, is_full, resparsify, score
+from streaming.records import SparsifierSettings, SparsifierState
+from streaming.sparsifier import absorb, is_full, resparsify
 
 SHARE_ROWS = 1 << 23
 """A row group is cut between shares only beyond this: whoever reads on skips what lies before."""
@@ -235,12 +235,7 @@ def absorb_group(
     parallel : callable
         Runs independent tasks; the result does not depend on it.
     """
-
-    def scored(offset: int) -> Records:
-        return score(state, settings, blocks[offset], state.n_blocks + offset)
-
-    records = list(parallel(scored, range(len(blocks))))
-    grown = absorb(state, settings, blocks, records, n_nodes=n_nodes)
+    grown = absorb(state, settings, blocks, n_nodes=n_nodes, parallel=parallel)
     return resparsify(grown, settings, parallel=parallel) if is_full(grown, settings) else grown
 
 

@@ -9,38 +9,29 @@ clock in here.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from solvers.arrays import Float32Array, frozen
 from solvers.graph import Graph
 from solvers.laplacian.parallel import Parallel
 from streaming.blocks import EdgeBlock
 from streaming.kernels.sampling import degree_variance, sample_arrivals
 from streaming.records import Records, SparsifierSettings, SparsifierState
+from streaming.sample_size import expected_size, sampling_constant
 from streaming.thinning import Survivors, Thinning, packed, thin
 
-BUFFER_FACTOR = 3.0
-"""The buffer may grow to this multiple of what the last resparsification kept."""
+BUFFER_FACTOR = 8.0
+"""The buffer may grow to this multiple of what the last resparsification kept: each one then takes
+the stream seven times as far, and what arrives is thrown for more than it will need."""
 
-EVENED_OUT = 0.8
-"""What dependent coins leave of a degree's fluctuation, where arrivals were thrown independently:
-of 30 runs of ``python -m tests.benchmarks.quality --quick`` one needed .78, the others .67 at most.
-"""
+ARRIVAL_LANES = 2
+"""Dependent coins of arriving edges are thrown in so many lanes, each with surpluses of its own:
+as many threads can throw them, and as much more do degrees stray."""
 
 THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
-
-
-def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
-    """Copies per unit of leverage that ``epsilon`` asks for: ``ln(n) / epsilon^2`` (B.6)."""
-    return math.log(max(settings.expected_nodes, n_nodes, 2)) / settings.epsilon**2
-
-
-def expected_size(settings: SparsifierSettings, n_nodes: int) -> float:
-    """Upper estimate of the records kept: slack times constant times the sum of leverages (B3)."""
-    size = settings.oversampling * sampling_constant(settings, n_nodes) * max(n_nodes, 1)
-    return size if settings.max_edges is None else min(size, float(settings.max_edges))
 
 
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
@@ -54,63 +45,129 @@ def is_full(state: SparsifierState, settings: SparsifierSettings) -> bool:
     return state.n_records > buffer_cap(state, settings)
 
 
-def score(
-    state: SparsifierState, settings: SparsifierSettings, block: EdgeBlock, block_number: int
-) -> Records:
-    """Records of one arriving block that win their coin (B13).
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Arrivals:
+    """What stays of some arriving blocks.
 
-    Reads ``state`` only, so that the blocks of a group may be scored at the same time.
+    Attributes
+    ----------
+    records : list of Records
+        One entry for each block.
+    surplus : (ARRIVAL_LANES, n_embedded) float32 or None
+        `SparsifierState.surplus` after them.
     """
-    size = block.u.size
-    kept = Records.uninitialized(size)
-    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-        n_kept = sample_arrivals(
-            block.u,
-            block.v,
-            block.weight,
-            *state.cards.views,
-            state.cards.squared_scale,
-            settings.oversampling * _present_constant(state, settings),
-            np.uint64(settings.seed),
-            np.uint64(2 * block_number),
-            kept.u,
-            kept.v,
-            kept.weight,
-            kept.keep_probability,
-            kept.key,
-        )
-    return kept if n_kept == size else kept.part(0, n_kept).copy()
+
+    records: list[Records]
+    surplus: Float32Array | None
+
+
+def score(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    blocks: Sequence[EdgeBlock],
+    *,
+    parallel: Parallel = map,
+) -> Arrivals:
+    """Throw the coins of a group of arriving blocks, all scored by the cards of ``state`` (B13).
+
+    Dependent coins are thrown in lanes, the blocks of a lane one after the other.
+
+    Parameters
+    ----------
+    state, settings
+        The state before, and what decides which edges stay.
+    blocks : sequence of EdgeBlock
+        The group, in order; the first one has the number ``state.n_blocks``.
+    parallel : callable
+        Runs independent tasks; the result does not depend on it.
+    """
+    copies = settings.oversampling * _present_constant(state, settings)
+    cards = state.cards
+    is_leaning = settings.coins == "dependent" and cards.n_nodes > 0
+    tables = _arrival_tables(state, copies, ARRIVAL_LANES if is_leaning else 1)
+
+    def one_block(offset: int, table: Float32Array) -> Records:
+        block, number = blocks[offset], state.n_blocks + offset
+        kept = Records.uninitialized(block.u.size)
+        with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+            n_kept = sample_arrivals(
+                block.u,
+                block.v,
+                block.weight,
+                table,
+                cards.array,
+                cards.views[2],
+                cards.squared_scale,
+                cards.is_local,
+                is_leaning,
+                copies,
+                np.uint64(settings.seed),
+                np.uint64(2 * number),
+                kept.u,
+                kept.v,
+                kept.weight,
+                kept.keep_probability,
+                kept.key,
+            )
+        return kept if n_kept == kept.n_records else kept.part(0, n_kept).copy()
+
+    def one_lane(lane: int) -> list[Records]:
+        first = (lane - state.n_blocks) % len(tables)
+        return [
+            one_block(offset, tables[lane]) for offset in range(first, len(blocks), len(tables))
+        ]
+
+    if not is_leaning:
+        records = list(parallel(lambda offset: one_block(offset, tables[0]), range(len(blocks))))
+        return Arrivals(records=records, surplus=None)
+    lanes = [iter(records) for records in parallel(one_lane, range(len(tables)))]
+    return Arrivals(
+        records=[
+            next(lanes[(state.n_blocks + offset) % len(lanes)]) for offset in range(len(blocks))
+        ],
+        surplus=frozen(np.ascontiguousarray(tables[:, :, 0])),
+    )
+
+
+def _arrival_tables(state: SparsifierState, copies: float, n_lanes: int) -> Float32Array:
+    """(n_lanes, n_embedded, 2) float32: surplus, and copies times local resistance."""
+    local = state.cards.local_resistance
+    scaled = np.float32(copies) * local
+    scaled[scaled == 0.0] = np.inf
+    tables = np.empty((n_lanes, local.size, 2), np.float32)
+    tables[:, :, 0] = 0.0 if state.surplus is None else state.surplus
+    tables[:, :, 1] = scaled
+    return tables
 
 
 def absorb(
     state: SparsifierState,
     settings: SparsifierSettings,
     blocks: Sequence[EdgeBlock],
-    scored: Sequence[Records],
     *,
     n_nodes: int,
+    parallel: Parallel = map,
 ) -> SparsifierState:
-    """State after a group of blocks, all scored against the embedding of ``state``.
+    """State after a group of blocks, all scored by the cards of ``state``.
 
     Parameters
     ----------
-    state, settings
-        As they were when ``score`` was called.
-    blocks : sequence of EdgeBlock
-        The group, in order; the first one has the number ``state.n_blocks``.
-    scored : sequence of Records
-        ``score`` of each block.
+    state, settings, blocks, parallel
+        As for `score`.
     n_nodes : int
         Nodes known after the group.
     """
-    new_records = tuple(records for records in scored if records.n_records)
+    arrivals = score(state, settings, blocks, parallel=parallel)
+    new_records = tuple(records for records in arrivals.records if records.n_records)
     tossed = any(bool(np.any(records.keep_probability < 1.0)) for records in new_records) or any(
-        records.n_records < block.u.size for records, block in zip(scored, blocks, strict=True)
+        records.n_records < block.u.size
+        for records, block in zip(arrivals.records, blocks, strict=True)
     )
     constant = _present_constant(state, settings)
     return replace(
         state,
         chunks=(*state.chunks, *new_records),
+        surplus=arrivals.surplus,
         n_nodes=max(state.n_nodes, n_nodes),
         n_blocks=state.n_blocks + len(blocks),
         n_edges=state.n_edges + sum(block.n_rows for block in blocks),
@@ -177,12 +234,12 @@ def sparsifier_graph(state: SparsifierState) -> Graph:
 
 
 def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> float:
-    """Spectral error to expect from what was kept (B10').
+    """Spectral error to expect from what was kept; zero while every edge is.
 
-    The larger of ``2 / sqrt(c)``, with c the smallest constant any record saw, and
-    ``sqrt(2 ln n * v)``, with v the largest relative variance of a node's weighted degree, which is
-    ``sqrt(2 ln n / dmin)`` where all keep-probabilities are small; dependent coins take the part
-    ``EVENED_OUT`` of it. Zero while every edge is kept.
+    With v the largest relative variance of a node's weighted degree, were its coins independent:
+    ``2 sqrt(v)`` for coins that even out degrees (see `sample_size`). For independent ones the
+    larger of ``sqrt(2 ln n * v)`` and ``2 / sqrt(c)``, c the smallest constant any record saw
+    (B10').
     """
     if math.isinf(state.smallest_constant):
         return 0.0
@@ -192,10 +249,10 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
         degree_variance(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree, variance)
     touched = degree > 0.0
     relative = variance[touched] / degree[touched] ** 2
-    spread = float(relative.max(initial=0.0))
-    fluctuation = math.sqrt(2.0 * math.log(max(state.n_nodes, 2)) * spread)
+    largest = float(relative.max(initial=0.0))
     if settings.coins == "dependent":
-        fluctuation *= EVENED_OUT
+        return 2.0 * math.sqrt(largest)
+    fluctuation = math.sqrt(2.0 * math.log(max(state.n_nodes, 2)) * largest)
     return max(2.0 / math.sqrt(settings.oversampling * state.smallest_constant), fluctuation)
 
 
@@ -231,6 +288,7 @@ def _after(
     return replace(
         state,
         cards=thinning.cards,
+        surplus=None,
         n_resparsifications=state.n_resparsifications + 1,
         n_kept_last=thinning.n_survivors,
         constant=thinning.constant if capped else state.constant,

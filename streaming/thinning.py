@@ -1,8 +1,9 @@
 """One resparsification: which records of a buffer survive it, and with which probability.
 
-Resistances are taken in one of two ways, whichever serves.
+A record is kept by its *counted* resistance: the part that degrees tell, times `local_factor`, and
+the rest (see `sample_size`). Resistances are taken in one of two ways, whichever serves.
 
-*Bounds.* ``R_uv <= r_u + r_v`` with ``r_u = s_u / d_u`` and s_u little more than 1: the
+*Bounds.* ``R_uv <= r_u + r_v`` with ``r_u = s_u / d_u`` and s_u not much more than 1: the
 probabilities of returning to u in a few steps of a random walk, the last one divided by the
 spectral gap (see `ResistanceSystem.local_bounds`). Where nodes have many edges and the gap is not
 small this is tight; it costs no solve and has hardly any noise.
@@ -15,7 +16,7 @@ their cost is O(n log n) whatever the buffer holds; degrees are those of the who
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, overload
@@ -27,7 +28,7 @@ from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.resistance import ResistanceSystem
 from solvers.solution import Status
 from streaming.cards import NodeCards
-from streaming.kernels.rounding import round_dependently
+from streaming.kernels.balancing import throw_leaning_coins
 from streaming.kernels.sampling import (
     add_degrees,
     choose_coarse,
@@ -40,6 +41,7 @@ from streaming.kernels.sampling import (
 )
 from streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
 from streaming.records import Records, SparsifierSettings
+from streaming.sample_size import local_factor
 
 EMBEDDING_RTOL = 0.1
 """Relative error of the projected term allowed in every direction, the smallest cut's included."""
@@ -47,16 +49,15 @@ EMBEDDING_RTOL = 0.1
 COARSE_CONSTANT = 16.0
 """Copies per unit of leverage in the sample that is embedded."""
 
-MOST_GROWTH = 4.0
+MOST_GROWTH = 8.0
 """A leverage of the last embedding is taken to have fallen by at most this factor since."""
 
-MOST_EXCESS = 0.35
+MOST_EXCESS = 0.6
 """Bounds serve while they keep at most this share more records than degrees alone would."""
 
 CHUNK_RECORDS = 1 << 22
 """Survivors are packed into chunks of about this size."""
 
-_WINDOW_RECORDS = 1 << 22
 _COARSE_STREAM = 2**64 - 2
 _LOWEST_LOG2 = -64.0
 _BINS_PER_OCTAVE = 64.0
@@ -128,7 +129,9 @@ def thin(
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
 ) -> Thinning | None:
-    """Lower every record to ``p' = min(p, slack * constant * leverage)`` and throw its coin (B14).
+    """Lower every record to ``p' = min(p, slack * constant * w R)`` and throw its coin (B14).
+
+    R is the counted resistance.
 
     A maximum spanning forest keeps its probabilities, so the components of the graph never change.
 
@@ -159,6 +162,7 @@ def thin(
     for chunk in chunks:
         add_degrees(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree)
     on_forest = spanning_forest(chunks, n_nodes=n_nodes)
+    factor = local_factor(settings, n_nodes)
     new_cards = _new_cards(
         chunks,
         on_forest,
@@ -166,6 +170,7 @@ def thin(
         degree,
         settings,
         constant,
+        factor,
         cancelled=cancelled,
         parallel=parallel,
     )
@@ -176,106 +181,64 @@ def thin(
         chunk = chunks[number]
         scores = np.empty(chunk.n_records, np.float32)
         ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
-        exact = new_cards.has_vectors
-        shortable = exact and settings.ridge == 0.0
-        score_records(*ends, *new_cards.views, new_cards.squared_scale, exact, shortable, scores)
+        exact_factor = factor if new_cards.has_vectors else 0.0
+        shortable = new_cards.has_vectors and settings.ridge == 0.0
+        kinds = exact_factor, shortable
+        score_records(*ends, *new_cards.views, new_cards.squared_scale, *kinds, scores)
         return scores
 
-    lowered = list(parallel(score, everything))
-    constant = _affordable(chunks, lowered, on_forest, settings, constant)
+    def lower(number: int) -> Float32Array:
+        chunk = chunks[number]
+        scores = score(number) if scored is None else scored[number]
+        lower_probabilities(chunk.keep_probability, scores, on_forest[number], copies, scores)
+        return scores
 
-    def lower(number: int) -> None:
-        probability, scores = chunks[number].keep_probability, lowered[number]
-        copies = settings.oversampling * constant
-        lower_probabilities(probability, scores, on_forest[number], copies, scores)
-
-    for _ in parallel(lower, everything):
-        pass
-    throw = _round if settings.coins == "dependent" else _toss
-    throw(
-        chunks, lowered, n_nodes=n_nodes, seed=settings.seed, stream=coin_stream, parallel=parallel
-    )
-    n_survivors = sum(int(np.count_nonzero(part)) for part in lowered)
+    scored = None
+    if settings.max_edges is not None:
+        scored = list(parallel(score, everything))
+        constant = _affordable(chunks, scored, on_forest, settings, constant)
+    copies = settings.oversampling * constant
+    in_order = zip(chunks, parallel(lower, everything), strict=True)
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        coins = np.uint64(settings.seed), np.uint64(coin_stream)
+        if settings.coins == "dependent":
+            thrown = _lean(in_order, new_cards, copies, coins)
+        else:
+            thrown = _toss(in_order, coins)
+        lowered, n_survivors = [], 0
+        for probabilities, n in thrown:
+            lowered.append(probabilities)
+            n_survivors += n
     return Thinning(lowered=lowered, n_survivors=n_survivors, cards=new_cards, constant=constant)
 
 
 def _toss(
-    chunks: Sequence[Records],
-    lowered: Sequence[Float32Array],
-    *,
-    n_nodes: int,  # noqa: ARG001 - the degrees of nodes are left to chance
-    seed: int,
-    stream: int,
-    parallel: Parallel,
-) -> None:
-    """Throw one coin for each record; set ``lowered`` to zero where it does not survive."""
+    in_order: Iterable[tuple[Records, Float32Array]], coins: tuple[np.uint64, np.uint64]
+) -> Iterator[tuple[Float32Array, int]]:
+    """Throw one coin for each record, with its new probability; zero where it does not survive.
 
-    def toss(number: int) -> None:
-        chunk = chunks[number]
-        throw_coins(
-            chunk.keep_probability, lowered[number], chunk.key, np.uint64(seed), np.uint64(stream)
-        )
-
-    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-        for _ in parallel(toss, range(len(chunks))):
-            pass
-
-
-def _round(
-    chunks: Sequence[Records],
-    lowered: Sequence[Float32Array],
-    *,
-    n_nodes: int,
-    seed: int,
-    stream: int,
-    parallel: Parallel,
-) -> None:
-    """Throw the coins of many records together, so that degrees come out even (B.6).
-
-    Windows of records are rounded each by itself, cut by number and not by chunk, so that the
-    result does not depend on how the buffer is divided.
+    Yields the probabilities of every chunk, changed, and the number of its survivors.
     """
-    windows = _windows([chunk.n_records for chunk in chunks])
-
-    def round_window(number: int) -> None:
-        slices = [(chunks[chunk], lowered[chunk], part) for chunk, part in windows[number]]
-        ratio = np.concatenate(
-            [after[part] / chunk.keep_probability[part] for chunk, after, part in slices]
-        )
-        open_rows = np.flatnonzero(ratio < 1.0)
-        u, v, key = (
-            np.concatenate([getattr(chunk, name)[part] for chunk, _, part in slices])[open_rows]
-            for name in ("u", "v", "key")
-        )
-        survives = np.ones(ratio.size, np.bool_)
-        survives[open_rows] = round_dependently(
-            u, v, ratio[open_rows], key, n_nodes, seed, stream + (number << 32)
-        )
-        start = 0
-        for _, after, part in slices:
-            stop = start + part.stop - part.start
-            after[part][~survives[start:stop]] = 0.0
-            start = stop
-
-    for _ in parallel(round_window, range(len(windows))):
-        pass
+    for chunk, lowered in in_order:
+        yield lowered, throw_coins(chunk.keep_probability, lowered, chunk.key, *coins)
 
 
-def _windows(sizes: Sequence[int]) -> list[list[tuple[int, slice]]]:
-    """Slices of chunks that make up ``_WINDOW_RECORDS`` records each, the last one excepted."""
-    windows: list[list[tuple[int, slice]]] = []
-    room = 0
-    for chunk, size in enumerate(sizes):
-        start = 0
-        while start < size:
-            if room == 0:
-                windows.append([])
-                room = _WINDOW_RECORDS
-            taken = min(room, size - start)
-            windows[-1].append((chunk, slice(start, start + taken)))
-            start += taken
-            room -= taken
-    return windows
+def _lean(
+    in_order: Iterable[tuple[Records, Float32Array]],
+    cards: NodeCards,
+    copies: float,
+    coins: tuple[np.uint64, np.uint64],
+) -> Iterator[tuple[Float32Array, int]]:
+    """`_toss` with coins that even out the degrees of nodes (B.6).
+
+    A record's share in its ends is their part of its resistance, where its own coins decide on its
+    weight in the sparsifier, ``1 / (copies * resistance)``.
+    """
+    node = np.zeros((cards.n_nodes, 2), np.float32)
+    np.multiply(cards.local_resistance, np.float32(copies), out=node[:, 1])
+    for chunk, lowered in in_order:
+        columns = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
+        yield lowered, throw_leaning_coins(*columns, lowered, chunk.key, node, *coins)
 
 
 def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterator[Records]:
@@ -337,6 +300,7 @@ def _new_cards(
     degree: FloatArray,
     settings: SparsifierSettings,
     constant: float,
+    factor: float,
     *,
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
@@ -355,6 +319,7 @@ def _new_cards(
         degree=degree,
         settings=settings,
         copies=settings.oversampling * constant,
+        factor=factor,
         cancelled=cancelled,
         parallel=parallel,
     )
@@ -362,7 +327,10 @@ def _new_cards(
     total = float(degree.sum())
     growth = min(max(total / cards.total_degree, 1.0), MOST_GROWTH) if cards.total_degree else 1.0
     fine = partial(
-        _coarse, settings=settings, constant=constant, coarse_constant=COARSE_CONSTANT / growth
+        _coarse,
+        settings=settings,
+        constant=constant,
+        coarse_constant=COARSE_CONSTANT / (factor * growth),
     )
     if cards.has_vectors:
         return make(partial(fine, cards=cards))
@@ -372,11 +340,11 @@ def _new_cards(
     if cards.n_nodes == 0 and uniform < 1.0:
         first = make(partial(_uniform, settings=settings, chance=uniform))
     else:
-        rough = partial(fine, cards=cards, coarse_constant=half / growth)
+        rough = partial(fine, cards=cards, coarse_constant=half / (factor * growth))
         first = make(rough)
     if first is None or not first.has_vectors:
         return first
-    return make(partial(fine, cards=first, coarse_constant=COARSE_CONSTANT))
+    return make(partial(fine, cards=first, coarse_constant=COARSE_CONSTANT / factor))
 
 
 def _cards_of(
@@ -387,6 +355,7 @@ def _cards_of(
     degree: FloatArray,
     settings: SparsifierSettings,
     copies: float,
+    factor: float,
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
 ) -> NodeCards | None:
@@ -408,17 +377,18 @@ def _cards_of(
     total = float(degree.sum())
     inverse = np.divide(1.0, degree + settings.ridge, out=np.zeros_like(degree), where=degree > 0)
     inverse = inverse.astype(np.float32)
-    factor = system.local_bounds() if settings.ridge == 0.0 else None
-    if factor is not None:
-        bounds = inverse * factor.astype(np.float32)
-        if _excess(u, v, conductance, full, inverse, bounds, copies) <= MOST_EXCESS:
+    local = inverse * np.float32(factor)
+    returns = system.local_bounds() if settings.ridge == 0.0 else None
+    if returns is not None:
+        bounds = local + inverse * (returns - 1.0).astype(np.float32)
+        if _excess(u, v, conductance, full, local, bounds, copies) <= MOST_EXCESS:
             return NodeCards.of_bounds(bounds, system.component, total_degree=total)
     del u, v, conductance, full, key
     embedding = system.embedding(n_probes=settings.n_probes, rtol=EMBEDDING_RTOL)
     if embedding.status is not Status.CONVERGED:
         return None
     # what one record's degrees tell is told by the whole buffer, not by the sample
-    return NodeCards.of_embedding(embedding, inverse_degree=inverse, total_degree=total)
+    return NodeCards.of_embedding(embedding, local_resistance=local, total_degree=total)
 
 
 def _joined(parts: list[_Sample]) -> list[AnyArray]:
@@ -440,7 +410,7 @@ def _excess(
     bounds: Float32Array,
     copies: float,
 ) -> float:
-    """How many more records bounds keep than inverse degrees would, by a sample of the records.
+    """How many more records bounds keep than degrees alone would, by a sample of the records.
 
     A record of conductance ``full`` is in the sample with ``conductance``.
     """

@@ -8,7 +8,7 @@ from solvers.arrays import FloatArray, IntArray
 from solvers.graph import Graph
 from streaming.blocks import EdgeBlock
 from streaming.records import Records, SparsifierSettings, SparsifierState
-from streaming.sparsifier import absorb, is_full, resparsify, score
+from streaming.sparsifier import absorb, is_full, resparsify
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,8 +139,7 @@ def sparsified(
     """State after all edges, one block at a time, and some resparsifications nobody asked for."""
     state = SparsifierState()
     for block in edges.blocks(n_blocks):
-        scored = score(state, settings, block, state.n_blocks)
-        state = absorb(state, settings, [block], [scored], n_nodes=edges.n_nodes)
+        state = absorb(state, settings, [block], n_nodes=edges.n_nodes)
         if is_full(state, settings):
             state = resparsify(state, settings)
     for _ in range(n_forced):

@@ -9,12 +9,12 @@ import pytest
 
 from solvers.arrays import IntArray
 from streaming.records import Coins, SparsifierSettings, SparsifierState
+from streaming.sample_size import expected_size
 from streaming.sparsifier import (
     BUFFER_FACTOR,
     absorb,
     buffer_cap,
     expected_epsilon,
-    expected_size,
     resparsify,
     score,
     sparsifier_graph,

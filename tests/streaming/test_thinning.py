@@ -21,7 +21,8 @@ from solvers.kernels.components import find_root, join_edges
 from streaming.cards import NodeCards
 from streaming.kernels.sampling import score_records
 from streaming.records import Coins, Records, SparsifierSettings, SparsifierState
-from streaming.sparsifier import resparsify, sampling_constant, sparsifier_graph, thinned
+from streaming.sample_size import sampling_constant
+from streaming.sparsifier import resparsify, sparsifier_graph, thinned
 from streaming.thinning import Survivors, Thinning, packed, spanning_forest, thin
 from tests.reference.laplacian import resistances
 from tests.reference.sampling import expected_survivors, maximum_spanning_forest
