@@ -35,6 +35,7 @@ from streaming.shares import ShareSettings
 from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, Staging, read_parts
 from streaming.sparsifier import (
+    ARRIVAL_LANES,
     absorb,
     expected_epsilon,
     is_full,
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
     from streaming.distributed import Cluster
 
 SMALLEST_PART_ROWS = 1 << 13
-MIN_GROUP_BLOCKS = 2
-"""Blocks of a small graph are cut no finer than this."""
+
+GROUP_SHARE = 1 / 16
+"""Where memory is limited, the buffer grows by at most this part of it before it is looked at."""
 
 
 class Interrupted(Exception):
@@ -125,7 +127,7 @@ class StreamSettings:
     node_kind: NodeKind
     max_nodes: int = 100_000_000
     sparsifier: SparsifierSettings
-    group_blocks: int = 8
+    group_blocks: int = 16
     n_threads: int = 2
     scheduler: str | None = None
     wave_shares: int = 8
@@ -160,7 +162,7 @@ class StreamSettings:
             node_kind=self.node_kind,
             n_nodes=n_nodes,
             part_rows=self.part_rows,
-            blocks_in_flight=2 * self.n_threads + 1 + self.group_blocks,
+            blocks_in_flight=2 * self.n_threads + 1 + ARRIVAL_LANES,
         )
         return replace(
             self,
@@ -171,18 +173,21 @@ class StreamSettings:
     @property
     def part_rows(self) -> int:
         """Most rows of a block: many, since slices of a row group are slow to read."""
-        rows = 2.0 * self._expected_size / MIN_GROUP_BLOCKS
-        return int(min(max(rows, SMALLEST_PART_ROWS), self.max_part_rows))
+        return int(
+            min(max(self._group_rows / ARRIVAL_LANES, SMALLEST_PART_ROWS), self.max_part_rows)
+        )
 
     @property
     def blocks_per_group(self) -> int:
         """Blocks of a group, which holds about twice as many edges as the sparsifier (B.3)."""
-        blocks = math.ceil(2.0 * self._expected_size / self.part_rows)
-        return min(max(blocks, MIN_GROUP_BLOCKS), self.group_blocks)
+        rows, cap = self._group_rows, self.sparsifier.buffer_edges
+        if cap is not None:
+            rows = min(rows, GROUP_SHARE * cap)
+        return min(max(math.ceil(rows / self.part_rows), ARRIVAL_LANES), self.group_blocks)
 
     @property
-    def _expected_size(self) -> float:
-        return expected_size(self.sparsifier, self.sparsifier.expected_nodes)
+    def _group_rows(self) -> float:
+        return 2.0 * expected_size(self.sparsifier, self.sparsifier.expected_nodes)
 
 
 class Stream:
@@ -498,22 +503,23 @@ class Stream:
 
     def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> float | None:
         """Absorb a group; seconds of the resparsification, None where there was none."""
-        settings = self._settings.sparsifier
-        blocks = [self._nodes.map_block(raw) for raw in raw_blocks]
-        n_nodes = self._nodes.n_nodes
+        state = absorb(
+            self._state,
+            self._settings.sparsifier,
+            (self._nodes.map_block(raw) for raw in raw_blocks),
+            n_nodes=0,
+            parallel=self._parallel,
+        )
+        self._n_indexed = n_nodes = self._nodes.n_nodes
+        self._state = replace(state, n_nodes=n_nodes)
+        del state  # the one that resparsifies must hold the only reference
         if n_nodes > self._planned_nodes:
             part_rows = self._settings.part_rows
             self._plan_memory(n_nodes)
             # parts are numbered already
             self._settings = replace(self._settings, max_part_rows=part_rows)
-            settings = self._settings.sparsifier
-        self._state = absorb(
-            self._state, settings, blocks, n_nodes=n_nodes, parallel=self._parallel
-        )
-        self._n_indexed = n_nodes
-        if not is_full(self._state, settings):
+        if not is_full(self._state, self._settings.sparsifier):
             return None
-        del blocks
         started = self._clock()
         self._resparsify()
         return self._clock() - started

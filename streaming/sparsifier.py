@@ -8,8 +8,9 @@ clock in here.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -27,8 +28,8 @@ BUFFER_FACTOR = 8.0
 the stream seven times as far, and what arrives is thrown for more than it will need."""
 
 ARRIVAL_LANES = 2
-"""Dependent coins of arriving edges are thrown in so many lanes, each with surpluses of its own:
-as many threads can throw them, and as much more do degrees stray."""
+"""The coins of arriving edges are thrown in so many lanes, each with surpluses of its own: as many
+threads can throw them, and as much more do degrees stray."""
 
 THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
@@ -47,7 +48,7 @@ def is_full(state: SparsifierState, settings: SparsifierSettings) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Arrivals:
-    """What stays of some arriving blocks.
+    """What stays of a group of arriving blocks.
 
     Attributes
     ----------
@@ -55,50 +56,63 @@ class Arrivals:
         One entry for each block.
     surplus : (ARRIVAL_LANES, n_embedded) float32 or None
         `SparsifierState.surplus` after them.
+    n_edges, n_self_loops : int
+        Rows of the blocks, and those of them that are dropped as self-loops.
     """
 
     records: list[Records]
     surplus: Float32Array | None
+    n_edges: int
+    n_self_loops: int
+
+    @property
+    def was_tossed(self) -> bool:
+        """Whether any edge was kept, or not kept, by chance."""
+        n_kept = sum(records.n_records for records in self.records)
+        return n_kept < self.n_edges - self.n_self_loops or any(
+            bool(np.any(records.keep_probability < 1.0)) for records in self.records
+        )
 
 
 def score(
     state: SparsifierState,
     settings: SparsifierSettings,
-    blocks: Sequence[EdgeBlock],
+    blocks: Iterable[EdgeBlock],
     *,
     parallel: Parallel = map,
 ) -> Arrivals:
     """Throw the coins of a group of arriving blocks, all scored by the cards of ``state`` (B13).
 
-    Dependent coins are thrown in lanes, the blocks of a lane one after the other.
+    Block n is thrown in lane ``n % ARRIVAL_LANES``, after the blocks before it in that lane.
 
     Parameters
     ----------
     state, settings
         The state before, and what decides which edges stay.
-    blocks : sequence of EdgeBlock
-        The group, in order; the first one has the number ``state.n_blocks``.
+    blocks : iterable of EdgeBlock
+        The group, in order; the first one has the number ``state.n_blocks``. As many as there are
+        lanes are held at a time.
     parallel : callable
         Runs independent tasks; the result does not depend on it.
     """
     copies = settings.oversampling * _present_constant(state, settings)
     cards = state.cards
+    is_local = cards.is_local
     is_leaning = settings.coins == "dependent" and cards.n_nodes > 0
     tables = _arrival_tables(state, copies, ARRIVAL_LANES if is_leaning else 1)
 
-    def one_block(offset: int, table: Float32Array) -> Records:
-        block, number = blocks[offset], state.n_blocks + offset
+    def throw(block: EdgeBlock, number: int) -> Records:
         kept = Records.uninitialized(block.u.size)
         with np.errstate(over="ignore"):  # the hash counts modulo 2^64
             n_kept = sample_arrivals(
                 block.u,
                 block.v,
                 block.weight,
-                table,
+                tables[number % len(tables)],
                 cards.array,
                 cards.views[2],
                 cards.squared_scale,
-                cards.is_local,
+                is_local,
                 is_leaning,
                 copies,
                 np.uint64(settings.seed),
@@ -111,21 +125,23 @@ def score(
             )
         return kept if n_kept == kept.n_records else kept.part(0, n_kept).copy()
 
-    def one_lane(lane: int) -> list[Records]:
-        first = (lane - state.n_blocks) % len(tables)
-        return [
-            one_block(offset, tables[lane]) for offset in range(first, len(blocks), len(tables))
-        ]
+    records: list[Records] = []
+    n_edges = n_self_loops = 0
+    remaining = iter(blocks)
+    while together := list(islice(remaining, ARRIVAL_LANES)):
+        first = state.n_blocks + len(records)
 
-    if not is_leaning:
-        records = list(parallel(lambda offset: one_block(offset, tables[0]), range(len(blocks))))
-        return Arrivals(records=records, surplus=None)
-    lanes = [iter(records) for records in parallel(one_lane, range(len(tables)))]
+        def task(offset: int, together: list[EdgeBlock] = together, first: int = first) -> Records:
+            return throw(together[offset], first + offset)
+
+        records += parallel(task, range(len(together)))
+        n_edges += sum(block.n_rows for block in together)
+        n_self_loops += sum(block.n_self_loops for block in together)
     return Arrivals(
-        records=[
-            next(lanes[(state.n_blocks + offset) % len(lanes)]) for offset in range(len(blocks))
-        ],
-        surplus=frozen(np.ascontiguousarray(tables[:, :, 0])),
+        records=records,
+        surplus=frozen(np.ascontiguousarray(tables[:, :, 0])) if is_leaning else None,
+        n_edges=n_edges,
+        n_self_loops=n_self_loops,
     )
 
 
@@ -143,7 +159,7 @@ def _arrival_tables(state: SparsifierState, copies: float, n_lanes: int) -> Floa
 def absorb(
     state: SparsifierState,
     settings: SparsifierSettings,
-    blocks: Sequence[EdgeBlock],
+    blocks: Iterable[EdgeBlock],
     *,
     n_nodes: int,
     parallel: Parallel = map,
@@ -155,25 +171,20 @@ def absorb(
     state, settings, blocks, parallel
         As for `score`.
     n_nodes : int
-        Nodes known after the group.
+        Nodes known after the group; fewer than in ``state`` stand for these.
     """
     arrivals = score(state, settings, blocks, parallel=parallel)
-    new_records = tuple(records for records in arrivals.records if records.n_records)
-    tossed = any(bool(np.any(records.keep_probability < 1.0)) for records in new_records) or any(
-        records.n_records < block.u.size
-        for records, block in zip(arrivals.records, blocks, strict=True)
-    )
     constant = _present_constant(state, settings)
     return replace(
         state,
-        chunks=(*state.chunks, *new_records),
+        chunks=(*state.chunks, *(records for records in arrivals.records if records.n_records)),
         surplus=arrivals.surplus,
         n_nodes=max(state.n_nodes, n_nodes),
-        n_blocks=state.n_blocks + len(blocks),
-        n_edges=state.n_edges + sum(block.n_rows for block in blocks),
-        n_self_loops=state.n_self_loops + sum(block.n_self_loops for block in blocks),
+        n_blocks=state.n_blocks + len(arrivals.records),
+        n_edges=state.n_edges + arrivals.n_edges,
+        n_self_loops=state.n_self_loops + arrivals.n_self_loops,
         smallest_constant=min(state.smallest_constant, constant)
-        if tossed
+        if arrivals.was_tossed
         else state.smallest_constant,
     )
 
