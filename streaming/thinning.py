@@ -340,7 +340,9 @@ def _new_cards(
     if cards.n_nodes == 0 and uniform < 1.0:
         first = make(partial(_uniform, settings=settings, chance=uniform))
     else:
-        rough = partial(fine, cards=cards, coarse_constant=half / (factor * growth))
+        # most records have met a coin and count 1 / copies: then this many are half a sample
+        enough = half * degree.size * settings.oversampling * constant / max(n_records, 1)
+        rough = partial(fine, cards=cards, coarse_constant=min(half / (factor * growth), enough))
         first = make(rough)
     if first is None or not first.has_vectors:
         return first
