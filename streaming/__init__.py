@@ -7,8 +7,10 @@ Decisions, each with what it led to:
 - Blocks are numbered over the good files alone, and coins are hashes of (seed, block, row). A run
   that was killed, a run with other threads and a run that met bad files give the same edges.
 - One coin per edge instead of binomial copies. Bridges stay for certain and the variance is never
-  larger (ALGORITHMS B.6). Coins of a resparsification are dependent, so that degrees come out even:
-  the error of twice as many edges. Those of arriving edges are independent: a block knows no other.
+  larger (ALGORITHMS B.6).
+- Coins lean against what earlier ones left at a node. With independent ones some node of n has bad
+  luck with all of its coins, and the guard against that, ln(n), is most of the records. Surpluses
+  are state: they go from block to block and into checkpoints.
 - Resistances must be right across every cut, not only on average. A small cut is a small part of
   every right-hand side: two communities of 250 nodes with six edges between them scored these at a
   tenth of their resistance when solved to a residual of 1e-2. So the embedding bounds its error in

@@ -23,7 +23,7 @@ INDEX_BYTES = 120
 """A node of string or int64 id in the index."""
 
 FIXED_BYTES = 480 * 2**20
-"""The process with its libraries, windows of dependent coins, batches of a snapshot."""
+"""The process with its libraries, and batches of a snapshot."""
 
 LEAST_ROOM = 1.04
 """With less room than this over what is kept, a stream would do nothing but resparsify."""

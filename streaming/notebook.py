@@ -136,7 +136,7 @@ def sparsify(
         Spectral accuracy asked, in (0, 1).
     method : {"dependent", "bernoulli", "kelner-levin"}
         - ``dependent``: coins that even out the degrees of nodes (B.6).
-        - ``bernoulli``: one independent coin for each edge; twice the edges for the same accuracy.
+        - ``bernoulli``: one independent coin for each edge, hence many more of them.
         - ``kelner-levin``: N copies of each edge, as printed (B.3), to compare with. For edges in
           memory. It may lose bridges; ``max_edges``, if given, is N.
     seed : int

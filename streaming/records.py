@@ -36,13 +36,13 @@ class SparsifierSettings:
         Random projections of the resistance embedding.
     slack : float or None
         Factor on the constant ``ln(n) / epsilon^2`` of B.6, at least 1. None is 1 for dependent
-        coins and the safe 2 for independent ones: equal errors, half the records.
+        coins and the safe 2 for independent ones.
     ridge : float
         gamma >= 0 of the guarantee ``epsilon (L + gamma I)`` (B2); unit of a weight. The larger,
         the fewer edges and the freer the small eigenvalues.
     coins : {"independent", "dependent"}
-        How resparsifications throw: every record by itself, or evening out the degrees of nodes,
-        which halves the error of equally many edges and costs as much as the rest of it (B.6).
+        How coins are thrown: for every record by itself, or leaning so that the degrees of nodes
+        come out even, which needs far fewer records for the same error (B.6, `sample_size`).
     buffer_edges : int or None
         Most records that the buffer holds before it is resparsified; None lets it grow to a
         multiple of what is kept.
