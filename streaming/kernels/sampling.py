@@ -173,7 +173,7 @@ def sample_arrivals(
             probability = chance[offset]
             if probability < one:
                 stays = coin(random_bits[offset]) < probability
-                if is_leaning:
+                if is_leaning and probability > 0.0:  # it may be too small for float32
                     i, j = np.uintp(u[row]), np.uintp(v[row])
                     scaled = weight[row] / probability
                     near, far = scaled * node[i, 1], scaled * node[j, 1]

@@ -209,6 +209,17 @@ def test_certain_records_stay_and_move_nothing() -> None:
     assert np.array_equal(node, before)
 
 
+def test_a_probability_of_zero_lets_go_and_moves_nothing() -> None:
+    """float32 has no smaller one for edges 10^38 times lighter than others of their nodes."""
+    records = stored(4, 30)
+    records.lowered[10] = 0.0
+    node = nodes_of(records)
+    thrown(records, node, 0, rows=slice(0, 10))
+    before = node.copy()
+    assert thrown(records, node, 0, rows=slice(10, 11)).tolist() == [0.0]
+    assert np.array_equal(node, before)
+
+
 def joint_frequencies(records: Stored, n_seeds: int) -> dict[tuple[bool, ...], float]:
     kept = [tuple(survivors(records, seed).tolist()) for seed in range(n_seeds)]
     return {outcome: count / n_seeds for outcome, count in Counter(kept).items()}
