@@ -170,6 +170,8 @@ def sample_arrivals(
             chance[offset] = min(one, copies / (one + copies * share)) if copies < most else one
         for offset in range(size):
             row = start + offset
+            if u[row] == v[row]:
+                continue
             probability = chance[offset]
             if probability < one:
                 stays = coin(random_bits[offset]) < probability
@@ -184,13 +186,12 @@ def sample_arrivals(
                     node[j, 0] += far * surplus
                 if not stays:
                     continue
-            if u[row] != v[row]:
-                kept_u[n_kept] = u[row]
-                kept_v[n_kept] = v[row]
-                kept_weight[n_kept] = weight[row]
-                kept_probability[n_kept] = probability
-                kept_key[n_kept] = np.uint32(mix64(random_bits[offset]) >> _SHIFT_32)
-                n_kept += 1
+            kept_u[n_kept] = u[row]
+            kept_v[n_kept] = v[row]
+            kept_weight[n_kept] = weight[row]
+            kept_probability[n_kept] = probability
+            kept_key[n_kept] = np.uint32(mix64(random_bits[offset]) >> _SHIFT_32)
+            n_kept += 1
     return n_kept
 
 
