@@ -416,6 +416,17 @@ def test_scores_are_never_above_what_the_edge_alone_proves(n_probes: int) -> Non
     np.testing.assert_allclose(score, [1.0, 0.5, 0.4], rtol=1e-6)
 
 
+def test_what_degrees_tell_counts_less_where_the_edge_alone_bounds_the_rest() -> None:
+    # Conductance 2, degrees of 10, vectors 1 apart: 0.16 by degrees, hence at most 0.34 beyond.
+    u, v = np.array([0], np.int32), np.array([1], np.int32)
+    weight, keep = np.array([1.0], np.float32), np.array([0.5], np.float32)
+    cards = cards_by_degree(4.0 * np.array([10.0, 10.0]), [0, 0])
+    cards.array[1, 0] = 1
+    score = np.empty(1, np.float32)
+    score_records(u, v, weight, keep, *cards.views, 1.0, 0.25, True, score)
+    np.testing.assert_allclose(score, [0.16 / 4 + 0.34], rtol=1e-6)
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_the_coarse_sample_follows_the_reference(buffer: Buffer, in_place: bool) -> None:
     rng = np.random.default_rng(1)
