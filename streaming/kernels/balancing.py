@@ -69,7 +69,8 @@ def throw_leaning_coins(
         for offset in range(size):
             record = start + offset
             ratio[offset] = lowered[record] / keep_probability[record]
-            scaled = weight[record] / lowered[record]
+            # a probability may be too small for float32: such a record goes and moves nothing
+            scaled = weight[record] / lowered[record] if lowered[record] > 0.0 else np.float32(0.0)
             first_share[offset] = scaled * node[np.uintp(u[record]), 1]
             second_share[offset] = scaled * node[np.uintp(v[record]), 1]
         for offset in range(size):

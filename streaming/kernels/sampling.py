@@ -170,10 +170,12 @@ def sample_arrivals(
             chance[offset] = min(one, copies / (one + copies * share)) if copies < most else one
         for offset in range(size):
             row = start + offset
+            if u[row] == v[row]:
+                continue
             probability = chance[offset]
             if probability < one:
                 stays = coin(random_bits[offset]) < probability
-                if is_leaning:
+                if is_leaning and probability > 0.0:  # it may be too small for float32
                     i, j = np.uintp(u[row]), np.uintp(v[row])
                     scaled = weight[row] / probability
                     near, far = scaled * node[i, 1], scaled * node[j, 1]
@@ -184,13 +186,12 @@ def sample_arrivals(
                     node[j, 0] += far * surplus
                 if not stays:
                     continue
-            if u[row] != v[row]:
-                kept_u[n_kept] = u[row]
-                kept_v[n_kept] = v[row]
-                kept_weight[n_kept] = weight[row]
-                kept_probability[n_kept] = probability
-                kept_key[n_kept] = np.uint32(mix64(random_bits[offset]) >> _SHIFT_32)
-                n_kept += 1
+            kept_u[n_kept] = u[row]
+            kept_v[n_kept] = v[row]
+            kept_weight[n_kept] = weight[row]
+            kept_probability[n_kept] = probability
+            kept_key[n_kept] = np.uint32(mix64(random_bits[offset]) >> _SHIFT_32)
+            n_kept += 1
     return n_kept
 
 

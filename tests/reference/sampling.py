@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tests.reference.balancing import Throw, leaning, settle
+
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 
@@ -23,11 +25,6 @@ def stream_key(seed: int, stream: int) -> int:
 def counter_hash(seed: int, stream: int, counter: int) -> int:
     """64 random bits of one counter of one stream."""
     return mix((stream_key(seed, stream) + (counter + 1) * _GOLDEN) & _MASK)
-
-
-def coin(seed: int, stream: int, counter: int) -> float:
-    """A number in [0, 1)."""
-    return (counter_hash(seed, stream, counter) >> 11) / 2**53
 
 
 def record_key(seed: int, stream: int, counter: int) -> int:
@@ -76,6 +73,43 @@ def arrival_probability(
     return min(1.0, constant * strength / (1.0 + strength))
 
 
+class Arrival(NamedTuple):
+    """An arriving edge that stays."""
+
+    row: int
+    probability: float
+    key: int
+
+
+def arriving(
+    edges: Sequence[tuple[float, tuple[int, int]]],
+    cards: Sequence[Card],
+    squared_scale: float,
+    constant: float,
+    seed: int,
+    stream: int,
+    surplus: list[float] | None,
+) -> list[Arrival]:
+    """Edges, given as weight and ends, that stay; ``surplus`` is changed by coins that lean."""
+    arrivals = []
+    for row, (weight, ends) in enumerate(edges):
+        if ends[0] == ends[1]:
+            continue
+        probability = arrival_probability(weight, ends, cards, squared_scale, constant)
+        coin = short_coin(seed, stream, row)
+        if surplus is None or probability == 1.0:
+            stays = coin < probability
+        else:
+            local = [cards[node].local_resistance for node in ends]
+            per_weight = constant * weight / probability
+            throw = Throw(probability, ends, (per_weight * local[0], per_weight * local[1]))
+            stays = coin < leaning(throw, surplus)
+            settle(throw, stays, surplus)
+        if stays:
+            arrivals.append(Arrival(row, probability, record_key(seed, stream, row)))
+    return arrivals
+
+
 def stale_leverage(
     weight: float,
     keep_probability: float,
@@ -99,20 +133,27 @@ def stored_score(
     cards: Sequence[Card],
     squared_scale: float,
     *,
-    is_exact: bool,
+    local_factor: float,
     is_shortable: bool,
 ) -> float:
-    """``weight * R`` of a record that is in the embedded graph."""
+    """``weight * R`` of a record that is in the embedded graph, R as it is counted.
+
+    Local resistances are inverse degrees times ``local_factor``, or bounds where that is 0.
+    """
     if not are_joined(ends, cards):
         return math.inf
     conductance = weight / keep_probability
     near, far = (cards[node].local_resistance for node in ends)
-    resistance = card_resistance(ends, cards, squared_scale)
-    if is_exact:
-        resistance -= 2.0 * conductance * near * far
+    if local_factor == 0.0:
+        return weight * min(card_resistance(ends, cards, squared_scale), 1.0 / conductance)
+    distance = card_resistance(ends, cards, squared_scale) - near - far
+    near, far = near / local_factor, far / local_factor
+    by_degrees = near + far - 2.0 * conductance * near * far
+    resistance = by_degrees + distance
     if is_shortable:
         resistance = max(resistance, shorted_resistance(1.0 / near, 1.0 / far, conductance))
-    return weight * min(resistance, 1.0 / conductance)
+    beyond_degrees = max(min(resistance, 1.0 / conductance) - by_degrees, 0.0)
+    return weight * min(local_factor * by_degrees + beyond_degrees, 1.0 / conductance)
 
 
 def shorted_resistance(first: float, second: float, conductance: float) -> float:

@@ -29,7 +29,7 @@ def embedding_of(n_nodes: int = 60, n_probes: int = 28, seed: int = 0) -> Embedd
 
 def cards_of(embedding: Embedding) -> NodeCards:
     return NodeCards.of_embedding(
-        embedding, inverse_degree=embedding.inverse_degree, total_degree=7.5
+        embedding, local_resistance=embedding.inverse_degree, total_degree=7.5
     )
 
 
@@ -52,11 +52,12 @@ def test_cards_are_the_embedding_to_half_a_unit(n_probes: int) -> None:
     assert np.array_equal(integers[:, -1], embedding.component)
 
 
-def test_degrees_are_those_of_the_caller() -> None:
+def test_local_resistances_are_those_of_the_caller() -> None:
     embedding = embedding_of()
-    inverse = np.linspace(0.0, 1.0, 60, dtype=np.float32)
-    cards = NodeCards.of_embedding(embedding, inverse_degree=inverse, total_degree=12.5)
-    assert np.array_equal(cards.views[1][:, -2], inverse)
+    local = np.linspace(0.0, 1.0, 60, dtype=np.float32)
+    cards = NodeCards.of_embedding(embedding, local_resistance=local, total_degree=12.5)
+    assert np.array_equal(cards.views[1][:, -2], local)
+    assert np.array_equal(cards.local_resistance, local)
     assert cards.total_degree == 12.5
 
 
@@ -74,9 +75,22 @@ def test_bounds_are_kept_as_they_are_without_vectors() -> None:
     _, floats, integers = cards.views
     assert np.array_equal(floats[:, -2], np.linspace(0.01, 2.0, 60, dtype=np.float32))
     assert np.array_equal(integers[:, -1], np.arange(60) % 3)
+    assert np.array_equal(floats[:, -2], cards.local_resistance)
     assert (cards.scale, cards.squared_scale, cards.total_degree) == (1.0, 1.0, 9.25)
     with pytest.raises(ValueError, match="read-only"):
         cards.array[0, 0] = 1
+
+
+def test_local_resistances_tell_everything_of_one_component_without_vectors() -> None:
+    local = np.array([0.5, 0.0, 0.25, 0.125, 0.0], np.float32)
+
+    def is_local(*component: int) -> bool:
+        return NodeCards.of_bounds(local, np.array(component, np.int32), total_degree=14.0).is_local
+
+    assert is_local(3, 1, 3, 3, 0)  # nodes without edges are components of their own
+    assert is_local(0, 0, 0, 0, 0)
+    assert not is_local(3, 1, 3, 2, 0)
+    assert not cards_of(embedding_of()).is_local
 
 
 @pytest.mark.parametrize("has_vectors", [True, False])
@@ -143,6 +157,8 @@ def test_no_cards_have_no_nodes_and_no_degree() -> None:
     assert (empty.n_nodes, empty.total_degree, empty.squared_scale) == (0, 0.0, 1.0)
     assert [view.shape for view in empty.views] == [(0, 4), (0, 2), (0, 2)]
     assert not empty.has_vectors
+    assert empty.is_local
+    assert empty.local_resistance.size == 0
 
 
 def test_an_embedding_of_zeros_has_cards() -> None:
