@@ -141,7 +141,7 @@ def sample_arrivals(
     n_embedded = np.uint32(node.shape[0])
     kind = np.uintp(card_ints.shape[1] - 1)
     one = np.float32(1.0)
-    most, share = np.float32(constant), np.float32(1.0 / constant)
+    share = np.float32(1.0 / constant)
     scale = np.float32(constant * squared_scale)
     key = stream_key(seed, stream)
     chance = np.empty(_BATCH, np.float32)
@@ -167,7 +167,7 @@ def sample_arrivals(
         for offset in range(size):
             random_bits[offset] = hash_counter(key, np.uint64(start + offset))
             copies = chance[offset]  # expected, before the edge's own effect on its leverage
-            chance[offset] = min(one, copies / (one + copies * share)) if copies < most else one
+            chance[offset] = min(one, copies / (one + copies * share)) if copies < np.inf else one
         for offset in range(size):
             row = start + offset
             if u[row] == v[row]:
