@@ -28,7 +28,7 @@ FIXED_BYTES = 480 * 2**20
 LEAST_ROOM = 1.04
 """With less room than this over what is kept, a stream would do nothing but resparsify."""
 
-_BLOCK_SHARE = 0.12
+_BLOCK_SHARE = 0.14
 _LEAST_PART_ROWS = 1 << 13
 _LEAST_GROWTH = 1.1
 

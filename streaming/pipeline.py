@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 SMALLEST_PART_ROWS = 1 << 13
 
+LIMITED_READERS = 2
+"""Threads that read, at most, where memory is limited: its plan must not depend on threads."""
+
 GROUP_SHARE = 1 / 16
 """Where memory is limited, the buffer grows by at most this part of it before it is looked at."""
 
@@ -162,13 +165,18 @@ class StreamSettings:
             node_kind=self.node_kind,
             n_nodes=n_nodes,
             part_rows=self.part_rows,
-            blocks_in_flight=2 * self.n_threads + 1 + ARRIVAL_LANES,
+            blocks_in_flight=2 * LIMITED_READERS + 1 + ARRIVAL_LANES,
         )
         return replace(
             self,
             sparsifier=replace(self.sparsifier, buffer_edges=plan.buffer_edges),
             max_part_rows=plan.part_rows,
         )
+
+    @property
+    def n_readers(self) -> int:
+        """Threads that read."""
+        return self.n_threads if self.memory_limit is None else min(self.n_threads, LIMITED_READERS)
 
     @property
     def part_rows(self) -> int:
@@ -260,10 +268,13 @@ class Stream:
         self._note_snapshot(None if latest is None else self._snapshots.meta(latest))
 
     def _plan_memory(self, n_nodes: int) -> None:
-        """Size the buffer for so many nodes, and for a tenth more once they pass those expected."""
-        self._planned_nodes = max(
-            self._unlimited.sparsifier.expected_nodes, n_nodes + n_nodes // 10
-        )
+        """Size the buffer for the nodes expected, times the power of 1.1 that so many need.
+
+        A stream that is opened again makes the plan that it had.
+        """
+        self._planned_nodes = self._unlimited.sparsifier.expected_nodes
+        while self._planned_nodes < n_nodes:
+            self._planned_nodes = self._planned_nodes * 11 // 10 + 1
         self._settings = self._unlimited.within_memory(self._planned_nodes)
 
     @property
@@ -443,7 +454,7 @@ class Stream:
             [(staged, part) for part in parts],
             node_kind=self._settings.node_kind,
             max_nodes=self._settings.max_nodes,
-            n_threads=self._settings.n_threads,
+            n_threads=self._settings.n_readers,
         )
         with closing(reading) as blocks:
             for group in _groups(parts, self._settings.blocks_per_group):

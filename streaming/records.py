@@ -15,7 +15,7 @@ from streaming.cards import NodeCards
 from streaming.kernels.sampling import CARD_PROBES
 
 Coins = Literal["independent", "dependent"]
-"""How the coins of a resparsification are thrown."""
+"""How coins are thrown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ BUFFER_FACTOR = 8.0
 """The buffer may grow to this multiple of what the last resparsification kept: each one then takes
 the stream seven times as far, and what arrives is thrown for more than it will need."""
 
-ARRIVAL_LANES = 2
+ARRIVAL_LANES = 4
 """The coins of arriving edges are thrown in so many lanes, each with surpluses of its own: as many
 threads can throw them, and as much more do degrees stray."""
 
@@ -248,9 +248,9 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     """Spectral error to expect from what was kept; zero while every edge is.
 
     With v the largest relative variance of a node's weighted degree, were its coins independent:
-    ``2 sqrt(v)`` for coins that even out degrees (see `sample_size`). For independent ones the
-    larger of ``sqrt(2 ln n * v)`` and ``2 / sqrt(c)``, c the smallest constant any record saw
-    (B10').
+    ``2 sqrt(v)`` for coins that even out degrees (see `sample_size`), ``sqrt(2 ln n * v)`` for
+    independent ones. For these, and where ``max_edges`` has lowered it, no less than
+    ``2 / sqrt(c)``, c the smallest constant any record saw (B10').
     """
     if math.isinf(state.smallest_constant):
         return 0.0
@@ -261,9 +261,11 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     touched = degree > 0.0
     relative = variance[touched] / degree[touched] ** 2
     largest = float(relative.max(initial=0.0))
-    if settings.coins == "dependent":
-        return 2.0 * math.sqrt(largest)
-    fluctuation = math.sqrt(2.0 * math.log(max(state.n_nodes, 2)) * largest)
+    is_even = settings.coins == "dependent"
+    factor = 4.0 if is_even else 2.0 * math.log(max(state.n_nodes, 2))
+    fluctuation = math.sqrt(factor * largest)
+    if is_even and math.isinf(state.constant):
+        return fluctuation
     return max(2.0 / math.sqrt(settings.oversampling * state.smallest_constant), fluctuation)
 
 

@@ -92,14 +92,17 @@ def pack_cards(
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def leaning(chance: Any, pull: Any) -> Any:
+def leaning(chance: Any, near: Any, far: Any, near_surplus: Any, far_surplus: Any) -> Any:
     """``chance`` lowered by a pull, the sum over both ends of share times surplus; see `balancing`.
 
-    Cut where a probability would leave [0, 1], on both sides alike.
+    The pull is weaker where one share is nearly all, so that no single coin before makes it so
+    strong that it must be cut: where a probability would leave [0, 1], on both sides alike.
     """
     other = np.float32(1.0) - chance
     most = np.float32(1.0) / max(chance, other)
-    return chance - chance * other * max(min(LEAN * pull, most), -most)
+    pull = LEAN * (near * near_surplus + far * far_surplus)
+    pull /= max(np.float32(1.0), np.float32(2.0) * (near * near + far * far))
+    return chance - chance * other * max(min(pull, most), -most)
 
 
 # reassociation lets the sum over coordinates use vector registers: 2 times the speed
@@ -178,8 +181,8 @@ def sample_arrivals(
                 if is_leaning and probability > 0.0:  # it may be too small for float32
                     i, j = np.uintp(u[row]), np.uintp(v[row])
                     scaled = weight[row] / probability
-                    near, far = scaled * node[i, 1], scaled * node[j, 1]
-                    leant = leaning(probability, near * node[i, 0] + far * node[j, 0])
+                    near, far = min(scaled * node[i, 1], one), min(scaled * node[j, 1], one)
+                    leant = leaning(probability, near, far, node[i, 0], node[j, 0])
                     stays = coin(random_bits[offset]) < leant
                     surplus = np.float32(stays) - probability
                     node[i, 0] += near * surplus

@@ -18,6 +18,7 @@ class Throw(NamedTuple):
 def leaning(throw: Throw, surplus: Sequence[float]) -> float:
     """Probability of surviving after what earlier coins have left the nodes with."""
     pull = sum(share * surplus[node] for share, node in zip(throw.shares, throw.ends, strict=True))
+    pull /= max(1.0, 2.0 * sum(share**2 for share in throw.shares))
     change = throw.probability * (1.0 - throw.probability) * LEAN * pull
     most = min(throw.probability, 1.0 - throw.probability)
     return throw.probability - min(max(change, -most), most)
