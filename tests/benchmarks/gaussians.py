@@ -18,7 +18,7 @@ from rich.table import Table
 
 from solvers.graph import Graph
 from streaming.records import SparsifierSettings, SparsifierState
-from streaming.sparsifier import absorb, resparsify, score, sparsifier_graph
+from streaming.sparsifier import absorb, resparsify, sparsifier_graph
 from tests.benchmarks.graphs import four_gaussians
 from tests.benchmarks.peers import draws_for, leverages, spielman_srivastava, uniform
 from tests.benchmarks.spectra import extremes
@@ -43,10 +43,7 @@ def lapwing(edges: EdgeList, n_kept: int, seed: int) -> Graph:
         max_edges=round(n_kept + 3.0 * np.sqrt(n_kept)),
         seed=seed,
     )
-    block = edges.blocks(1)[0]
-    state = SparsifierState()
-    scored = score(state, settings, block, 0)
-    state = absorb(state, settings, [block], [scored], n_nodes=edges.n_nodes)
+    state = absorb(SparsifierState(), settings, edges.blocks(1), n_nodes=edges.n_nodes)
     return sparsifier_graph(resparsify(state, settings))
 
 
