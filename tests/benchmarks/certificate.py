@@ -29,7 +29,7 @@ from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import ParquetEdges, read_parts, stage
 from streaming.spool import Spool
 from tests.benchmarks.communities import Communities
-from tests.benchmarks.reading import Timing, measure, read_plainly
+from tests.benchmarks.reading import Measure, measure, read_plainly
 
 N_VECTORS = 4
 
@@ -102,7 +102,7 @@ def compare_passes(paths: GraphPaths, directory: Path, spool: Path, n_repeats: i
     return pass_table(timings, sizes, in_place.n_edges)
 
 
-def pass_table(timings: dict[str, Timing], sizes: dict[str, int], n_edges: int) -> Table:
+def pass_table(timings: dict[str, Measure], sizes: dict[str, int], n_edges: int) -> Table:
     """Speeds, and ratios to plain reading."""
     table = Table(title=f"{n_edges:,} edges, {N_VECTORS} vectors")
     columns = ("", "s", "CPU s", "M edges/s", "M edges/CPU s", "speed / pyarrow", "bytes/edge")

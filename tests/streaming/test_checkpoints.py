@@ -33,11 +33,13 @@ POSITION = FilePosition(path="b", digest="aa", part_rows=1024, next_part=3, self
 @pytest.fixture(scope="module")
 def checkpoint() -> Checkpoint:
     edges = random_graph(80, 0.6, 0)
-    settings = SparsifierSettings(epsilon=0.9, expected_nodes=80)
+    settings = SparsifierSettings(epsilon=0.9, expected_nodes=80, buffer_edges=1_000)
     file = AbsorbedFile(
         path="/data/a b.parquet", version="17", digest="00ff", n_rows=12, n_self_loops=1
     )
-    return Checkpoint(state=sparsified(edges, settings), n_nodes=80, files=(file,))
+    state = sparsified(edges, settings)
+    assert state.surplus is not None
+    return Checkpoint(state=state, n_nodes=80, files=(file,))
 
 
 def _assert_equal(left: Checkpoint, right: Checkpoint) -> None:
@@ -52,8 +54,12 @@ def _assert_equal(left: Checkpoint, right: Checkpoint) -> None:
         assert np.array_equal(first, second)
     assert np.array_equal(left.state.cards.array, right.state.cards.array)
     assert left.state.cards.scale == right.state.cards.scale
+    assert (left.state.surplus is None) == (right.state.surplus is None)
+    if left.state.surplus is not None and right.state.surplus is not None:
+        assert left.state.surplus.dtype == right.state.surplus.dtype
+        assert np.array_equal(left.state.surplus, right.state.surplus)
     for item in fields(SparsifierState):
-        if item.name not in ("chunks", "cards"):
+        if item.name not in ("chunks", "cards", "surplus"):
             first, second = (getattr(side.state, item.name) for side in (left, right))
             assert first == second
             assert type(first) is type(second)
@@ -95,6 +101,14 @@ def test_checkpoint_inside_a_file_leaves_the_clean_one(
     _assert_equal(CheckpointStore(tmp_path).newest(), checkpoint)
 
 
+def test_a_checkpoint_may_have_surpluses_or_none(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    store = CheckpointStore(tmp_path)
+    bare = replace(checkpoint, state=replace(checkpoint.state, surplus=None))
+    for saved in (checkpoint, bare, checkpoint):
+        store.save(saved)
+        _assert_equal(CheckpointStore(tmp_path).newest(), saved)
+
+
 def test_only_the_two_named_checkpoints_stay_on_disk(
     tmp_path: Path, checkpoint: Checkpoint
 ) -> None:
@@ -123,7 +137,7 @@ def test_half_written_checkpoint_is_not_seen(tmp_path: Path, checkpoint: Checkpo
 
 def test_other_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current.json").write_text('{"format": 99, "newest": null, "clean": null}')
-    with pytest.raises(ValueError, match="format 99, this version reads 2"):
+    with pytest.raises(ValueError, match="format 99, this version reads 3"):
         CheckpointStore(tmp_path).newest()
 
 
@@ -185,7 +199,7 @@ def test_an_equal_state_is_not_written_again(tmp_path: Path, checkpoint: Checkpo
     store = CheckpointStore(tmp_path)
     store.save(checkpoint)
     store.save(replace(checkpoint, position=POSITION))
-    for pattern in ("*.records", "*.npy", "*.arrow"):
+    for pattern in ("*.records", "cards.npy", "*.arrow"):  # surpluses are small, and change
         first, second = inodes(tmp_path, pattern).values()
         assert first == second
         assert first

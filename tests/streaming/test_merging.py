@@ -69,8 +69,7 @@ def leaves_of(
     leaves = []
     for number, block in enumerate(edges.blocks(n_leaves)):
         state = leaf(SparsifierState(), first_block=number)
-        scored = score(state, settings, block, number)
-        state = absorb(state, settings, [block], [scored], n_nodes=edges.n_nodes)
+        state = absorb(state, settings, [block], n_nodes=edges.n_nodes)
         leaves.append(resparsify(state, settings))
     return leaves
 
@@ -156,8 +155,7 @@ def test_no_record_meets_the_coins_of_a_round_twice(rounds: list[int], data: st.
     forest: list[tuple[SparsifierState, set[int]]] = []
     for number, (n_rounds, block) in enumerate(zip(rounds, edges.blocks(len(rounds)), strict=True)):
         state = leaf(SparsifierState(), first_block=number)
-        scored = score(state, settings, block, number)
-        state = absorb(state, settings, [block], [scored], n_nodes=edges.n_nodes)
+        state = absorb(state, settings, [block], n_nodes=edges.n_nodes)
         for _ in range(n_rounds):
             state = resparsify(state, settings)
         forest.append((state, set(range(n_rounds))))
@@ -229,8 +227,7 @@ def test_node_ranges_may_overlap_or_not_and_n_grows(n_shared: int) -> None:
     for number, edges in enumerate((first, second)):
         block = edge_block(edges.u, edges.v, edges.weight)
         state = leaf(SparsifierState(), first_block=number)
-        scored = score(state, settings, block, number)
-        state = absorb(state, settings, [block], [scored], n_nodes=edges.n_nodes)
+        state = absorb(state, settings, [block], n_nodes=edges.n_nodes)
         states.append(resparsify(state, settings))
     whole = EdgeList(
         u=np.concatenate([first.u, second.u]),
@@ -255,8 +252,7 @@ def test_a_merge_over_the_cap_is_resparsified_and_one_below_is_not() -> None:
     sizes = []
     for number in range(n_leaves):  # the same edges again and again, parallel to each other
         state = leaf(SparsifierState(), first_block=number)
-        scored = score(state, settings, whole, number)
-        state = absorb(state, settings, [whole], [scored], n_nodes=edges.n_nodes)
+        state = absorb(state, settings, [whole], n_nodes=edges.n_nodes)
         before = merged
         merged = merge(merged, state, settings)
         together = before.n_records + state.n_records
@@ -288,15 +284,14 @@ def test_what_arrives_after_a_merge_is_scored_by_the_heavier_part() -> None:
     parts = [(light, blocks[:1]), (heavy, blocks[1:9])]
     states = []
     for state, own in parts:
-        first = state.n_blocks
-        scored = [score(state, settings, block, first + at) for at, block in enumerate(own)]
-        grown = absorb(state, settings, own, scored, n_nodes=edges.n_nodes)
+        grown = absorb(state, settings, own, n_nodes=edges.n_nodes)
         states.append(resparsify(grown, settings))
     for a, b in (states, states[::-1]):
         merged = merge(a, b, settings)
         assert merged.cards is states[1].cards
     merged = merge(*states, settings)
-    probability = score(merged, settings, blocks[9], merged.n_blocks).keep_probability
+    [kept] = score(merged, settings, blocks[9:]).records
+    probability = kept.keep_probability
     truth = _leverages(edges, blocks[9].u, blocks[9].v, blocks[9].weight)
     assert probability.mean() < 1.0
     # over-estimates cost edges, never accuracy (B.5)
@@ -314,8 +309,9 @@ def test_a_state_without_embedding_keeps_what_comes() -> None:
     settings = _settings(edges, 0.9)
     [state] = leaves_of(edges, settings, 1)
     block = edges.blocks(1)[0]
-    assert score(state, settings, block, 1).n_records < block.u.size
-    assert score(without_embedding(state), settings, block, 1).n_records == block.u.size
+    for start, is_scored in ((state, True), (without_embedding(state), False)):
+        [kept] = score(start, settings, [block]).records
+        assert (kept.n_records < block.u.size) == is_scored
 
 
 @given(st.integers(1, 40))

@@ -152,14 +152,18 @@ def test_killed_after_any_event_and_resumed_equals_the_unbroken_run(
     files = listing(data)
     expected = unbroken(tmp_path, files)
     changes = {"n_threads": n_threads, "checkpoint_seconds": checkpoint_seconds}
+    had_surplus = set()
     for dies_at in range(0, 9, 2) if checkpoint_seconds else range(12):
         root = tmp_path / f"graph-{dies_at}"
         with pytest.raises(Crash):
             ingest(root, files, settings(**changes), Recorder(dies_at=dies_at))
+        had_surplus.add(Stream(GraphPaths(root=root), settings()).state.surplus is not None)
         recorder = Recorder()
         paths = ingest(root, files, settings(**changes), recorder)
         assert edges_of(paths) == expected, dies_at
         assert sorted(recorder.committed()) == [f"{seed}.parquet" for seed in range(4)]
+    # at some kills coins leaned already, against surpluses that must have been kept
+    assert had_surplus == {False, True}
 
 
 def test_killed_at_every_second_event_it_still_ends_as_the_unbroken_run(

@@ -2,15 +2,20 @@
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from solvers.arrays import IntArray
+from streaming.blocks import EdgeBlock
+from streaming.merging import leaf, merge, without_embedding
 from streaming.records import Coins, SparsifierSettings, SparsifierState
 from streaming.sample_size import expected_size
 from streaming.sparsifier import (
+    ARRIVAL_LANES,
     BUFFER_FACTOR,
     absorb,
     buffer_cap,
@@ -121,11 +126,139 @@ def test_expected_epsilon_is_within_a_factor_of_two_of_the_measured_one() -> Non
         assert 0.5 * measured <= expected <= 2.0 * measured
 
 
-def test_laplacian_is_unbiased_over_seeds() -> None:
+LARGER: dict[str, Callable[[int], EdgeList]] = {
+    "random": lambda seed: random_graph(600, 0.8, seed),
+    "two communities": lambda seed: two_communities(600, 1.0, 5, seed),
+    "dense core with paths": lambda seed: core_with_paths(500, 10, 20, seed),
+}
+
+
+@pytest.mark.parametrize("family", LARGER)
+def test_a_hundred_blocks_cost_little_accuracy_and_the_error_is_the_expected_one(
+    family: str,
+) -> None:
+    errors: dict[int, list[float]] = {1: [], 100: []}
+    for seed in range(4):
+        edges = LARGER[family](seed)
+        settings = _settings(edges, 0.9, seed, "dependent")
+        for n_blocks, found in errors.items():
+            streamed = sparsified(edges, settings, n_blocks=n_blocks)
+            assert streamed.n_resparsifications >= 1
+            state = thinned(streamed, settings)
+            assert (state.n_resparsifications >= 2) == (n_blocks > 1)
+            assert state.n_records < 0.1 * edges.n_edges
+            measured = spectral_error(edges.graph(), sparsifier_graph(state))
+            found.append(measured)
+            # measured: between .79 and 1.07 on these families with three times as many seeds
+            assert 0.7 <= measured / expected_epsilon(state, settings) <= 1.15
+    # measured: 1.03 to 1.05
+    assert np.mean(errors[100]) <= 1.15 * np.mean(errors[1]), errors
+    assert max(errors[100]) <= 0.9
+
+
+def _arriving(
+    edges: EdgeList, coins: Coins, n_blocks: int = 7
+) -> tuple[SparsifierState, SparsifierSettings, list[EdgeBlock]]:
+    """A state with cards, and blocks of other edges that are thrown by these."""
+    settings = _settings(edges, 0.9, 5, coins)
+    first, rest = edges.blocks(2)
+    state = absorb(SparsifierState(), settings, [first], n_nodes=edges.n_nodes)
+    rows = np.array_split(np.arange(rest.u.size), n_blocks)
+    blocks = [edge_block(rest.u[part], rest.v[part], rest.weight[part]) for part in rows]
+    return resparsify(state, settings), settings, blocks
+
+
+def _assert_same_state(first: SparsifierState, second: SparsifierState) -> None:
+    for column in ("u", "v", "weight", "keep_probability", "key"):
+        assert np.array_equal(getattr(first.records, column), getattr(second.records, column))
+    assert (first.surplus is None) == (second.surplus is None)
+    if first.surplus is not None:
+        assert np.array_equal(first.surplus, second.surplus)
+
+
+@pytest.mark.parametrize("family", ["random", "two communities"])  # bounds, and an embedding
+@pytest.mark.parametrize("coins", COINS)
+def test_threads_and_the_grouping_of_blocks_change_no_arriving_coin(
+    family: str, coins: Coins
+) -> None:
+    state, settings, blocks = _arriving(FAMILIES[family](0), coins)
+    grow = partial(absorb, settings=settings, n_nodes=state.n_nodes)
+    whole = grow(state, blocks=blocks)
+    assert whole.n_records - state.n_records < 0.8 * sum(block.u.size for block in blocks)
+    for n_threads in (1, 2, 4):
+        with ThreadPoolExecutor(n_threads) as pool:
+            _assert_same_state(grow(state, blocks=blocks, parallel=pool.map), whole)
+    in_parts = grow(grow(grow(state, blocks=blocks[:1]), blocks=blocks[1:4]), blocks=blocks[4:])
+    _assert_same_state(in_parts, whole)
+
+
+def test_surpluses_last_as_long_as_the_cards_they_belong_to() -> None:
+    edges = FAMILIES["random"](0)
+    state, settings, blocks = _arriving(edges, "dependent")
+    assert state.surplus is None
+    grow = partial(absorb, settings=settings, n_nodes=state.n_nodes)
+    first = grow(state, blocks=blocks[:3])
+    assert first.surplus is not None
+    assert first.surplus.shape == (ARRIVAL_LANES, state.cards.n_nodes)
+    assert (first.surplus != 0.0).mean() > 0.9
+    assert not first.surplus.flags.writeable
+    # the next group leans against them
+    later, forgetful = (
+        grow(start, blocks=blocks[3:]) for start in (first, replace(first, surplus=None))
+    )
+    assert not np.array_equal(later.records.key, forgetful.records.key)
+    unconverged = resparsify(first, settings, cancelled=lambda: True)
+    assert unconverged.surplus is first.surplus
+    assert unconverged.cards is first.cards
+    other = leaf(first, first_block=99)
+    for ended in (
+        resparsify(first, settings),
+        thinned(first, settings),
+        other,
+        without_embedding(first),
+        merge(first, grow(other, blocks=blocks[3:]), settings),
+    ):
+        assert ended.surplus is None
+    kept = score(without_embedding(first), settings, blocks[3:])
+    assert kept.surplus is None
+
+
+def test_independent_coins_know_no_surplus() -> None:
+    state, settings, blocks = _arriving(FAMILIES["random"](0), "independent")
+    grown = absorb(state, settings, blocks, n_nodes=state.n_nodes)
+    assert state.cards.n_nodes == state.n_nodes
+    assert grown.surplus is None
+
+
+def test_leaning_arrivals_even_out_the_degrees() -> None:
+    """Equal probabilities, other coins: how far degrees stray from those that arrived."""
+    edges = FAMILIES["random"](0)
+    state, settings, blocks = _arriving(edges, "dependent")
+    arrived = np.zeros(edges.n_nodes)
+    for block in blocks:
+        np.add.at(arrived, block.u, block.weight)
+        np.add.at(arrived, block.v, block.weight)
+    spread: dict[Coins, list[float]] = {coins: [] for coins in COINS}
+    for seed in range(5):
+        for coins, found in spread.items():
+            thrown = replace(settings, coins=coins, slack=1.0, seed=seed)
+            degree = np.zeros(edges.n_nodes)
+            for records in score(state, thrown, blocks).records:
+                np.add.at(degree, records.u, records.conductance)
+                np.add.at(degree, records.v, records.conductance)
+            found.append(float(np.mean((degree / arrived - 1.0) ** 2)))
+    # about one edge in each of two lanes, where there would be the square root of some 30
+    assert np.mean(spread["dependent"]) < 0.25 * np.mean(spread["independent"]), spread
+
+
+@pytest.mark.parametrize("coins", COINS)
+def test_laplacian_is_unbiased_over_seeds(coins: Coins) -> None:
     edges = two_communities(60, 0.8, 4, 0)
     degrees = []
     for seed in range(150):
-        state = sparsified(edges, _settings(edges, 0.9, seed), n_blocks=6, n_forced=3)
+        # a small buffer, so that arriving coins are thrown too
+        settings = replace(_settings(edges, 0.9, seed, coins), buffer_edges=edges.n_edges // 2)
+        state = sparsified(edges, settings, n_blocks=6, n_forced=3)
         degrees.append(sparsifier_graph(state).degree)
     samples = np.array(degrees)
     spread = samples.std(axis=0, ddof=1) / math.sqrt(len(samples))
@@ -181,23 +314,22 @@ def test_probabilities_of_a_record_never_rise() -> None:
     assert after.n_records < state.n_records
 
 
-def test_buffer_does_not_grow_with_the_number_of_edges() -> None:
+@pytest.mark.parametrize("coins", COINS)
+def test_buffer_does_not_grow_with_the_number_of_edges(coins: Coins) -> None:
     rng = np.random.default_rng(0)
     n_nodes, per_block = 200, 5_000
-    settings = SparsifierSettings(epsilon=0.9, seed=3, expected_nodes=n_nodes)
+    settings = SparsifierSettings(epsilon=0.9, seed=3, expected_nodes=n_nodes, coins=coins)
     state, largest = SparsifierState(), []
-    for block_number in range(60):
+    for _ in range(60):
         u = rng.integers(0, n_nodes, per_block)
         v = (u + rng.integers(1, n_nodes, per_block)) % n_nodes
         block = edge_block(u, v, np.ones(per_block))
-        state = absorb(
-            state, settings, [block], [score(state, settings, block, block_number)], n_nodes=n_nodes
-        )
+        state = absorb(state, settings, [block], n_nodes=n_nodes)
         largest.append(state.n_records)
         if state.n_records > buffer_cap(state, settings):
             state = resparsify(state, settings)
     assert state.n_edges == 60 * per_block
-    assert state.n_resparsifications >= 3
+    assert state.n_resparsifications >= 2
     assert max(largest[30:]) <= max(largest[:30])
     assert max(largest) <= BUFFER_FACTOR * expected_size(settings, n_nodes) + per_block
 
@@ -207,9 +339,9 @@ def test_edges_of_nodes_younger_than_the_embedding_are_kept() -> None:
     settings = _settings(edges, 0.9)
     state = resparsify(sparsified(edges, settings), settings)
     newcomers = edge_block(np.array([200, 200, 201, 0]), np.array([201, 202, 202, 200]), np.ones(4))
-    scored = score(state, settings, newcomers, state.n_blocks)
-    assert scored.n_records == 4
-    assert (scored.keep_probability == 1.0).all()
+    [kept] = score(state, settings, [newcomers]).records
+    assert kept.n_records == 4
+    assert (kept.keep_probability == 1.0).all()
 
 
 def test_edges_between_components_of_the_embedding_are_kept() -> None:
@@ -223,7 +355,9 @@ def test_edges_between_components_of_the_embedding_are_kept() -> None:
     settings = _settings(edges, 0.9)
     state = resparsify(sparsified(edges, settings), settings)
     joining = edge_block(np.array([0, 1]), np.array([150, 160]), np.array([1e-6, 1e6]))
-    assert (score(state, settings, joining, 99).keep_probability == 1.0).all()
+    [kept] = score(state, settings, [joining]).records
+    assert kept.n_records == 2
+    assert (kept.keep_probability == 1.0).all()
 
 
 @pytest.mark.parametrize("n_blocks", [1, 4, 9, 30])
@@ -266,8 +400,7 @@ def test_thinning_for_a_snapshot_leaves_the_stream_alone() -> None:
     settings = _settings(edges, 0.9)
     full = SparsifierState()
     for block in edges.blocks(2):
-        scored = score(full, settings, block, full.n_blocks)
-        full = absorb(full, settings, [block], [scored], n_nodes=edges.n_nodes)
+        full = absorb(full, settings, [block], n_nodes=edges.n_nodes)
     published = thinned(full, settings)
     assert published.n_records < edges.n_edges
     assert full.n_records == edges.n_edges

@@ -1,0 +1,131 @@
+"""A limit on memory: how it is spent, when it is refused, and that streams keep to its buffer."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.blocks import NodeKind
+from streaming.memory import MemoryLimitTooSmall, plan_memory
+from streaming.pipeline import Stream, StreamSettings
+from streaming.records import Coins, SparsifierSettings
+from streaming.sample_size import expected_size
+from streaming.snapshots import GraphPaths
+from streaming.sources import ParquetEdges
+
+MIB = 1 << 20
+
+
+def settings(
+    limit: int | None, *, kind: NodeKind = "dense", coins: Coins = "dependent", **changes: int
+) -> StreamSettings:
+    sparsifier = SparsifierSettings(epsilon=0.7, expected_nodes=200_000, coins=coins)
+    return StreamSettings(node_kind=kind, sparsifier=sparsifier, memory_limit=limit, **changes)
+
+
+def test_without_a_limit_nothing_changes() -> None:
+    free = settings(None)
+    assert free.within_memory(10**9) is free
+
+
+@given(more=st.integers(0, 4_000), n_nodes=st.integers(0, 400_000))
+def test_more_memory_means_a_larger_buffer_and_blocks_no_smaller(more: int, n_nodes: int) -> None:
+    least, most = (settings(limit * MIB).within_memory(n_nodes) for limit in (1_500, 1_500 + more))
+    assert least.sparsifier.buffer_edges is not None
+    assert most.sparsifier.buffer_edges is not None
+    assert least.sparsifier.buffer_edges <= most.sparsifier.buffer_edges
+    assert least.part_rows <= most.part_rows <= settings(None).part_rows
+    # nothing else is decided by the limit
+    sparsifier = replace(most.sparsifier, buffer_edges=None)
+    assert replace(most, sparsifier=sparsifier, max_part_rows=settings(None).max_part_rows) == (
+        settings((1_500 + more) * MIB)
+    )
+
+
+def test_whoever_follows_the_advice_gets_there_with_hardly_more_than_needed() -> None:
+    limit, plan, advice = 500 * MIB, None, list[int]()
+    while plan is None:
+        try:
+            plan = settings(limit).within_memory(0)
+        except MemoryLimitTooSmall as refused:
+            told = re.search(r"must be at least ([\d,]+) bytes for 200,000 nodes", str(refused))
+            assert told is not None
+            limit = int(told[1].replace(",", ""))
+            advice.append(limit)
+    # blocks grow with the limit, so that a little more is asked for when one comes back
+    assert advice[-1] < 1.05 * advice[0]
+    assert len(advice) < 10
+    assert plan.sparsifier.buffer_edges == pytest.approx(
+        1.1 * expected_size(plan.sparsifier, 200_000), rel=0.01
+    )
+    with pytest.raises(MemoryLimitTooSmall):
+        settings(limit - MIB).within_memory(0)
+
+
+def test_dependent_coins_do_with_less_memory_and_ids_ask_for_more() -> None:
+    def buffer(coins: Coins, kind: NodeKind = "dense") -> int:
+        sparsifier = settings(None, coins=coins).sparsifier
+        plan = plan_memory(
+            4_000 * MIB, sparsifier, node_kind=kind, n_nodes=0, part_rows=8_192, blocks_in_flight=5
+        )
+        return plan.buffer_edges
+
+    assert buffer("dependent") == buffer("independent")
+    assert buffer("dependent", "string") < buffer("dependent")
+    few = 900 * MIB
+    assert settings(few).within_memory(0).sparsifier.buffer_edges
+    with pytest.raises(MemoryLimitTooSmall):
+        settings(few, coins="independent").within_memory(0)
+
+
+@pytest.mark.parametrize("limit", [None, 1_000, 1_500, 4_000, 16_000])
+def test_a_group_holds_twice_what_is_kept_where_blocks_allow_it(limit: int | None) -> None:
+    plan = settings(None if limit is None else limit * MIB).within_memory(200_000)
+    wanted = 2.0 * expected_size(plan.sparsifier, 200_000)
+    rows = plan.blocks_per_group * plan.part_rows
+    assert 2 <= plan.blocks_per_group <= plan.group_blocks
+    if plan.blocks_per_group < plan.group_blocks:
+        assert wanted <= rows < wanted + plan.part_rows
+    else:
+        assert rows <= wanted
+
+
+def test_groups_of_small_graphs_have_two_blocks_and_no_more_than_asked() -> None:
+    small = SparsifierSettings(epsilon=0.9, expected_nodes=100)
+    for group_blocks, expected in ((8, 2), (2, 2), (1, 1)):
+        plan = StreamSettings(node_kind="dense", sparsifier=small, group_blocks=group_blocks)
+        assert plan.blocks_per_group == expected
+        assert plan.part_rows == 8_192
+
+
+def test_a_stream_keeps_to_the_buffer_and_may_outgrow_it(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n_rows, n_nodes = 120_000, 400
+    columns = {"src": rng.integers(0, n_nodes, n_rows), "dst": rng.integers(0, n_nodes, n_rows)}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=8_192)
+    files = ParquetEdges(tmp_path / "a.parquet").list()
+    sparsifier = SparsifierSettings(epsilon=0.9, expected_nodes=n_nodes)
+    kept = expected_size(sparsifier, n_nodes)
+    rounds = []
+    for number, room in enumerate((8.0, 1.5)):
+        limited = StreamSettings(
+            node_kind="dense",
+            sparsifier=replace(sparsifier, buffer_edges=int(room * kept)),
+            checkpoint_seconds=0.0,
+        )
+        stream = Stream(GraphPaths(root=tmp_path / str(number)), limited)
+        stream.ingest(files)
+        assert stream.state.n_records <= int(room * kept)
+        rounds.append(stream.state.n_resparsifications)
+    assert 1 <= rounds[0] < rounds[1]
+    hopeless = StreamSettings(
+        node_kind="dense", sparsifier=replace(sparsifier, buffer_edges=int(0.5 * kept))
+    )
+    with pytest.raises(MemoryLimitTooSmall, match="must be kept; raise it, raise epsilon"):
+        Stream(GraphPaths(root=tmp_path / "hopeless"), hopeless).ingest(files)
