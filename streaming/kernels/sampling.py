@@ -474,8 +474,8 @@ def degree_variance(
     variance. Adds to ``degree`` and ``variance``.
     """
     for record in range(u.size):
-        probability = float(keep_probability[record])
-        scaled = float(weight[record]) / probability
+        probability = np.float64(keep_probability[record])
+        scaled = np.float64(weight[record]) / probability
         spread = scaled * scaled * (1.0 - probability)
         degree[u[record]] += scaled
         degree[v[record]] += scaled
