@@ -40,7 +40,8 @@ def merge(
     Embedding: a part's resistances are never below those of the union (B5), so those of either part
     may score what arrives next, and edges between components of its graph are kept for certain. It
     is taken, whole, from the part whose embedded graph weighs more, since more weight means lower
-    resistances; of two equal ones, from ``a``.
+    resistances; of two equal ones, from ``a``. The surplus is that of its part; that of the other
+    one, which counts by other cards, stays as it is.
 
     Coins: a record's coin in a round is a hash of (seed, round, record). The round after a merge is
     the sum of the rounds of the parts, hence later than any round that one of their records has
@@ -52,7 +53,6 @@ def merge(
     merged = replace(
         embedded,
         chunks=(*a.chunks, *b.chunks),
-        surplus=None,
         n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
         n_edges=a.n_edges + b.n_edges,

@@ -1,10 +1,10 @@
 """The incremental spectral sparsifier: pure functions from state and edges to state.
 
 A *record* is a stored edge ``(u, v, weight, keep_probability)``: one coin per edge, weight
-``weight / keep_probability`` in the sparsifier, hence unbiased (ALGORITHMS B.6). Records
-arrive scored by the last resistance embedding, without a solve (B.5); when the buffer reaches its
-cap they are resparsified: a new embedding, ``p' = min(p, ...)``, one more coin. No files and no
-clock in here.
+``weight / keep_probability`` in the sparsifier, hence unbiased (ALGORITHMS B.6), dependent coins
+but for what `kernels.balancing` tells. Records arrive scored by the last resistance embedding,
+without a solve (B.5); when the buffer reaches its cap they are resparsified: a new embedding,
+``p' = min(p, ...)``, one more coin. No files and no clock in here.
 """
 
 import math
@@ -99,7 +99,11 @@ def score(
     cards = state.cards
     is_local = cards.is_local
     is_leaning = settings.coins == "dependent" and cards.n_nodes > 0
-    tables = _arrival_tables(state, copies, ARRIVAL_LANES if is_leaning else 1)
+    tables = np.zeros((ARRIVAL_LANES if is_leaning else 1, cards.n_nodes, 2), np.float32)
+    if is_leaning and state.surplus is not None:
+        tables[:, :, 0] = state.surplus
+    tables[:, :, 1] = np.float32(copies) * cards.local_resistance
+    tables[tables[:, :, 1] == 0.0, 1] = np.inf
 
     def throw(block: EdgeBlock, number: int) -> Records:
         kept = Records.uninitialized(block.u.size)
@@ -143,17 +147,6 @@ def score(
         n_edges=n_edges,
         n_self_loops=n_self_loops,
     )
-
-
-def _arrival_tables(state: SparsifierState, copies: float, n_lanes: int) -> Float32Array:
-    """(n_lanes, n_embedded, 2) float32: surplus, and copies times local resistance."""
-    local = state.cards.local_resistance
-    scaled = np.float32(copies) * local
-    scaled[scaled == 0.0] = np.inf
-    tables = np.empty((n_lanes, local.size, 2), np.float32)
-    tables[:, :, 0] = 0.0 if state.surplus is None else state.surplus
-    tables[:, :, 1] = scaled
-    return tables
 
 
 def absorb(
@@ -287,9 +280,27 @@ def _thinning(
         n_nodes=state.n_nodes,
         constant=_present_constant(state, settings),
         coin_stream=2 * state.n_resparsifications + 1,
+        surplus=_surplus_weight(state, settings),
         cancelled=cancelled,
         parallel=parallel,
     )
+
+
+def _surplus_weight(state: SparsifierState, settings: SparsifierSettings) -> Float32Array | None:
+    """(n_embedded,) surplus of all lanes in units of weight, so that other cards can count it."""
+    if state.surplus is None:
+        return None
+    copies = np.float32(settings.oversampling * _present_constant(state, settings))
+    shares = copies * state.cards.local_resistance  # of a unit of weight
+    weight = np.zeros_like(shares)
+    np.divide(state.surplus.sum(axis=0), shares, out=weight, where=shares > 0.0)
+    return weight
+
+
+def _in_first_lane(surplus: Float32Array) -> Float32Array:
+    lanes = np.zeros((ARRIVAL_LANES, surplus.size), np.float32)
+    lanes[0] = surplus
+    return frozen(lanes)
 
 
 def _after(
@@ -301,7 +312,7 @@ def _after(
     return replace(
         state,
         cards=thinning.cards,
-        surplus=None,
+        surplus=None if thinning.surplus is None else _in_first_lane(thinning.surplus),
         n_resparsifications=state.n_resparsifications + 1,
         n_kept_last=thinning.n_survivors,
         constant=thinning.constant if capped else state.constant,

@@ -110,12 +110,16 @@ class Thinning:
         The embedding that decided.
     constant : float
         Sampling constant the records were thrown with.
+    surplus : (n_nodes,) float32 or None
+        What dependent coins have left each node with, over what was expected, in shares by
+        ``cards`` and ``constant``; None for independent ones.
     """
 
     lowered: list[Float32Array]
     n_survivors: int
     cards: NodeCards
     constant: float
+    surplus: Float32Array | None
 
 
 def thin(
@@ -126,6 +130,7 @@ def thin(
     n_nodes: int,
     constant: float,
     coin_stream: int,
+    surplus: Float32Array | None = None,
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
 ) -> Thinning | None:
@@ -149,6 +154,8 @@ def thin(
         Sampling constant; lowered where ``max_edges`` asks for it.
     coin_stream : int
         Number of the stream of coins, never used before for these records.
+    surplus : (n_known,) float32, optional
+        What dependent coins before have left the first nodes with, in units of weight.
     cancelled, parallel
         As in `solvers.laplacian.resistance.resistance_embedding`.
 
@@ -202,14 +209,22 @@ def thin(
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         coins = np.uint64(settings.seed), np.uint64(coin_stream)
         if settings.coins == "dependent":
-            thrown = _lean(in_order, new_cards, copies, coins)
+            node = _leaning_nodes(new_cards, copies, surplus)
+            thrown = _lean(in_order, node, coins)
         else:
+            node = None
             thrown = _toss(in_order, coins)
         lowered, n_survivors = [], 0
         for probabilities, n in thrown:
             lowered.append(probabilities)
             n_survivors += n
-    return Thinning(lowered=lowered, n_survivors=n_survivors, cards=new_cards, constant=constant)
+    return Thinning(
+        lowered=lowered,
+        n_survivors=n_survivors,
+        cards=new_cards,
+        constant=constant,
+        surplus=None if node is None else node[:, 0],
+    )
 
 
 def _toss(
@@ -225,20 +240,27 @@ def _toss(
 
 def _lean(
     in_order: Iterable[tuple[Records, Float32Array]],
-    cards: NodeCards,
-    copies: float,
+    node: Float32Array,
     coins: tuple[np.uint64, np.uint64],
 ) -> Iterator[tuple[Float32Array, int]]:
-    """`_toss` with coins that even out the degrees of nodes (B.6).
+    """`_toss` with coins that even out the degrees of nodes (B.6); ``node`` as in the kernel."""
+    for chunk, lowered in in_order:
+        columns = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
+        yield lowered, throw_leaning_coins(*columns, lowered, chunk.key, node, *coins)
+
+
+def _leaning_nodes(cards: NodeCards, copies: float, surplus: Float32Array | None) -> Float32Array:
+    """(n_nodes, 2) float32: surplus in shares, and the shares that a unit of weight is.
 
     A record's share in its ends is their part of its resistance, where its own coins decide on its
     weight in the sparsifier, ``1 / (copies * resistance)``.
     """
     node = np.zeros((cards.n_nodes, 2), np.float32)
     np.multiply(cards.local_resistance, np.float32(copies), out=node[:, 1])
-    for chunk, lowered in in_order:
-        columns = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
-        yield lowered, throw_leaning_coins(*columns, lowered, chunk.key, node, *coins)
+    if surplus is not None:
+        known = node[: surplus.size]
+        np.multiply(surplus, known[:, 1], out=known[:, 0], where=np.isfinite(known[:, 1]))
+    return node
 
 
 def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterator[Records]:

@@ -1,9 +1,9 @@
 """Dependent rounding: coins that lean against what earlier coins have done to their nodes.
 
-Every edge survives with its own probability, but where coins so far have left a node more than its
-expectation, its next ones lean towards dropping, and the other way round. So the degree of a node
-strays by about one edge, however many coins were thrown for it, where independent coins let it
-stray by the square root of their number (ALGORITHMS B.6).
+Every edge survives with its own probability, nearly, but where coins so far have left a node more
+than its expectation, its next ones lean towards dropping, and the other way round. So the degree of
+a node strays by about one edge, however many coins were thrown for it, where independent coins let
+it stray by the square root of their number (ALGORITHMS B.6).
 
 This is the self-balancing walk of Alweiss, Liu and Sawhney (arXiv:2006.14009) with the two ends of
 an edge as its vector. The survival probability is ``p - p (1 - p) f`` with f linear in the surplus
@@ -12,6 +12,11 @@ large that a probability would leave [0, 1] it is cut. That moves a mean a littl
 small probabilities are skew: by less than one part in 300 between nodes alike, and by up to one in
 100 at the leaves of hubs, whose few survivors are all that the hub's coins lean on (measured). The
 next coins of the node take that back, so its degree is out by a twentieth of an edge at most.
+
+Surpluses outlive a round of coins: where nodes arrive one after another the rounds are many, and
+what each left would add up (100 rounds: an error of 1.1 instead of .5). The price is that a record
+leans, a little, on what its own earlier coins did. Over 30 such rounds the total weight came out
+1.4 % low, single edges up to 8 % (rms); over 8 rounds of a stream in random order .5 %.
 """
 
 from typing import Any

@@ -13,7 +13,7 @@ from solvers.arrays import IntArray
 from streaming.blocks import EdgeBlock
 from streaming.merging import leaf, merge, without_embedding
 from streaming.records import Coins, SparsifierSettings, SparsifierState
-from streaming.sample_size import expected_size
+from streaming.sample_size import expected_size, sampling_constant
 from streaming.sparsifier import (
     ARRIVAL_LANES,
     BUFFER_FACTOR,
@@ -192,36 +192,66 @@ def test_threads_and_the_grouping_of_blocks_change_no_arriving_coin(
     _assert_same_state(in_parts, whole)
 
 
-def test_surpluses_last_as_long_as_the_cards_they_belong_to() -> None:
+def test_surpluses_outlive_groups_and_resparsifications() -> None:
     edges = FAMILIES["random"](0)
     state, settings, blocks = _arriving(edges, "dependent")
-    assert state.surplus is None
+    assert state.surplus is not None
+    assert state.surplus.shape == (ARRIVAL_LANES, state.cards.n_nodes)
+    assert not state.surplus.flags.writeable
+    assert state.surplus[0].any()  # what thinning has left; arrivals of the first lane lean on it
+    assert not state.surplus[1:].any()
     grow = partial(absorb, settings=settings, n_nodes=state.n_nodes)
     first = grow(state, blocks=blocks[:ARRIVAL_LANES])
     assert first.surplus is not None
-    assert first.surplus.shape == (ARRIVAL_LANES, state.cards.n_nodes)
     assert (first.surplus != 0.0).mean() > 0.9
-    assert not first.surplus.flags.writeable
-    # the next group leans against them
-    later, forgetful = (
-        grow(start, blocks=blocks[ARRIVAL_LANES:])
-        for start in (first, replace(first, surplus=None))
-    )
-    assert not np.array_equal(later.records.key, forgetful.records.key)
+    # the next group leans against them, and so does the next resparsification
+    forgetful = replace(first, surplus=None)
+    rest = blocks[ARRIVAL_LANES:]
+    for go_on in (partial(grow, blocks=rest), partial(resparsify, settings=settings)):
+        assert not np.array_equal(go_on(first).records.key, go_on(forgetful).records.key)
     unconverged = resparsify(first, settings, cancelled=lambda: True)
     assert unconverged.surplus is first.surplus
     assert unconverged.cards is first.cards
+    # it counts by cards: where there are none it is none, and a merger keeps that of its cards
     other = leaf(first, first_block=99)
-    for ended in (
-        resparsify(first, settings),
-        thinned(first, settings),
-        other,
-        without_embedding(first),
-        merge(first, grow(other, blocks=blocks[ARRIVAL_LANES:]), settings),
-    ):
-        assert ended.surplus is None
-    kept = score(without_embedding(first), settings, blocks[ARRIVAL_LANES:])
-    assert kept.surplus is None
+    assert other.surplus is None
+    assert without_embedding(first).surplus is None
+    assert score(without_embedding(first), settings, rest).surplus is None
+    lighter = without_embedding(grow(other, blocks=rest))
+    assert merge(first, lighter, settings).surplus is first.surplus
+
+
+def test_what_is_left_at_a_node_is_told_by_its_degrees() -> None:
+    """The surplus in units of weight is the degree of what survived over that of all records."""
+    edges = FAMILIES["random"](0)
+    state, settings, blocks = _arriving(edges, "dependent")
+    before = absorb(state, settings, blocks, n_nodes=state.n_nodes)
+    after = resparsify(replace(before, surplus=None), settings)
+    assert after.surplus is not None
+    copies = settings.oversampling * sampling_constant(settings, after.n_nodes)
+    weight = after.surplus.sum(axis=0) / (copies * after.cards.local_resistance)
+    gained = sparsifier_graph(after).degree - sparsifier_graph(before).degree
+    np.testing.assert_allclose(weight, gained, atol=1e-3 * np.abs(gained).max())
+
+
+@pytest.mark.parametrize("room", [8.0, 2.0])
+def test_many_rounds_add_up_to_no_more_than_one(room: float) -> None:
+    """Nodes that arrive one after another, edges in order of the later end."""
+    rng = np.random.default_rng(0)
+    n_nodes = 150
+    u, v = rng.integers(0, n_nodes, (2, 60_000))
+    order = np.argsort(np.maximum(u, v), kind="stable")
+    proper = order[u[order] != v[order]]
+    path = np.arange(n_nodes - 1)
+    u, v = np.concatenate([path, u[proper]]), np.concatenate([path + 1, v[proper]])
+    edges = EdgeList(u=u, v=v, weight=np.ones(u.size), n_nodes=n_nodes)
+    settings = _settings(edges, 0.9, 1, "dependent")
+    whole = resparsify(sparsified(edges, settings, n_blocks=1), settings)
+    tight = replace(settings, buffer_edges=int(room * expected_size(settings, n_nodes)))
+    many = thinned(sparsified(edges, tight, n_blocks=100), settings)
+    assert many.n_resparsifications > (8 if room > 2.0 else 30)
+    errors = [spectral_error(edges.graph(), sparsifier_graph(state)) for state in (whole, many)]
+    assert errors[1] < 1.15 * errors[0] < 0.9
 
 
 def test_independent_coins_know_no_surplus() -> None:
@@ -235,6 +265,7 @@ def test_leaning_arrivals_even_out_the_degrees() -> None:
     """Equal probabilities, other coins: how far degrees stray from those that arrived."""
     edges = FAMILIES["random"](0)
     state, settings, blocks = _arriving(edges, "dependent")
+    state = replace(state, surplus=None)  # arrivals would make up for what thinning has left
     arrived = np.zeros(edges.n_nodes)
     for block in blocks:
         np.add.at(arrived, block.u, block.weight)
@@ -266,7 +297,9 @@ def test_laplacian_is_unbiased_over_seeds(coins: Coins) -> None:
     distance = np.abs(samples.mean(axis=0) - edges.graph().degree)
     assert (spread > 0.0).mean() > 0.9, "hardly an edge was thrown away: the test shows nothing"
     # 60 nodes: a deviation beyond 4.5 standard errors has probability below 1e-3 in all.
-    assert (distance <= 4.5 * spread + 1e-4).all()
+    # coins that lean on a surplus are cut now and then, and lean a little on what they did before
+    bias = 0.03 * edges.graph().degree if coins == "dependent" else 1e-4
+    assert (distance <= 4.5 * spread + bias).all()
 
 
 def test_bridges_and_components_are_never_lost() -> None:
