@@ -36,7 +36,7 @@ from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 
 GRAPH_NAME: Final = "digits"
 MODEL: Final = "stable-hfs"
-EPSILON: Final = 0.7
+EPSILON: Final = 0.6
 LABELS_PER_CLASS: Final = 10
 SEED: Final = 0
 
