@@ -64,7 +64,8 @@ def plan_memory(
 ) -> MemoryPlan:
     """Buffer and block size with which a stream stays within ``limit_bytes``.
 
-    They depend on the arguments alone, so that the stream stays reproducible.
+    They depend on the arguments alone, so that the stream stays reproducible; the size of blocks
+    not on the number of nodes, as the parts of a file are numbered before it is read.
 
     Parameters
     ----------

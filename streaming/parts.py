@@ -5,6 +5,7 @@ some whole row groups, or a slice of a row group that is too large to be held at
 reads them.
 """
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -203,7 +204,7 @@ def content_faults(what: str) -> Iterator[None]:
 
 
 def _cut(metadata: pq.FileMetaData, part_rows: int) -> list[Part]:
-    """Parts of a file: small row groups together, large ones in slices."""
+    """Parts of a file: small row groups together, large ones in slices of even size."""
     parts: list[Part] = []
     first_row = 0
     for row_group in range(metadata.num_row_groups):
@@ -223,8 +224,10 @@ def _cut(metadata: pq.FileMetaData, part_rows: int) -> list[Part]:
                 n_bytes=last.n_bytes + n_bytes,
             )
         else:
-            for skipped_rows in range(0, n_rows, most_rows):
-                size = min(most_rows, n_rows - skipped_rows)
+            n_slices = max(math.ceil(n_rows / most_rows), 1)
+            slice_rows = max(math.ceil(n_rows / n_slices), 1)
+            for skipped_rows in range(0, n_rows, slice_rows):
+                size = min(slice_rows, n_rows - skipped_rows)
                 part = Part(
                     number=len(parts),
                     row_group=row_group,

@@ -180,10 +180,12 @@ class StreamSettings:
 
     @property
     def part_rows(self) -> int:
-        """Most rows of a block: many, since slices of a row group are slow to read."""
-        return int(
-            min(max(self._group_rows / ARRIVAL_LANES, SMALLEST_PART_ROWS), self.max_part_rows)
-        )
+        """Most rows of a block: many, since slices of a row group are slow to read.
+
+        A power of two, as the sizes of row groups mostly are, unless memory allows less.
+        """
+        wanted = max(self._group_rows / ARRIVAL_LANES, SMALLEST_PART_ROWS)
+        return min(2 ** math.ceil(math.log2(wanted)), self.max_part_rows)
 
     @property
     def blocks_per_group(self) -> int:
@@ -525,10 +527,7 @@ class Stream:
         self._state = replace(state, n_nodes=n_nodes)
         del state  # the one that resparsifies must hold the only reference
         if n_nodes > self._planned_nodes:
-            part_rows = self._settings.part_rows
             self._plan_memory(n_nodes)
-            # parts are numbered already
-            self._settings = replace(self._settings, max_part_rows=part_rows)
         if not is_full(self._state, self._settings.sparsifier):
             return None
         started = self._clock()

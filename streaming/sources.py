@@ -94,7 +94,7 @@ class ParquetEdges:
             paths = [path for path in paths if file_system.isfile(path)]
         else:
             raise FileNotFoundError(
-                f"url must name a file, a directory or a glob, got {self.url!r}"
+                f"url must name a file, a directory or a glob; nothing is there: {self.url!r}"
             )
         files = []
         for path in paths:

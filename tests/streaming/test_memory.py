@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streaming.blocks import NodeKind
 from streaming.memory import MemoryLimitTooSmall, plan_memory
 from streaming.pipeline import GROUP_SHARE, Stream, StreamSettings
-from streaming.records import Coins, SparsifierSettings
+from streaming.records import Coins, Records, SparsifierSettings
 from streaming.sample_size import expected_size
 from streaming.snapshots import GraphPaths
 from streaming.sources import ParquetEdges
@@ -108,6 +108,38 @@ def test_groups_of_small_graphs_have_a_block_for_each_lane_and_no_more_than_aske
         plan = StreamSettings(node_kind="dense", sparsifier=small, group_blocks=group_blocks)
         assert plan.blocks_per_group == expected
         assert plan.part_rows == 8_192
+
+
+def test_a_plan_is_the_same_for_any_threads_and_after_reopening(tmp_path: Path) -> None:
+    sparsifier = SparsifierSettings(epsilon=0.9, expected_nodes=1_000)
+    limited = StreamSettings(
+        node_kind="dense", sparsifier=sparsifier, memory_limit=MIB, checkpoint_seconds=0.0
+    )
+    with pytest.raises(MemoryLimitTooSmall, match="must be at least") as refused:
+        limited.within_memory(2_000)
+    told = re.search(r"at least ([\d,]+) bytes", str(refused.value))
+    assert told is not None
+    # hardly more than 2,000 nodes need, where half as many were expected
+    limited = replace(limited, memory_limit=int(told[1].replace(",", "")) + MIB // 2)
+    rng = np.random.default_rng(0)
+    for number in range(4):
+        ids = rng.integers(0, 500 * (number + 1), (2, 100_000))
+        table = pa.table({"src": ids[0], "dst": ids[1]})
+        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=50_000)
+    files = ParquetEdges(str(tmp_path / "*.parquet")).list()
+    unbroken = Stream(GraphPaths(root=tmp_path / "unbroken"), limited)
+    unbroken.ingest(files)
+    for number, file in enumerate(files):
+        threads = replace(limited, n_threads=1 + 3 * number)
+        reopened = Stream(GraphPaths(root=tmp_path / "reopened"), threads)
+        reopened.ingest([file])
+    free = Stream(GraphPaths(root=tmp_path / "free"), replace(limited, memory_limit=None))
+    free.ingest(files)
+    assert reopened.state.n_resparsifications == unbroken.state.n_resparsifications
+    assert unbroken.state.n_resparsifications > free.state.n_resparsifications
+    ours, theirs = (Records.concatenate(s.state.chunks) for s in (reopened, unbroken))
+    assert np.array_equal(ours.u, theirs.u)
+    assert np.array_equal(ours.key, theirs.key)
 
 
 def test_a_stream_keeps_to_the_buffer_and_may_outgrow_it(tmp_path: Path) -> None:
