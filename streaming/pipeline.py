@@ -185,7 +185,7 @@ class StreamSettings:
         A power of two, as the sizes of row groups mostly are, unless memory allows less.
         """
         wanted = max(self._group_rows / ARRIVAL_LANES, SMALLEST_PART_ROWS)
-        return min(2 ** math.ceil(math.log2(wanted)), self.max_part_rows)
+        return min(1 << math.ceil(math.log2(wanted)), self.max_part_rows)
 
     @property
     def blocks_per_group(self) -> int:

@@ -129,43 +129,6 @@ def smooth_rows(
 
 
 @njit(cache=True, nogil=True)
-def normalized_rows(
-    indptr: Any,
-    indices: Any,
-    weight: Any,
-    inverse_root: Any,
-    block: Any,
-    out: Any,
-    start: int,
-    stop: int,
-) -> None:
-    """Fill rows of ``out`` with D^-1/2 W D^-1/2 block; ``inverse_root`` is diag(D^-1/2)."""
-    n_columns = out.shape[1]
-    total = np.empty(n_columns, np.float32)
-    for row in range(start, stop):
-        total[:] = 0.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            other = np.uintp(indices[entry])
-            value = weight[entry] * inverse_root[other]
-            for column in range(n_columns):
-                total[column] += value * block[other, column]
-        for column in range(n_columns):
-            out[row, column] = total[column] * inverse_root[row]
-
-
-@njit(cache=True, nogil=True)
-def add_row_products(
-    left: Any, right: Any, factor: float, sums: Any, start: int, stop: int
-) -> None:
-    """Add factor * the mean over columns of left * right to ``sums``, where that is positive."""
-    for row in range(start, stop):
-        total = np.float32(0.0)
-        for column in range(left.shape[1]):
-            total += left[row, column] * right[row, column]
-        sums[row] += factor * max(np.float64(total) / left.shape[1], 0.0)
-
-
-@njit(cache=True, nogil=True)
 def scaled_energies(block: Any, inverse_diagonal: Any, start: int, stop: int) -> Any:
     """New (k,) float64: sums over the rows of block^2 / diagonal."""
     n_columns = block.shape[1]

@@ -37,12 +37,7 @@ from solvers.arrays import (
     index_dtype,
 )
 from solvers.iterate import Cancelled, Outcome, iterate
-from solvers.kernels.chebyshev import (
-    add_row_products,
-    normalized_rows,
-    project_rows,
-    smooth_rows,
-)
+from solvers.kernels.chebyshev import project_rows, smooth_rows
 from solvers.kernels.components import join_edges, number_components
 from solvers.kernels.edges import (
     add_projected_nodes,
@@ -63,6 +58,7 @@ from solvers.laplacian.preconditioners import (
     PreconditionerName,
     check_preconditioner,
 )
+from solvers.laplacian.random_walk import RandomWalk
 from solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
 from solvers.solution import Status
 
@@ -214,7 +210,8 @@ class ResistanceSystem:
         self._preconditioner: PreconditionerName = preconditioner
         self._run = partial(iterate, phase="resistances", cancelled=cancelled)
         self._parallel = parallel
-        self._tried: _Conditioned | None = None
+        self._normalized: RandomWalk | None = None
+        self._tried: SpectralBounds | None = None
 
     @classmethod
     def of(
@@ -257,7 +254,7 @@ class ResistanceSystem:
 
         Zero where it lies below 0.015 or was not found in a few steps.
         """
-        bounds = self._by_jacobi().bounds
+        bounds = self._tried_bounds()
         return bounds.lowest if bounds.status is Status.CONVERGED else 0.0
 
     def local_bounds(self) -> FloatArray | None:
@@ -277,25 +274,8 @@ class ResistanceSystem:
         gap = self.spectral_gap()
         if gap <= 0.0:
             return None
-        matrix = self._matrix
-        rows = RowRanges.of(matrix, self._parallel)
-        inverse_root = np.zeros_like(matrix.diagonal)
-        np.divide(1.0, np.sqrt(matrix.diagonal), out=inverse_root, where=matrix.diagonal > 0)
-        rng = np.random.default_rng(self._seed & _UINT64_MASK)
-        before = rng.integers(0, 2, (matrix.n_nodes, _LANES), np.int8).astype(np.float32)
-        before *= 2.0
-        before -= 1.0
-        after = np.empty_like(before)
-        sums = np.ones(matrix.n_nodes)
-        csr = matrix.indptr, matrix.indices, matrix.weight
-        for step in range(1, _WALK_STEPS + 1):
-            rows.run(partial(normalized_rows, *csr, inverse_root, before, after))
-            if step > 1:  # a walk does not return in one step
-                rows.run(partial(add_row_products, before, after, 1.0, sums))
-            factor = 1.0 if step < _WALK_STEPS else 1.0 / gap
-            rows.run(partial(add_row_products, after, after, factor, sums))
-            before, after = after, before
-        return sums
+        seed = self._seed & _UINT64_MASK
+        return self._walk().returns(_WALK_STEPS, last_factor=1.0 / gap, seed=seed)
 
     def embedding(self, *, n_probes: int, rtol: float = 1e-2) -> Embedding:
         """Embedding of the graph, see `resistance_embedding`; the last thing to be asked.
@@ -307,6 +287,7 @@ class ResistanceSystem:
         if not 0 < rtol < 1:
             raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
         system, component = self._conditioned(), self.component
+        self._normalized = None
         node = np.arange(component.size)
         if isinstance(system.preconditioner, Jacobi):
             # the bounds hold in any order, the products are faster in this one
@@ -347,36 +328,62 @@ class ResistanceSystem:
     def _conditioned(self) -> "_Conditioned":
         """Jacobi in float32 where its spectrum allows, else approximate Cholesky in float64."""
         if self._preconditioner == "approx-chol":
-            return self._fit(ApproximateCholesky, max_iter=self._max_iter)
+            return self._by_cholesky()
         if self._preconditioner == "jacobi":
-            return self._fit(Jacobi, max_iter=self._max_iter)
-        tried = self._by_jacobi()
-        if tried.bounds.status in {Status.CONVERGED, Status.CANCELLED}:
-            return tried
-        chosen = self._fit(ApproximateCholesky, max_iter=self._max_iter)
+            return self._by_jacobi(self._walk_bounds(max_iter=self._max_iter))
+        tried = self._tried_bounds()
+        if tried.status in {Status.CONVERGED, Status.CANCELLED}:
+            return self._by_jacobi(tried)
+        chosen = self._by_cholesky()
         return replace(chosen, n_iter=tried.n_iter + chosen.n_iter)
 
-    def _by_jacobi(self) -> "_Conditioned":
+    def _tried_bounds(self) -> SpectralBounds:
         if self._tried is None:
             limit = min(self._max_iter, _JACOBI_LANCZOS_STEPS)
-            self._tried = self._fit(Jacobi, max_iter=limit, give_up_below=_JACOBI_LOWEST)
+            self._tried = self._walk_bounds(max_iter=limit, give_up_below=_JACOBI_LOWEST)
         return self._tried
 
-    def _fit(
-        self,
-        kind: type[Jacobi] | type[ApproximateCholesky],
-        *,
-        max_iter: int,
-        give_up_below: float = 0.0,
-    ) -> "_Conditioned":
-        return _fitted(
-            self._matrix,
-            kind,
+    def _walk_bounds(self, *, max_iter: int, give_up_below: float = 0.0) -> SpectralBounds:
+        return self._walk().spectral_bounds(
             seed=self._seed & _UINT64_MASK,
             max_iter=max_iter,
             run=self._run,
-            parallel=self._parallel,
             give_up_below=give_up_below,
+        )
+
+    def _walk(self) -> RandomWalk:
+        if self._normalized is None:
+            self._normalized = RandomWalk(self._matrix, self._parallel)
+        return self._normalized
+
+    def _by_jacobi(self, bounds: SpectralBounds) -> "_Conditioned":
+        return _Conditioned(
+            operator=self._matrix,
+            preconditioner=Jacobi(self._matrix),
+            bounds=bounds,
+            n_iter=bounds.n_iter,
+        )
+
+    def _by_cholesky(self) -> "_Conditioned":
+        """The Laplacian with approximate Cholesky and the spectrum of the two, found twice."""
+        operator = _in_float64(self._matrix)
+        preconditioner = ApproximateCholesky(operator)
+
+        def bounds_from(start: int) -> SpectralBounds:
+            seed = (self._seed + start) & _UINT64_MASK
+            lanczos = Lanczos(operator=operator, preconditioner=preconditioner, seed=seed)
+            return spectral_bounds(lanczos, max_iter=self._max_iter, run=self._run)
+
+        found = list(self._parallel(bounds_from, range(_N_LANCZOS)))
+        n_iter = max(bounds.n_iter for bounds in found)
+        bounds = SpectralBounds(
+            lowest=min(bounds.lowest for bounds in found),
+            highest=max(bounds.highest for bounds in found),
+            status=_worst([bounds.status for bounds in found]),
+            n_iter=n_iter,
+        )
+        return _Conditioned(
+            operator=operator, preconditioner=preconditioner, bounds=bounds, n_iter=n_iter
         )
 
 
@@ -497,43 +504,6 @@ def _rank(node: IntArray, ids: type[np.int32] | type[np.int64]) -> IntArray:
     rank = np.empty(node.size, ids)
     rank[node] = np.arange(node.size, dtype=ids)
     return rank
-
-
-def _fitted(
-    operator: ShiftedLaplacian,
-    kind: type[Jacobi] | type[ApproximateCholesky],
-    *,
-    seed: int,
-    max_iter: int,
-    run: Callable[..., Outcome[Any]],
-    parallel: Parallel,
-    give_up_below: float = 0.0,
-) -> _Conditioned:
-    """The Laplacian with one preconditioner and the spectrum of the two."""
-    if kind is ApproximateCholesky:
-        operator = _in_float64(operator)
-    preconditioner = kind(operator)
-
-    def bounds_from(start: int) -> SpectralBounds:
-        lanczos = Lanczos(
-            operator=operator,
-            preconditioner=preconditioner,
-            seed=(seed + start) & _UINT64_MASK,
-            give_up_below=give_up_below,
-        )
-        return spectral_bounds(lanczos, max_iter=max_iter, run=run)
-
-    found = list(parallel(bounds_from, range(_N_LANCZOS)))
-    n_iter = max(bounds.n_iter for bounds in found)
-    bounds = SpectralBounds(
-        lowest=min(bounds.lowest for bounds in found),
-        highest=max(bounds.highest for bounds in found),
-        status=_worst([bounds.status for bounds in found]),
-        n_iter=n_iter,
-    )
-    return _Conditioned(
-        operator=operator, preconditioner=preconditioner, bounds=bounds, n_iter=n_iter
-    )
 
 
 def _in_float64(operator: ShiftedLaplacian) -> ShiftedLaplacian:

@@ -6,6 +6,7 @@ that is a 1e-5 part of a right-hand side is invisible at a residual of 1e-2.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
@@ -17,8 +18,10 @@ from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.preconditioners import Preconditioner
 from solvers.solution import Status
 
+CHECK_EVERY = 4
+"""Steps from one look at the Ritz values to the next."""
+
 _N_STARTS = 1
-_CHECK_EVERY = 4
 _EXHAUSTED = 1e-12
 _MARGIN_BELOW = 0.8
 _MARGIN_ABOVE = 1.05
@@ -56,6 +59,13 @@ class SpectralBounds:
     def n_chebyshev_steps(self, rtol: float) -> int:
         """Steps after which Chebyshev iteration leaves less than ``rtol`` of any direction."""
         return int(np.ceil(np.arccosh(1 / rtol) / np.arccosh(self.centre / self.half_width)))
+
+
+class RitzState(Protocol):
+    """What both Lanczos methods know in the end: the least and the greatest Ritz value."""
+
+    lowest: float
+    highest: float
 
 
 @dataclass(slots=True, eq=False)
@@ -134,7 +144,7 @@ class Lanczos:
         state.energy = energy
         state.lengths.append(length)
         state.factors.append(factor)
-        if len(state.lengths) % _CHECK_EVERY == 0 or self._is_exhausted(state):
+        if len(state.lengths) % CHECK_EVERY == 0 or self._is_exhausted(state):
             _take_ritz_values(state)
         return state
 
@@ -143,17 +153,12 @@ class Lanczos:
         n_steps = len(state.lengths)
         if self._is_exhausted(state):
             return Status.CONVERGED
-        if n_steps == 0 or n_steps % _CHECK_EVERY:
+        if n_steps == 0 or n_steps % CHECK_EVERY:
             return None
         if state.lowest < self.give_up_below:
             return Status.STAGNATED
-        # an eigenvalue below lowest / 2 would by now outweigh all others together: it is about
-        # 1 / n_nodes of a random vector, seldom less than 1 / (100 n_nodes), and a Chebyshev
-        # polynomial on the rest amplifies it
-        below = state.lowest / 2
-        centre = (state.highest + below) / (state.highest - below)
-        needed = 20 * np.sqrt(self.operator.n_nodes * state.highest / state.lowest)
-        return Status.CONVERGED if n_steps * np.arccosh(centre) >= np.arccosh(needed) else None
+        certain = certainty(state.lowest, state.highest, self.operator.n_nodes, n_steps) >= 1.0
+        return Status.CONVERGED if certain else None
 
     def fraction(self, state: LanczosState) -> float:
         """Digits gained over those after which nothing would be left."""
@@ -182,12 +187,35 @@ def spectral_bounds(
         `solvers.iterate.iterate` with its watchers bound.
     """
     outcome = run(lanczos, max_iter=max_iter)
+    return bounds_of_ritz_values(outcome.state, outcome.status, outcome.n_iter)
+
+
+def bounds_of_ritz_values(ended: RitzState, status: Status, n_iter: int) -> SpectralBounds:
+    """Bounds from where the extreme Ritz values of a run ended, with a margin."""
     return SpectralBounds(
-        lowest=_MARGIN_BELOW * outcome.state.lowest,
-        highest=_MARGIN_ABOVE * outcome.state.highest,
-        status=outcome.status,
-        n_iter=outcome.n_iter,
+        lowest=_MARGIN_BELOW * ended.lowest,
+        highest=_MARGIN_ABOVE * ended.highest,
+        status=status,
+        n_iter=n_iter,
     )
+
+
+def certainty(lowest: float, highest: float, n_nodes: int, n_steps: int) -> float:
+    """At least 1 when an eigenvalue below half the lowest Ritz value would have shown itself.
+
+    It would by now outweigh all others together: it is about 1 / n_nodes of a random vector, seldom
+    less than 1 / (100 n_nodes), and a Chebyshev polynomial on the rest amplifies it.
+    """
+    below = lowest / 2
+    centre = (highest + below) / (highest - below)
+    needed = 20 * np.sqrt(n_nodes * highest / lowest)
+    return float(n_steps * np.arccosh(centre) / np.arccosh(needed))
+
+
+def outermost_eigenvalues(diagonal: FloatArray, coupling: FloatArray) -> tuple[float, float]:
+    """Least and greatest eigenvalue of a symmetric tridiagonal matrix."""
+    values = eigvalsh_tridiagonal(diagonal, coupling)
+    return float(values[0]), float(values[-1])
 
 
 def _take_ritz_values(state: LanczosState) -> None:
@@ -201,7 +229,6 @@ def _take_ritz_values(state: LanczosState) -> None:
         inverse, factor = 1 / lengths[:n_steps, column], factors[: n_steps - 1, column]
         diagonal = inverse.copy()
         diagonal[1:] += factor * inverse[:-1]
-        values = eigvalsh_tridiagonal(diagonal, np.sqrt(factor) * inverse[:-1])
-        ritz += [float(values[0]), float(values[-1])]
+        ritz += outermost_eigenvalues(diagonal, np.sqrt(factor) * inverse[:-1])
     if ritz:
         state.lowest, state.highest = min(ritz), max(ritz)

@@ -23,10 +23,8 @@ from solvers.kernels.block_products import (
     vector_rows,
 )
 from solvers.kernels.chebyshev import (
-    add_row_products,
     chebyshev_rows,
     first_directions,
-    normalized_rows,
     project_rows,
     scaled_energies,
     smooth_rows,
@@ -39,6 +37,14 @@ from solvers.kernels.edges import (
     fill_rows,
     row_sums,
     spread_over_edges,
+)
+from solvers.kernels.random_walk import (
+    UNIT,
+    lanczos_rows,
+    normalize_rows,
+    orthogonalize_rows,
+    project_roots,
+    walk_rows,
 )
 from tests.reference.signs import probe_signs
 from tests.streaming.graphs import random_graph
@@ -318,27 +324,74 @@ def test_smoothed_rows_are_weighted_means_over_neighbors(run, graph, dtype) -> N
     np.testing.assert_allclose(out, expected, atol=1e-5)
 
 
-def test_normalized_rows_are_the_walk_seen_from_both_ends(run, graph) -> None:
+def normalized(run, graph) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """N in dense form, and its CSR arrays by the kernel."""
     matrix, _, _ = chebyshev_system(graph)
     root = (1 / np.sqrt(graph.degree + 1.0)).astype(np.float32)
-    vectors = block(N_NODES, 5, np.float32)
-    out = np.full_like(vectors, np.nan)
+    values = np.full_like(matrix[2], np.nan)
     for start, stop in ((0, 20), (20, N_NODES)):
-        run(normalized_rows, *matrix, root, vectors, out, start, stop)
-    expected = root[:, None] * (graph.adjacency.toarray() @ (root[:, None] * vectors))
-    np.testing.assert_allclose(out, expected, atol=1e-5)
+        run(normalize_rows, *matrix, root, values, start, stop)
+    dense = root[:, None] * graph.adjacency.toarray() * root
+    return dense, (*matrix[:2], values)
 
 
-def test_row_products_are_added_where_they_are_positive(run) -> None:
-    left, right = block(6, 4, np.float32), block(6, 4, np.float32)[::-1].copy()
-    right[2] *= -1
-    sums = np.ones(6)
-    run(add_row_products, left, right, 0.5, sums, 1, 6)
-    expected = 1 + 0.5 * np.maximum((left.astype(np.float64) * right).mean(axis=1), 0)
-    assert (expected > 1).any()
-    assert (expected == 1).any()
-    np.testing.assert_allclose(sums[1:], expected[1:], rtol=1e-6)
-    assert sums[0] == 1
+def test_walk_rows_step_and_count_what_returns(run, graph) -> None:
+    dense, matrix = normalized(run, graph)
+    before = np.random.default_rng(0).integers(-100, 100, (N_NODES, 32)).astype(np.int8)
+    after, returns = np.zeros_like(before), np.ones(N_NODES)
+    for start, stop in ((0, 20), (20, N_NODES)):
+        run(walk_rows, *matrix, before, after, 0.5, 2.0, returns, start, stop)
+    exact = dense @ before
+    assert np.abs(exact).max() < 127
+    np.testing.assert_allclose(after, exact, atol=0.51)
+    odd, even = (exact * before).mean(axis=1), (exact**2).mean(axis=1)
+    assert (odd < 0).any()
+    np.testing.assert_allclose(
+        returns, 1 + (0.5 * np.maximum(odd, 0) + 2.0 * even) / UNIT**2, rtol=1e-4
+    )
+
+
+def test_what_does_not_fit_a_byte_is_cut(run) -> None:
+    matrix = np.array([0, 1, 2]), np.array([1, 0]), np.array([10, -10], np.float32)
+    before, after = np.full((2, 32), 64, np.int8), np.zeros((2, 32), np.int8)
+    run(walk_rows, *matrix, before, after, 0.0, 0.0, np.zeros(2), 0, 2)
+    assert (after[0] == 127).all()
+    assert (after[1] == -127).all()
+
+
+def test_lanczos_rows_are_one_step_of_the_recurrence(run, graph) -> None:
+    dense, matrix = normalized(run, graph)
+    current, previous = block(N_NODES, 2, np.float32), block(N_NODES, 2, np.float32)[::-1].copy()
+    scale, coupling = np.array([0.5, 2.0], np.float32), np.array([0.25, 3.0], np.float32)
+    exact = scale * (current - dense @ current) - coupling * previous
+    quotient = (scale * current * exact).sum(axis=0)
+    sums = [
+        run(lanczos_rows, *matrix, current, previous, scale, coupling, *rows)
+        for rows in ((0, 20), (20, N_NODES))
+    ]
+    np.testing.assert_allclose(previous, exact, atol=1e-4)
+    np.testing.assert_allclose(sum(sums), quotient, rtol=1e-4)
+    factor = (quotient * scale).astype(np.float32)
+    exact -= factor * current
+    squares = [
+        run(orthogonalize_rows, previous, current, factor, *rows)
+        for rows in ((0, 20), (20, N_NODES))
+    ]
+    np.testing.assert_allclose(previous, exact, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(sum(squares), (exact**2).sum(axis=0), rtol=1e-4)
+
+
+def test_roots_are_projected_out_of_the_components_asked(run) -> None:
+    vectors = block(6, 2, np.float32)
+    root = np.array([1, 2, 3, 1, 1, 0], np.float32)
+    component, total = np.array([0, 0, 0, 1, 1, 2], np.int32), np.array([14.0, np.inf, np.inf])
+    projected = vectors.copy()
+    run(project_roots, projected, root, component, total, np.zeros((3, 2)))
+    assert np.array_equal(projected[3:], vectors[3:])
+    np.testing.assert_allclose(root[:3] @ projected[:3], 0, atol=1e-5)
+    np.testing.assert_allclose(
+        projected[:3] - vectors[:3], root[:3, None] * ((projected[:3] - vectors[:3])[0]), rtol=1e-5
+    )
 
 
 def test_scaled_energies_are_norms_in_the_inverse_diagonal(run, graph) -> None:

@@ -1,0 +1,268 @@
+"""What the random walk on a graph tells of its resistances: the spectral gap, and how it returns.
+
+In float32, rows divided among threads; results do not depend on who runs them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from solvers.arrays import AnyArray, Float32Array, FloatArray, frozen
+from solvers.iterate import Outcome
+from solvers.kernels.random_walk import (
+    UNIT,
+    lanczos_rows,
+    normalize_rows,
+    orthogonalize_rows,
+    project_roots,
+    walk_rows,
+)
+from solvers.laplacian.operator import ShiftedLaplacian
+from solvers.laplacian.parallel import Parallel, RowRanges
+from solvers.laplacian.spectrum import (
+    CHECK_EVERY,
+    SpectralBounds,
+    bounds_of_ritz_values,
+    certainty,
+    outermost_eigenvalues,
+)
+from solvers.solution import Status
+
+_N_VECTORS = 32
+_N_STARTS = 2
+_CACHE_LINE = 64
+_SMALLEST = 1e-5
+"""A Lanczos vector shorter than this part of the one before is rounding."""
+_LEAST_PART = 0.003
+"""No direction has less than this part, over sqrt(n_nodes), of both random vectors: 6 in a million
+have. What the steps did not find is still whole in the residual of conjugate gradients from the
+same start, so nothing is left to be found once that is smaller."""
+
+
+class RandomWalk:
+    """The walk with the probabilities ``W_uv / d_u``, or what a ridge leaves of it.
+
+    Parameters
+    ----------
+    operator : ShiftedLaplacian
+        ``diag(d) - W`` in float32.
+    parallel : callable
+        Runs one task for each range of rows.
+    """
+
+    def __init__(self, operator: ShiftedLaplacian, parallel: Parallel) -> None:
+        self._operator = operator
+        self.rows = RowRanges.of(operator, parallel)
+        self.root: Float32Array = np.sqrt(operator.diagonal)
+        inverse_root = np.zeros_like(self.root)
+        np.divide(1.0, self.root, out=inverse_root, where=self.root > 0)
+        normalized = np.empty_like(operator.weight)
+        matrix = operator.indptr, operator.indices
+        self.rows.run(partial(normalize_rows, *matrix, operator.weight, inverse_root, normalized))
+        self.matrix = *matrix, frozen(normalized)
+        degree = operator.diagonal.astype(np.float64)
+        total = np.bincount(operator.component, degree, minlength=operator.projected.size)
+        self._null_total = np.where(operator.projected & (total > 0.0), total, np.inf)
+        self._scratch = np.zeros((total.size, _N_STARTS))
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.root.size)
+
+    def project(self, block: Float32Array) -> None:
+        """Take the null vectors of 1 - N out of (n_nodes, 2) columns, in place."""
+        component = self._operator.component
+        project_roots(block, self.root, component, self._null_total, self._scratch)
+
+    def spectral_bounds(
+        self,
+        *,
+        seed: int,
+        max_iter: int,
+        run: Callable[..., Outcome["WalkLanczosState"]],
+        give_up_below: float = 0.0,
+    ) -> SpectralBounds:
+        """Bounds on the non-zero spectrum of 1 - N, that of ``D^-1 L``.
+
+        Parameters
+        ----------
+        seed : int
+            Of the two random vectors that it starts from.
+        max_iter : int
+            Limit on the steps; reaching it is a status, not an error.
+        run : callable
+            `solvers.iterate.iterate` with its watchers bound.
+        give_up_below : float
+            Stop as stagnated once the spectrum reaches below this value.
+        """
+        method = WalkLanczos(walk=self, seed=seed, give_up_below=give_up_below)
+        outcome = run(method, max_iter=max_iter)
+        return bounds_of_ritz_values(outcome.state, outcome.status, outcome.n_iter)
+
+    def returns(self, n_steps: int, *, last_factor: float, seed: int) -> FloatArray:
+        """Expected visits of its own start in the first ``2 n_steps`` steps, the start included.
+
+        Parameters
+        ----------
+        n_steps : int
+            Products with N; each tells two return probabilities.
+        last_factor : float
+            What the last of these probabilities counts.
+        seed : int
+            Of the 32 random vectors.
+
+        Returns
+        -------
+        (n_nodes,) float64
+            Estimated to about a quarter of what they exceed 1 by.
+        """
+        rng = np.random.default_rng(seed)
+        before, after = _aligned(self.n_nodes), _aligned(self.n_nodes)
+        before[:] = rng.integers(0, 2, before.shape, np.int8)
+        before *= np.int8(2 * UNIT)
+        before -= np.int8(UNIT)
+        sums = np.ones(self.n_nodes)
+        for step in range(1, n_steps + 1):
+            odd = 1.0 if step > 1 else 0.0  # a walk does not return in one step
+            even = 1.0 if step < n_steps else last_factor
+            self.rows.run(partial(walk_rows, *self.matrix, before, after, odd, even, sums))
+            before, after = after, before
+        return sums
+
+
+@dataclass(slots=True, eq=False)
+class WalkLanczosState:
+    """Two Lanczos processes, one a column; vectors are ``scale`` times the blocks.
+
+    ``diagonals`` and ``couplings`` hold the coefficients of every step, one row each; ``pivot`` and
+    ``last`` follow conjugate gradients from the same start: the last pivot of the Lanczos matrix,
+    and the last coordinate of its solution.
+    """
+
+    current: Float32Array
+    previous: Float32Array
+    scale: FloatArray
+    previous_scale: FloatArray
+    pivot: FloatArray
+    last: FloatArray
+    diagonals: list[FloatArray] = field(default_factory=list)
+    couplings: list[FloatArray] = field(default_factory=list)
+    lowest: float = 1.0
+    highest: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WalkLanczos:
+    """Lanczos for 1 - N from two random vectors; the method, for `solvers.iterate.iterate`.
+
+    Attributes
+    ----------
+    walk : RandomWalk
+        Multiplies.
+    seed : int
+        Of the random vectors.
+    give_up_below : float
+        Stop as stagnated once the spectrum reaches below this value.
+    """
+
+    walk: RandomWalk
+    seed: int
+    give_up_below: float = 0.0
+
+    def init(self) -> WalkLanczosState:
+        """Random vectors in which no direction is small."""
+        rng = np.random.default_rng(self.seed)
+        current = rng.standard_normal((self.walk.n_nodes, _N_STARTS), np.float32)
+        current *= (self.walk.root > 0)[:, None]
+        self.walk.project(current)
+        length = np.sqrt(np.square(current, dtype=np.float64).sum(axis=0))
+        return WalkLanczosState(
+            current=current,
+            previous=np.zeros_like(current),
+            scale=np.divide(1.0, length, out=np.zeros(_N_STARTS), where=length > 0),
+            previous_scale=np.zeros(_N_STARTS),
+            pivot=np.full(_N_STARTS, np.inf),
+            last=np.ones(_N_STARTS),
+        )
+
+    def step(self, state: WalkLanczosState) -> WalkLanczosState:
+        """One product, and now and then the Ritz values."""
+        rows, blocks = self.walk.rows, (state.current, state.previous)
+        coupling = state.couplings[-1] if state.couplings else np.zeros(_N_STARTS)
+        factors = _float32(state.scale), _float32(coupling * state.previous_scale)
+        quotients = rows.run(partial(lanczos_rows, *self.walk.matrix, *blocks, *factors))
+        diagonal: FloatArray = np.sum(quotients, axis=0)
+        factor = _float32(diagonal * state.scale)
+        squares = rows.run(partial(orthogonalize_rows, state.previous, state.current, factor))
+        length: FloatArray = np.sqrt(np.sum(squares, axis=0))
+        going = state.scale > 0
+        pivot = diagonal - np.divide(coupling**2, state.pivot, out=np.zeros(_N_STARTS), where=going)
+        going &= pivot > 0
+        last = np.divide(
+            coupling * state.last if state.couplings else state.last,
+            pivot,
+            out=np.zeros(_N_STARTS),
+            where=going,
+        )
+        going &= length > _SMALLEST
+        going &= np.abs(length * last) > _LEAST_PART / np.sqrt(self.walk.n_nodes)
+        state.current, state.previous = state.previous, state.current
+        state.previous_scale = state.scale
+        state.scale = np.divide(1.0, length, out=np.zeros(_N_STARTS), where=going)
+        state.pivot, state.last = pivot, last
+        state.diagonals.append(diagonal)
+        state.couplings.append(np.where(going, length, 0.0))
+        if len(state.diagonals) % CHECK_EVERY == 0 or _is_exhausted(state):
+            self.walk.project(state.current)  # rounding must not feed null vectors back
+            _take_ritz_values(state)
+        return state
+
+    def terminate(self, state: WalkLanczosState) -> Status | None:
+        """Converged when the lowest Ritz value can be trusted; stagnated below the limit."""
+        n_steps = len(state.diagonals)
+        if _is_exhausted(state):
+            return Status.CONVERGED
+        if n_steps == 0 or n_steps % CHECK_EVERY:
+            return None
+        if state.lowest < self.give_up_below:
+            return Status.STAGNATED
+        return Status.CONVERGED if self.fraction(state) >= 1.0 else None
+
+    def fraction(self, state: WalkLanczosState) -> float:
+        """Steps done over those that the present Ritz values ask for."""
+        if _is_exhausted(state):
+            return 1.0
+        n_steps = len(state.diagonals)
+        return certainty(state.lowest, state.highest, self.walk.n_nodes, n_steps)
+
+
+def _float32(values: FloatArray) -> Float32Array:
+    return values.astype(np.float32)
+
+
+def _aligned(n_nodes: int) -> AnyArray:
+    """New (n_nodes, 32) int8, so that two rows lie in each cache line."""
+    memory = np.empty(n_nodes * _N_VECTORS + _CACHE_LINE, np.int8)
+    first = -memory.ctypes.data % _CACHE_LINE
+    rows: AnyArray = memory[first : first + n_nodes * _N_VECTORS].reshape(n_nodes, _N_VECTORS)
+    return rows
+
+
+def _is_exhausted(state: WalkLanczosState) -> bool:
+    return not state.scale.any()
+
+
+def _take_ritz_values(state: WalkLanczosState) -> None:
+    """Outermost eigenvalues of the Lanczos matrices of both columns."""
+    diagonals, couplings = np.array(state.diagonals), np.array(state.couplings)
+    found = []
+    for column in range(_N_STARTS):
+        n_steps = int(np.argmin(np.append(couplings[:-1, column], 0.0))) + 1
+        found.append(
+            outermost_eigenvalues(diagonals[:n_steps, column], couplings[: n_steps - 1, column])
+        )
+    state.lowest = min(lowest for lowest, _ in found)
+    state.highest = max(highest for _, highest in found)
