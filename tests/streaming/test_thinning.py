@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-import streaming.thinning
+import streaming.resistances
 from solvers.arrays import BoolArray, Float32Array
 from solvers.graph import Graph
 from solvers.kernels.components import find_root, join_edges
@@ -183,7 +183,7 @@ def test_a_coarse_sample_tells_every_leverage_within_the_slack(
     What is estimated is the counted leverage: with dependent coins degrees tell a third of theirs.
     """
     if most_excess is not None:
-        monkeypatch.setattr(streaming.thinning, "MOST_EXCESS", most_excess)
+        monkeypatch.setattr(streaming.resistances, "MOST_EXCESS", most_excess)
     for seed in range(3):
         edges = FAMILIES[family](seed)
         settings = settings_of(edges, coins=coins)
@@ -228,7 +228,7 @@ def test_a_coarse_sample_tells_every_leverage_within_the_slack(
             by_degrees = factor * records.weight * (near + far)
             kept, fewest = (np.minimum(1.0, copies * way).sum() for way in (score, by_degrees))
             # the excess is taken from a sample: a tenth is left for its noise
-            assert kept < 1.1 * (1.0 + streaming.thinning.MOST_EXCESS) * fewest
+            assert kept < 1.1 * (1.0 + streaming.resistances.MOST_EXCESS) * fewest
 
 
 def test_bounds_serve_where_the_gap_is_large_and_an_embedding_elsewhere() -> None:
@@ -256,13 +256,13 @@ def test_the_excess_is_that_of_the_records_kept() -> None:
             np.minimum(1.0, copies * records.weight * (way[records.u] + way[records.v])).sum()
             for way in (local, bounds)
         ]
-        excess = streaming.thinning._excess(
+        excess = streaming.resistances._excess(
             *ends, records.weight, records.weight, local, bounds, copies
         )
         assert excess == pytest.approx(kept[1] / kept[0] - 1.0, abs=1e-5)
         # a record taken with chance 1/3 stands for three
         third = np.arange(records.n_records) % 3 == 0
-        sampled = streaming.thinning._excess(
+        sampled = streaming.resistances._excess(
             records.u[third],
             records.v[third],
             3 * records.weight[third],
@@ -274,7 +274,7 @@ def test_the_excess_is_that_of_the_records_kept() -> None:
         assert sampled == pytest.approx(excess, abs=0.05)
     nothing = np.zeros(0, np.int32), np.zeros(0, np.int32)
     none = np.zeros(0, np.float32)
-    assert streaming.thinning._excess(*nothing, none, none, local, bounds, 1.0) == 0.0
+    assert streaming.resistances._excess(*nothing, none, none, local, bounds, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("family", ["random", "two communities", "heavy-tailed weights"])
