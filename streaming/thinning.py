@@ -6,8 +6,9 @@ the rest (see `sample_size`), both on the cards that `resistances` makes of the 
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from typing import overload
 
@@ -16,7 +17,7 @@ import numpy as np
 from solvers.arrays import BoolArray, Float32Array, FloatArray
 from solvers.laplacian.parallel import Parallel
 from streaming.cards import NodeCards
-from streaming.kernels.balancing import throw_leaning_coins
+from streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
 from streaming.kernels.sampling import (
     add_degrees,
     count_survivors,
@@ -30,6 +31,12 @@ from streaming.records import Records, SparsifierSettings
 from streaming.resistances import counted_resistances
 from streaming.sample_size import local_factor
 
+LANE_RECORDS = 1 << 21
+"""Coins of so many records are thrown in a lane, with surpluses of its own, at least."""
+
+MOST_LANES = 2
+"""As many threads can throw coins, and as much more do degrees stray."""
+
 CHUNK_RECORDS = 1 << 22
 """Survivors are packed into chunks of about this size."""
 
@@ -37,6 +44,15 @@ _LOWEST_LOG2 = -64.0
 _BINS_PER_OCTAVE = 64.0
 _N_BINS = 128 * 64
 _BISECTION_STEPS = 60
+
+
+class _Way(Enum):
+    """How coins are thrown."""
+
+    APART = auto()
+    LEANING = auto()
+    AT_ONCE = auto()
+    """Leaning, and probabilities lowered on the way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,31 +170,49 @@ def thin(
     def score(number: int) -> Float32Array:
         return _scores(chunks[number], cards=new_cards, settings=settings, factor=factor)
 
-    scored: Callable[[int], Float32Array] = score
-    if settings.max_edges is not None:
-        scores = list(parallel(score, range(len(chunks))))
-        constant = _affordable(chunks, scores, on_forest, settings, constant)
-        scored = scores.__getitem__
-    copies = settings.oversampling * constant
+    is_even = settings.coins == "dependent"
+    everything = range(len(chunks))
+    if is_even and not new_cards.has_vectors and settings.max_edges is None:
+        copies = settings.oversampling * constant
+        lowered = [np.empty(chunk.n_records, np.float32) for chunk in chunks]
+        way = _Way.AT_ONCE
+    else:
+        lowered = list(parallel(score, everything))
+        if settings.max_edges is not None:
+            constant = _affordable(chunks, lowered, on_forest, settings, constant)
+        copies = settings.oversampling * constant
 
-    def lower(number: int) -> Float32Array:
-        scores = scored(number)
-        keep_probability = chunks[number].keep_probability
-        lower_probabilities(keep_probability, scores, on_forest[number], copies, scores)
-        return scores
+        def lower(number: int) -> None:
+            before, scores = chunks[number].keep_probability, lowered[number]
+            lower_probabilities(before, scores, on_forest[number], copies, scores)
 
-    in_order = zip(chunks, parallel(lower, range(len(chunks))), strict=True)
-    node = None
-    if settings.coins == "dependent":
-        node = _leaning_nodes(new_cards, copies, surplus)
-    thrown = _thrown(in_order, node, settings.seed, coin_stream)
-    lowered, survivors = zip(*thrown, strict=True) if chunks else ((), ())
+        for _ in parallel(lower, everything):
+            pass
+        way = _Way.LEANING if is_even else _Way.APART
+    lanes = _lanes(chunks)
+    nodes = _leaning_nodes(new_cards, copies, surplus, len(lanes))
+    stream = settings.seed, coin_stream
+
+    def throw(lane: int) -> int:
+        return sum(
+            _throw(
+                way,
+                chunks[number].part(start, stop),
+                on_forest[number][start:stop],
+                lowered[number][start:stop],
+                nodes[lane],
+                *stream,
+            )
+            for number, start, stop in lanes[lane]
+        )
+
+    n_survivors = sum(parallel(throw, range(len(lanes))))
     return Thinning(
-        lowered=list(lowered),
-        n_survivors=sum(survivors),
+        lowered=lowered,
+        n_survivors=n_survivors,
         cards=new_cards,
         constant=constant,
-        surplus=None if node is None else node[:, 0],
+        surplus=nodes[:, :, 0].sum(axis=0) if is_even else None,
     )
 
 
@@ -218,40 +252,67 @@ def _scores(
     return scores
 
 
-def _thrown(
-    in_order: Iterable[tuple[Records, Float32Array]],
-    node: Float32Array | None,
+def _lanes(chunks: Sequence[Records]) -> list[list[tuple[int, int, int]]]:
+    """Pieces of each lane: chunk, first record and the one after the last.
+
+    They are even parts of all records, wherever chunks begin; one for each `LANE_RECORDS`.
+    """
+    n_records = sum(chunk.n_records for chunk in chunks)
+    n_lanes = min(max(n_records // LANE_RECORDS, 1), MOST_LANES)
+    cuts = [n_records * lane // n_lanes for lane in range(n_lanes + 1)]
+    lanes: list[list[tuple[int, int, int]]] = [[] for _ in range(n_lanes)]
+    first = 0
+    for number, chunk in enumerate(chunks):
+        for lane, pieces in enumerate(lanes):
+            start, stop = max(cuts[lane] - first, 0), min(cuts[lane + 1] - first, chunk.n_records)
+            if start < stop:
+                pieces.append((number, start, stop))
+        first += chunk.n_records
+    return lanes
+
+
+def _throw(
+    way: "_Way",
+    records: Records,
+    on_forest: BoolArray,
+    lowered: Float32Array,
+    node: Float32Array,
     seed: int,
     stream: int,
-) -> Iterator[tuple[Float32Array, int]]:
-    """Throw one coin for each record, with its new probability; zero where it does not survive.
+) -> int:
+    """Throw one coin for each record; its new probability becomes zero where it does not survive.
 
-    With ``node`` coins lean (B.6), one after the other. Yields the probabilities of every chunk,
-    changed, and the number of its survivors.
+    Returns the number of survivors.
     """
-    for chunk, lowered in in_order:
-        with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-            coins = np.uint64(seed), np.uint64(stream)
-            if node is None:
-                n = throw_coins(chunk.keep_probability, lowered, chunk.key, *coins)
-            else:
-                columns = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
-                n = throw_leaning_coins(*columns, lowered, chunk.key, node, *coins)
-        yield lowered, n
+    ends = records.u, records.v, records.weight, records.keep_probability
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        coins = records.key, node, np.uint64(seed), np.uint64(stream)
+        match way:
+            case _Way.AT_ONCE:
+                return lower_and_throw(*ends, on_forest, lowered, *coins)
+            case _Way.LEANING:
+                return throw_leaning_coins(*ends, lowered, *coins)
+            case _Way.APART:
+                return throw_coins(records.keep_probability, lowered, coins[0], *coins[2:])
 
 
-def _leaning_nodes(cards: NodeCards, copies: float, surplus: Float32Array | None) -> Float32Array:
-    """(n_nodes, 2) float32: surplus in shares, and the shares that a unit of weight is.
+def _leaning_nodes(
+    cards: NodeCards, copies: float, surplus: Float32Array | None, n_lanes: int
+) -> Float32Array:
+    """(n_lanes, n_nodes, 2) float32: surplus in shares, and the shares that a unit of weight is.
 
     A record's share in its ends is their part of its resistance, where its own coins decide on its
-    weight in the sparsifier, ``1 / (copies * resistance)``.
+    weight in the sparsifier, ``1 / (copies * resistance)``. Lanes divide what there is of surplus
+    evenly.
     """
-    node = np.zeros((cards.n_nodes, 2), np.float32)
-    np.multiply(cards.local_resistance, np.float32(copies), out=node[:, 1])
+    nodes = np.zeros((n_lanes, cards.n_nodes, 2), np.float32)
+    shares = np.float32(copies) * cards.local_resistance
+    nodes[:, :, 1] = shares
     if surplus is not None:
-        known = node[: surplus.size]
-        np.multiply(surplus, known[:, 1], out=known[:, 0], where=np.isfinite(known[:, 1]))
-    return node
+        known, each = shares[: surplus.size], np.zeros_like(surplus)
+        np.multiply(surplus, known / np.float32(n_lanes), out=each, where=np.isfinite(known))
+        nodes[:, : surplus.size, 0] = each
+    return nodes
 
 
 def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterator[Records]:
