@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from solvers.arrays import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array
-from streaming.kernels.balancing import throw_leaning_coins
+from streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
 from streaming.kernels.sampling import throw_coins
 from tests.reference.balancing import Throw, outcomes, walk
 from tests.reference.sampling import short_coin
@@ -288,6 +288,39 @@ def test_neither_batches_nor_chunks_show(n_first: int) -> None:
     second = thrown(records, parts, 3, rows=slice(n_first, None))
     assert np.array_equal(np.concatenate([first, second]), at_once)
     assert np.array_equal(parts, whole)
+
+
+@pytest.mark.parametrize("n_first", [0, 70, 300])
+def test_lowering_on_the_way_is_lowering_before(n_first: int) -> None:
+    records = stored(20, 300, has_halves=False)
+    forest = np.random.default_rng(2).random(300) < 0.1
+    node = nodes_of(records)
+    node[:, 1] *= np.random.default_rng(1).uniform(0.2, 3.0, node.shape[0]).astype(np.float32)
+    expected = records.weight * (node[records.u, 1] + node[records.v, 1])
+    before = np.where(forest, records.keep_probability, 1.0)
+    lowered = np.minimum(records.keep_probability, np.where(forest, before, expected))
+    assert 0.1 < np.mean(lowered < records.keep_probability) < 0.9
+    columns = records.u, records.v, records.weight, records.keep_probability
+    key = np.arange(300, dtype=np.uint32)
+    twin, at_once = lowered.copy(), np.full(300, np.nan, np.float32)
+    tables = node, node.copy()
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        coins = np.uint64(3), np.uint64(STREAM)
+        n_twin = throw_leaning_coins(*columns, twin, key, tables[0], *coins)
+        n_survivors = sum(
+            lower_and_throw(
+                *(column[rows] for column in columns),
+                forest[rows],
+                at_once[rows],
+                key[rows],
+                tables[1],
+                *coins,
+            )
+            for rows in (slice(0, n_first), slice(n_first, None))
+        )
+    assert np.array_equal(at_once, twin)
+    assert np.array_equal(*tables)
+    assert n_survivors == n_twin == np.count_nonzero(twin)
 
 
 @pytest.mark.skipif(not COMPILED, reason="runs uncompiled already")

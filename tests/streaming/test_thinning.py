@@ -15,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import streaming.resistances
+import streaming.thinning
 from solvers.arrays import BoolArray, Float32Array
 from solvers.graph import Graph
 from solvers.kernels.components import find_root, join_edges
@@ -68,7 +69,7 @@ def thin_state(
     chunks: Sequence[Records],
     state: SparsifierState,
     settings: SparsifierSettings,
-    **options: Callable[..., object],
+    **options: Callable[..., object] | Float32Array,
 ) -> Thinning:
     thinning = thin(
         chunks,
@@ -88,13 +89,23 @@ def assert_equal_bits(first: Thinning, second: Thinning) -> None:
     assert np.array_equal(first.cards.array, second.cards.array)
     assert (first.cards.scale, first.constant) == (second.cards.scale, second.constant)
     assert first.n_survivors == second.n_survivors
+    if first.surplus is None or second.surplus is None:
+        assert first.surplus is second.surplus
+    else:
+        assert np.array_equal(first.surplus, second.surplus)
 
 
 @pytest.mark.parametrize("coins", COINS)
 @pytest.mark.parametrize("max_edges", [None, 2_500])
+@pytest.mark.parametrize("lane_records", [None, 1_000])
 def test_the_result_depends_neither_on_chunks_nor_on_threads(
-    coins: Coins, max_edges: int | None
+    coins: Coins,
+    max_edges: int | None,
+    lane_records: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if lane_records is not None:
+        monkeypatch.setattr(streaming.thinning, "LANE_RECORDS", lane_records)
     edges = random_graph(300, 0.5, 0)
     settings = settings_of(edges, coins=coins)
     state = buffer_of(edges, settings)
@@ -339,6 +350,35 @@ def test_nothing_comes_of_an_embedding_that_was_cancelled() -> None:
         cancelled=lambda: True,
     )
     assert outcome is None
+
+
+def test_the_surplus_is_that_of_all_lanes_and_what_was_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    edges = random_graph(300, 0.5, 0)
+    settings = settings_of(edges, coins="dependent")
+    state = buffer_of(edges, settings)
+    monkeypatch.setattr(streaming.thinning, "LANE_RECORDS", 1_000)
+    records = state.records
+    before = np.linspace(-100.0, 100.0, 300).astype(np.float32)  # units of weight
+    thinning = thin_state(cut_up(records), state, settings, surplus=before)
+    assert thinning.surplus is not None
+    assert not thinning.cards.has_vectors
+    shares = settings.oversampling * thinning.constant * thinning.cards.local_resistance
+    lowered = np.concatenate(thinning.lowered)
+    forest = np.concatenate(spanning_forest(cut_up(records), n_nodes=300))
+    expected = np.minimum(
+        records.keep_probability, records.weight * (shares[records.u] + shares[records.v])
+    )
+    expected[forest] = records.keep_probability[forest]
+    gained = np.where(lowered > 0, 1.0, 0.0) - expected / records.keep_probability
+    total = before * shares
+    for ends in (records.u, records.v):
+        portion = np.minimum(records.weight / expected * shares[ends], 1.0)
+        total += np.bincount(ends, gained * portion, minlength=300)
+    np.testing.assert_allclose(thinning.surplus, total, atol=1e-3)
+    # what was before has been taken back, as far as lanes can
+    assert np.abs(thinning.surplus).mean() < 0.5 * np.abs(before * shares).mean()
 
 
 @pytest.mark.parametrize("coins", COINS)
