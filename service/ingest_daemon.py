@@ -20,7 +20,7 @@ from uuid import uuid4
 import structlog
 from sqlalchemy.exc import OperationalError
 
-from service.catalog import Catalog, GraphNotFound, GraphRecord
+from service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
 from service.database import Database
 from service.ingest import Ingestor, LeaseHeld, OpenGraph
 from service.leases import LeaseExpired
@@ -39,7 +39,10 @@ BEAT_SECONDS: Final = 2.0
 CLEAN_SECONDS: Final = 60.0
 PURGE_GRACE_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 5.0
-"""How long a graph that could not be ingested (disk full, checkpoint damaged) is left alone."""
+"""How long a graph that could not be ingested (disk full, checkpoint damaged) is left alone; twice
+as long each further time, until its settings change."""
+
+LONGEST_RETRY_SECONDS: Final = 300.0
 
 PASS_BYTES: Final = 4 * 2**30
 """Bytes of source files after which a pass ends, so that pushes need not wait for all of them."""
@@ -58,6 +61,14 @@ class _Held:
     graph: OpenGraph
     stack: ExitStack
     idle_since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    """How often in a row a graph with these settings could not be ingested."""
+
+    n_times: int
+    settings: GraphSettings
 
 
 class IngestDaemon:
@@ -105,6 +116,7 @@ class IngestDaemon:
         )
         self._held: dict[str, _Held] = {}
         self._rests_until: dict[str, float] = {}
+        self._failures: dict[str, _Failure] = {}
         self._clean_at = 0.0
 
     def run(self, should_stop: Callable[[], bool]) -> None:
@@ -155,7 +167,7 @@ class IngestDaemon:
 
     def _serve(self, record: GraphRecord, should_stop: Callable[[], bool]) -> bool:
         """Ingest one graph if it has something pending."""
-        if should_stop() or self._clock() < self._rests_until.get(record.id, 0.0):
+        if should_stop() or self._is_resting(record):
             return False
         resting = self.lister.resting(record.id)
         if not self._manifest.has_pending(record.id, passed_over=resting):
@@ -175,14 +187,19 @@ class IngestDaemon:
         except OperationalError:
             raise
         except Exception as error:  # noqa: BLE001 - one graph's trouble must not stop the others
-            # No fault of a file's content: the disk is full, the store is away, a checkpoint is
-            # damaged. Nothing is lost; it is tried again later.
-            _log.warning(
-                "ingest failed", graph=record.settings.name, error=repr(error), exc_info=True
-            )
+            # No fault of a file's content: the disk is full, the memory allowed too little, a
+            # checkpoint is damaged. Nothing is lost; it is tried again later.
             self._let_go_of({record.id})
-            self._rests_until[record.id] = self._clock() + RETRY_SECONDS
+            pause = self._note_failure(record)
+            _log.warning(
+                "ingest failed",
+                graph=record.settings.name,
+                error=repr(error),
+                again_in_seconds=pause,
+                exc_info=True,
+            )
             return False
+        self._failures.pop(record.id, None)
         held.idle_since = self._clock()
         self.lister.note_read(report.source_ids, report.unreadable)
         if not report.is_cut:
@@ -198,6 +215,23 @@ class IngestDaemon:
             snapshot=report.summary.snapshot,
         )
         return True
+
+    def _is_resting(self, record: GraphRecord) -> bool:
+        failure = self._failures.get(record.id)
+        if failure is not None and failure.settings != record.settings:
+            return False  # what failed may have been mended
+        return self._clock() < self._rests_until.get(record.id, 0.0)
+
+    def _note_failure(self, record: GraphRecord) -> float:
+        """Leave the graph alone for a while; returns for how many seconds."""
+        failure = self._failures.get(record.id)
+        is_again = failure is not None and failure.settings == record.settings
+        n_times = failure.n_times + 1 if failure is not None and is_again else 1
+        self._failures[record.id] = _Failure(n_times=n_times, settings=record.settings)
+        pause = min(RETRY_SECONDS * 2.0 ** min(n_times - 1, 16), LONGEST_RETRY_SECONDS)
+        self._rests_until[record.id] = self._clock() + pause
+        self._metrics.note_failure(record.settings.name)
+        return pause
 
     def _hold(self, record: GraphRecord, should_stop: Callable[[], bool]) -> _Held:
         """The open graph, opened anew when its settings have changed."""

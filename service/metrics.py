@@ -223,6 +223,13 @@ class IngestMetrics:
             registry=self.registry,
         )
 
+        self._failures = Counter(
+            "lapwing_ingest_failures",
+            "Passes over a graph that failed and are tried again.",
+            ["graph"],
+            registry=self.registry,
+        )
+
     def note_event(self, graph: str, event: IngestEvent) -> None:
         """Count what the stream of a graph tells."""
         label = self._label(graph)
@@ -248,6 +255,10 @@ class IngestMetrics:
             self._listing_errors.labels(label).inc()
         else:
             self._listings.labels(label).observe(seconds)
+
+    def note_failure(self, graph: str) -> None:
+        """Count a pass over a graph that failed, through no fault of a file."""
+        self._failures.labels(self._label(graph)).inc()
 
     def _label(self, graph: str) -> str:
         """The graph's name while there are few, so that the number of series stays bounded."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from structlog.testing import capture_logs
 
 from service.catalog import (
     AutoSolve,
@@ -20,7 +21,7 @@ from service.catalog import (
 )
 from service.database import Database, open_database
 from service.ingest import Ingestor, LeaseHeld
-from service.ingest_daemon import IngestDaemon
+from service.ingest_daemon import RETRY_SECONDS, IngestDaemon
 from service.job_queue import DatabaseJobQueue
 from service.labels import LabelStore
 from service.leases import LeaseExpired, LeaseStore
@@ -338,6 +339,35 @@ def test_one_graphs_trouble_does_not_stop_the_others(
     daemon.close()
     assert Catalog(database).get("g").progress.edges_seen == 3_000
     assert Catalog(database).get("broken").progress.edges_seen == 0
+
+
+def test_a_graph_that_fails_again_and_again_is_tried_less_and_less_often(
+    database: Database, settings: Settings, graph: GraphRecord, source: Path
+) -> None:
+    checkpoints = GraphPaths(root=settings.graphs_directory / graph.id).checkpoints
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "current.json").write_text("{not json")
+    write_edges(source / "a.parquet", 0)
+    Manifest(database).add_source(graph.id, str(source))
+    ticks = [0.0]
+    daemon = IngestDaemon(database, settings, clock=lambda: ticks[0])
+    tried: list[float] = []
+    with capture_logs() as logs:
+        while ticks[0] < 1_300.0:
+            n_before = sum(log["event"] == "ingest failed" for log in logs)
+            assert serve(daemon) == 0
+            if sum(log["event"] == "ingest failed" for log in logs) > n_before:
+                tried.append(ticks[0])
+            ticks[0] += 5.0
+        assert tried == [0.0, 5.0, 15.0, 35.0, 75.0, 155.0, 315.0, 615.0, 915.0, 1215.0]
+        # other settings may be what it takes
+        Catalog(database).update(graph.id, lambda old: _with_epsilon(old, 0.5))
+        serve(daemon)
+        assert sum(log["event"] == "ingest failed" for log in logs) == len(tried) + 1
+    (checkpoints / "current.json").unlink()
+    ticks[0] += RETRY_SECONDS
+    assert serve(daemon) == 1
+    daemon.close()
 
 
 def test_changed_settings_hold_from_the_next_file_on(
