@@ -128,7 +128,8 @@ class GraphSettings:
     epsilon : float
         Spectral accuracy asked for, in (0, 1).
     max_edges : int, optional
-        Most edges that the sparsifier keeps; wins over ``epsilon``.
+        Most edges that the sparsifier keeps; wins over ``epsilon``. A spanning forest is kept even
+        so.
     expected_nodes : int
         Nodes to be ready for, at least 2; more may come.
     max_nodes : int

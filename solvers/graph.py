@@ -58,6 +58,12 @@ class Graph:
     component: Int32Array
     n_components: int
 
+    def __repr__(self) -> str:
+        return (
+            f"Graph(n_nodes={self.n_nodes}, n_edges={self.n_edges}, "
+            f"n_components={self.n_components})"
+        )
+
     @classmethod
     def from_edges(
         cls,

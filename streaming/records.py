@@ -31,7 +31,8 @@ class SparsifierSettings:
     expected_nodes : int
         Sets the logarithm in the sampling constant until more nodes have arrived.
     max_edges : int or None
-        Upper bound on the records a resparsification keeps; wins over ``epsilon``.
+        Upper bound on the records a resparsification keeps; wins over ``epsilon``. A spanning
+        forest is kept even so.
     n_probes : int
         Random projections of the resistance embedding.
     slack : float or None

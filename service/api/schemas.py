@@ -116,7 +116,8 @@ class _GraphFields(_Input):
     node_ids: NodeKind = Field(_DEFAULTS["node_ids"], description="Fixed once the graph exists.")
     epsilon: float = Field(_DEFAULTS["epsilon"], description="Spectral accuracy asked, in (0, 1).")
     max_edges: int | None = Field(
-        _DEFAULTS["max_edges"], description="Most edges to keep; wins over epsilon."
+        _DEFAULTS["max_edges"],
+        description="Most edges to keep, but for a spanning forest; wins over epsilon.",
     )
     expected_nodes: int = Field(_DEFAULTS["expected_nodes"], description="Fixed, see node_ids.")
     max_nodes: int = Field(_DEFAULTS["max_nodes"], description="Fixed, see node_ids.")

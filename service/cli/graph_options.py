@@ -11,7 +11,10 @@ from service.solving import validate_solve
 
 Epsilon = Annotated[float | None, typer.Option(help="Spectral accuracy asked, in (0, 1).")]
 MaxEdges = Annotated[
-    int | None, typer.Option(help="Most edges to keep; wins over --epsilon. 0 takes it back.")
+    int | None,
+    typer.Option(
+        help="Most edges to keep, but for a spanning forest; wins over --epsilon. 0 takes it back."
+    ),
 ]
 KeepRaw = Annotated[
     bool | None, typer.Option(help="Keep pushed blocks and a spool of edges for later passes.")

@@ -247,3 +247,8 @@ def test_bad_adjacency_matrices_are_refused(matrix, message) -> None:
 def test_product_with_vectors_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match=r"vectors must have shape \(2,\) or \(2, k\)"):
         path(1.0).laplacian_product(np.ones(3))
+
+
+def test_a_graph_shows_its_size() -> None:
+    graph = Graph.from_edges([0, 1], [1, 2], [1.0, 2.0], n_nodes=4)
+    assert repr(graph) == "Graph(n_nodes=4, n_edges=2, n_components=2)"
