@@ -1,8 +1,5 @@
 """Leaning coins: fair to every edge, even at every node, the same every time."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 
@@ -14,9 +11,9 @@ from streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
 from streaming.kernels.sampling import throw_coins
 from tests.reference.balancing import Throw, outcomes, walk
 from tests.reference.sampling import short_coin
+from tests.uncompiled import COMPILED, assert_passes_uncompiled, only_compiled
 
 STREAM = 5
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -323,11 +320,6 @@ def test_lowering_on_the_way_is_lowering_before(n_first: int) -> None:
     assert n_survivors == n_twin == np.count_nonzero(twin)
 
 
-@pytest.mark.skipif(not COMPILED, reason="runs uncompiled already")
+@only_compiled
 def test_the_kernel_is_right_without_compilation_too() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    finished = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert finished.returncode == 0, finished.stdout
+    assert_passes_uncompiled(__file__)

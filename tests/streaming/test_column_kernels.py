@@ -1,10 +1,7 @@
 """The passes over columns against plain Python, compiled and not."""
 
 import math
-import os
 import struct
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +11,7 @@ from hypothesis import strategies as st
 from solvers.arrays import AnyArray, frozen
 from streaming.kernels.columns import GREATEST_WEIGHT, fill_self_loops, narrow_ids, survey_edges
 from tests.reference.columns import Edge, is_float32_weight, without_self_loops
+from tests.uncompiled import assert_passes_uncompiled, only_compiled
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 FLOAT32 = st.floats(width=32)
@@ -94,11 +92,6 @@ def test_self_loops_anywhere_in_a_long_block_are_replaced(share: float) -> None:
     assert filled(edges, is_constant=False) == without_self_loops(edges)
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="runs uncompiled already")
+@only_compiled
 def test_kernels_are_right_without_compilation_too() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    finished = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert finished.returncode == 0, finished.stdout
+    assert_passes_uncompiled(__file__)

@@ -1,15 +1,12 @@
 """The kernels of passes over raw edges against plain sums, compiled and not."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from streaming.kernels.edge_passes import LANE_COLUMNS, add_edge_differences, all_roots, join_ends
+from tests.uncompiled import assert_passes_uncompiled, only_compiled
 
 N_NODES = 40
 
@@ -47,10 +44,6 @@ def test_roots_name_the_components_whatever_the_blocks(ends: np.ndarray) -> None
     assert root.tolist() == smallest
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="runs uncompiled already")
+@only_compiled
 def test_the_same_holds_uncompiled() -> None:
-    """Bounds are checked then, which compiled code does not do."""
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert_passes_uncompiled(__file__)

@@ -1,9 +1,6 @@
 """The kernels of the sparsifier against plain Python, compiled and not."""
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import compress
@@ -43,11 +40,11 @@ from tests.reference.sampling import (
     stale_leverage,
     stored_score,
 )
+from tests.uncompiled import COMPILED, assert_passes_uncompiled, only_compiled
 
 N_NODES, N_EDGES, N_PROBES = 13, 400, 5
 SEED, STREAM = 2**63 - 5, 14
 CONSTANT = 4.0
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 COLUMNS = ["u", "v", "weight", "keep_probability"]
 
 
@@ -554,11 +551,6 @@ def test_the_forest_takes_heavy_classes_first_and_records_in_order(buffer: Buffe
     assert sum(n_marked) == on_forest.sum() == N_NODES + 1
 
 
-@pytest.mark.skipif(not COMPILED, reason="runs uncompiled already")
+@only_compiled
 def test_kernels_are_right_without_compilation_too() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    finished = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert finished.returncode == 0, finished.stdout
+    assert_passes_uncompiled(__file__)

@@ -1,0 +1,25 @@
+"""Run a test file again without numba's compiler, which checks no bounds and hides no warning."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
+
+only_compiled = pytest.mark.skipif(not COMPILED, reason="runs uncompiled already")
+"""Marks the test that runs its own file again."""
+
+
+def assert_passes_uncompiled(file: str) -> None:
+    """All tests of a file pass in a process without compilation."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", file],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
