@@ -8,9 +8,8 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import partial
-from typing import overload
+from typing import TypeAlias, overload
 
 import numpy as np
 
@@ -40,19 +39,17 @@ MOST_LANES = 2
 CHUNK_RECORDS = 1 << 22
 """Survivors are packed into chunks of about this size."""
 
+_Coins: TypeAlias = tuple[np.uint64, np.uint64]
+"""Seed, and number of the stream."""
+
+_Toss: TypeAlias = Callable[[Records, BoolArray, Float32Array, Float32Array, _Coins], int]
+"""Throws the coins of some records; given their marks of the forest, their new probabilities (zero
+afterwards where one does not survive) and the nodes of their lane. Returns the survivors."""
+
 _LOWEST_LOG2 = -64.0
 _BINS_PER_OCTAVE = 64.0
 _N_BINS = 128 * 64
 _BISECTION_STEPS = 60
-
-
-class _Way(Enum):
-    """How coins are thrown."""
-
-    APART = auto()
-    LEANING = auto()
-    AT_ONCE = auto()
-    """Leaning, and probabilities lowered on the way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,46 +164,30 @@ def thin(
     if new_cards is None:
         return None
 
-    def score(number: int) -> Float32Array:
-        return _scores(chunks[number], cards=new_cards, settings=settings, factor=factor)
-
     is_even = settings.coins == "dependent"
-    everything = range(len(chunks))
+    toss: _Toss
     if is_even and not new_cards.has_vectors and settings.max_edges is None:
-        copies = settings.oversampling * constant
-        lowered = [np.empty(chunk.n_records, np.float32) for chunk in chunks]
-        way = _Way.AT_ONCE
+        lowered, toss = [np.empty(chunk.n_records, np.float32) for chunk in chunks], _toss_at_once
     else:
-        lowered = list(parallel(score, everything))
-        if settings.max_edges is not None:
-            constant = _affordable(chunks, lowered, on_forest, settings, constant)
-        copies = settings.oversampling * constant
-
-        def lower(number: int) -> None:
-            before, scores = chunks[number].keep_probability, lowered[number]
-            lower_probabilities(before, scores, on_forest[number], copies, scores)
-
-        for _ in parallel(lower, everything):
-            pass
-        way = _Way.LEANING if is_even else _Way.APART
-    lanes = _lanes(chunks)
-    nodes = _leaning_nodes(new_cards, copies, surplus, len(lanes))
-    stream = settings.seed, coin_stream
-
-    def throw(lane: int) -> int:
-        return sum(
-            _throw(
-                way,
-                chunks[number].part(start, stop),
-                on_forest[number][start:stop],
-                lowered[number][start:stop],
-                nodes[lane],
-                *stream,
-            )
-            for number, start, stop in lanes[lane]
+        lowered, constant = _lowered(
+            chunks, on_forest, new_cards, settings, constant, factor, parallel
         )
+        toss = _toss_leaning if is_even else _toss_apart
+    lanes = _lanes(chunks)
+    copies = settings.oversampling * constant
+    nodes = _leaning_nodes(new_cards, copies, surplus, len(lanes))
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        coins = np.uint64(settings.seed), np.uint64(coin_stream)
 
-    n_survivors = sum(parallel(throw, range(len(lanes))))
+    def toss_lane(lane: int) -> int:
+        n_survivors = 0
+        for number, rows in lanes[lane]:
+            records = chunks[number].part(rows.start, rows.stop)
+            columns = on_forest[number][rows], lowered[number][rows]
+            n_survivors += toss(records, *columns, nodes[lane], coins)
+        return n_survivors
+
+    n_survivors = sum(parallel(toss_lane, range(len(lanes))))
     return Thinning(
         lowered=lowered,
         n_survivors=n_survivors,
@@ -252,48 +233,90 @@ def _scores(
     return scores
 
 
-def _lanes(chunks: Sequence[Records]) -> list[list[tuple[int, int, int]]]:
-    """Pieces of each lane: chunk, first record and the one after the last.
+def _lowered(
+    chunks: Sequence[Records],
+    on_forest: Sequence[BoolArray],
+    cards: NodeCards,
+    settings: SparsifierSettings,
+    constant: float,
+    factor: float,
+    parallel: Parallel,
+) -> tuple[list[Float32Array], float]:
+    """New probabilities of every chunk, and the constant that ``max_edges`` leaves of ``constant``.
+
+    One array a chunk: scores first, then the probabilities in their place.
+    """
+    everything = range(len(chunks))
+    score = partial(_scores, cards=cards, settings=settings, factor=factor)
+    scores = list(parallel(lambda number: score(chunks[number]), everything))
+    if settings.max_edges is not None:
+        constant = _affordable(chunks, scores, on_forest, settings, constant)
+    copies = settings.oversampling * constant
+
+    def lower(number: int) -> None:
+        before = chunks[number].keep_probability
+        lower_probabilities(before, scores[number], on_forest[number], copies, scores[number])
+
+    for _ in parallel(lower, everything):
+        pass
+    return scores, constant
+
+
+def _lanes(chunks: Sequence[Records]) -> list[list[tuple[int, slice]]]:
+    """Pieces of each lane: number of the chunk, and rows of it.
 
     They are even parts of all records, wherever chunks begin; one for each `LANE_RECORDS`.
     """
     n_records = sum(chunk.n_records for chunk in chunks)
     n_lanes = min(max(n_records // LANE_RECORDS, 1), MOST_LANES)
     cuts = [n_records * lane // n_lanes for lane in range(n_lanes + 1)]
-    lanes: list[list[tuple[int, int, int]]] = [[] for _ in range(n_lanes)]
+    lanes: list[list[tuple[int, slice]]] = [[] for _ in range(n_lanes)]
     first = 0
     for number, chunk in enumerate(chunks):
         for lane, pieces in enumerate(lanes):
             start, stop = max(cuts[lane] - first, 0), min(cuts[lane + 1] - first, chunk.n_records)
             if start < stop:
-                pieces.append((number, start, stop))
+                pieces.append((number, slice(start, stop)))
         first += chunk.n_records
     return lanes
 
 
-def _throw(
-    way: "_Way",
+def _toss_at_once(
     records: Records,
     on_forest: BoolArray,
     lowered: Float32Array,
     node: Float32Array,
-    seed: int,
-    stream: int,
+    coins: _Coins,
 ) -> int:
-    """Throw one coin for each record; its new probability becomes zero where it does not survive.
-
-    Returns the number of survivors.
-    """
+    """Lower probabilities by the bounds in ``node`` and throw leaning coins, in one pass."""
     ends = records.u, records.v, records.weight, records.keep_probability
-    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-        coins = records.key, node, np.uint64(seed), np.uint64(stream)
-        match way:
-            case _Way.AT_ONCE:
-                return lower_and_throw(*ends, on_forest, lowered, *coins)
-            case _Way.LEANING:
-                return throw_leaning_coins(*ends, lowered, *coins)
-            case _Way.APART:
-                return throw_coins(records.keep_probability, lowered, coins[0], *coins[2:])
+    with np.errstate(over="ignore"):  # as above
+        return lower_and_throw(*ends, on_forest, lowered, records.key, node, *coins)
+
+
+def _toss_leaning(
+    records: Records,
+    _on_forest: BoolArray,
+    lowered: Float32Array,
+    node: Float32Array,
+    coins: _Coins,
+) -> int:
+    """Throw leaning coins for probabilities that are lowered already."""
+    ends = records.u, records.v, records.weight, records.keep_probability
+    with np.errstate(over="ignore"):  # as above
+        return throw_leaning_coins(*ends, lowered, records.key, node, *coins)
+
+
+def _toss_apart(
+    records: Records,
+    _on_forest: BoolArray,
+    lowered: Float32Array,
+    _node: Float32Array,
+    coins: _Coins,
+) -> int:
+    """Throw a coin for each record by itself."""
+    with np.errstate(over="ignore"):  # as above
+        return throw_coins(records.keep_probability, lowered, records.key, *coins)
 
 
 def _leaning_nodes(
