@@ -95,9 +95,10 @@ def plan_memory(
     least = int(_LEAST_GROWTH * expected_size(settings, nodes))
     buffer_edges = (limit_bytes - taken) // RECORD_BYTES
     if buffer_edges < least:
+        needed = taken + least * RECORD_BYTES
         raise MemoryLimitTooSmall(
-            f"memory_limit must be at least {taken + least * RECORD_BYTES:,} bytes for {nodes:,} "
-            f"nodes at epsilon {settings.epsilon:g}, got {limit_bytes:,}; raise it, raise epsilon, "
-            "set max_edges, or set expected_nodes to what there will be"
+            f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
+            f"{nodes:,} nodes at epsilon {settings.epsilon:g}, got {limit_bytes:,}; raise it, raise "
+            "epsilon, set max_edges, or set expected_nodes to what there will be"
         )
     return MemoryPlan(buffer_edges=buffer_edges, part_rows=rows)

@@ -55,9 +55,12 @@ def test_whoever_follows_the_advice_gets_there_with_hardly_more_than_needed() ->
         try:
             plan = settings(limit).within_memory(0)
         except MemoryLimitTooSmall as refused:
-            told = re.search(r"must be at least ([\d,]+) bytes for 200,000 nodes", str(refused))
+            told = re.search(
+                r"at least ([\d,]+) bytes \((\d+)MiB\) for 200,000 nodes", str(refused)
+            )
             assert told is not None
             limit = int(told[1].replace(",", ""))
+            assert limit <= int(told[2]) * MIB < limit + MIB
             advice.append(limit)
     # blocks grow with the limit, so that a little more is asked for when one comes back
     assert advice[-1] < 1.1 * advice[0]
