@@ -29,8 +29,9 @@ from service.redaction import redacted, shown_url
 from service.settings import Settings
 from streaming.certificate import CertificateStore
 from streaming.events import Committed, Duplicate, IngestEvent, Quarantined, StreamSummary
-from streaming.pipeline import FileUnreadable, Stream, StreamSettings
+from streaming.pipeline import FileUnreadable, Stream
 from streaming.records import SparsifierSettings
+from streaming.settings import StreamSettings
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import EdgeFile, ParquetEdges
 

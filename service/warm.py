@@ -24,8 +24,9 @@ from streaming.blocks import NODE_KINDS, NodeKind
 from streaming.certificate import CertifySettings, certify
 from streaming.nodes import open_nodes
 from streaming.notebook import sparsify
-from streaming.pipeline import Stream, StreamSettings
+from streaming.pipeline import Stream
 from streaming.records import SparsifierSettings
+from streaming.settings import StreamSettings
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import ParquetEdges
 

@@ -98,7 +98,7 @@ def plan_memory(
         needed = taken + least * RECORD_BYTES
         raise MemoryLimitTooSmall(
             f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
-            f"{nodes:,} nodes at epsilon {settings.epsilon:g}, got {limit_bytes:,}; raise it, raise "
-            "epsilon, set max_edges, or set expected_nodes to what there will be"
+            f"{nodes:,} nodes at epsilon {settings.epsilon:g}, got {limit_bytes:,}; raise it, "
+            "raise epsilon, set max_edges, or set expected_nodes to what there will be"
         )
     return MemoryPlan(buffer_edges=buffer_edges, part_rows=rows)

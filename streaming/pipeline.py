@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from solvers.laplacian.parallel import Parallel
-from streaming.blocks import BadEdges, NodeKind, RawBlock
+from streaming.blocks import BadEdges, RawBlock
 from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
 from streaming.events import (
     Committed,
@@ -27,15 +27,14 @@ from streaming.events import (
     Quarantined,
     StreamSummary,
 )
-from streaming.memory import LEAST_ROOM, MemoryLimitTooSmall, plan_memory
+from streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from streaming.nodes import Nodes, open_nodes
-from streaming.records import SparsifierSettings, SparsifierState
-from streaming.sample_size import expected_size
+from streaming.records import SparsifierState
+from streaming.settings import StreamSettings
 from streaming.shares import ShareSettings
 from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
-from streaming.sources import PART_ROWS, EdgeFile, Part, StagedFile, Staging, read_parts
+from streaming.sources import EdgeFile, Part, StagedFile, Staging, read_parts
 from streaming.sparsifier import (
-    ARRIVAL_LANES,
     absorb,
     expected_epsilon,
     is_full,
@@ -45,14 +44,6 @@ from streaming.sparsifier import (
 
 if TYPE_CHECKING:
     from streaming.distributed import Cluster
-
-SMALLEST_PART_ROWS = 1 << 13
-
-LIMITED_READERS = 2
-"""Threads that read, at most, where memory is limited: its plan must not depend on threads."""
-
-GROUP_SHARE = 1 / 16
-"""Where memory is limited, the buffer grows by at most this part of it before it is looked at."""
 
 
 class Interrupted(Exception):
@@ -91,113 +82,6 @@ class _OtherContent(Exception):
 _FileKey = tuple[str, str]
 _Absorbed = tuple[Sequence[Part], float | None]
 """Parts of a group, and the seconds of the resparsification that followed it, if one did."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamSettings:
-    """How one graph's stream is read and kept.
-
-    Attributes
-    ----------
-    node_kind : {"string", "int64", "dense"}
-        Kind of the node ids.
-    max_nodes : int
-        More nodes than this are refused.
-    sparsifier : SparsifierSettings
-        Which edges stay.
-    group_blocks : int
-        Most blocks scored against one embedding; part of what a result depends on, unlike
-        ``n_threads``.
-    n_threads : int
-        Threads that read and score.
-    scheduler : str or None
-        Address of a dask.distributed scheduler whose workers sparsify shares of the parts; None
-        does it in threads.
-    wave_shares : int
-        Shares that go to the cluster together; like ``group_blocks`` part of what a result there
-        depends on, unlike the number of workers.
-    memory_limit : int or None
-        Most bytes of resident memory of this process; decides how large buffer and blocks may be.
-    max_part_rows : int
-        Most rows of a block, whatever the size of the sparsifier.
-    checkpoint_seconds : float
-        A checkpoint is written when the last one is older than this.
-    snapshot_edges, snapshot_seconds : int or float or None
-        A snapshot is published at the next file boundary once so many edges or seconds have passed
-        since the last; None waits for the end of the files given.
-    """
-
-    node_kind: NodeKind
-    max_nodes: int = 100_000_000
-    sparsifier: SparsifierSettings
-    group_blocks: int = 16
-    n_threads: int = 2
-    scheduler: str | None = None
-    wave_shares: int = 8
-    memory_limit: int | None = None
-    max_part_rows: int = PART_ROWS
-    checkpoint_seconds: float = 30.0
-    snapshot_edges: int | None = None
-    snapshot_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse values outside their range."""
-        if self.group_blocks < 1:
-            raise ValueError(f"group_blocks must be at least 1, got {self.group_blocks}")
-        if self.n_threads < 1:
-            raise ValueError(f"n_threads must be at least 1, got {self.n_threads}")
-        if self.wave_shares < 1:
-            raise ValueError(f"wave_shares must be at least 1, got {self.wave_shares}")
-
-    def within_memory(self, n_nodes: int) -> "StreamSettings":
-        """Settings whose buffer and blocks keep to ``memory_limit`` with so many nodes.
-
-        Raises
-        ------
-        MemoryLimitTooSmall
-            The sparsifier does not fit.
-        """
-        if self.memory_limit is None:
-            return self
-        plan = plan_memory(
-            self.memory_limit,
-            self.sparsifier,
-            node_kind=self.node_kind,
-            n_nodes=n_nodes,
-            part_rows=self.part_rows,
-            blocks_in_flight=2 * LIMITED_READERS + 1 + ARRIVAL_LANES,
-        )
-        return replace(
-            self,
-            sparsifier=replace(self.sparsifier, buffer_edges=plan.buffer_edges),
-            max_part_rows=plan.part_rows,
-        )
-
-    @property
-    def n_readers(self) -> int:
-        """Threads that read."""
-        return self.n_threads if self.memory_limit is None else min(self.n_threads, LIMITED_READERS)
-
-    @property
-    def part_rows(self) -> int:
-        """Most rows of a block: many, since slices of a row group are slow to read.
-
-        A power of two, as the sizes of row groups mostly are, unless memory allows less.
-        """
-        wanted = max(self._group_rows / ARRIVAL_LANES, SMALLEST_PART_ROWS)
-        return min(1 << math.ceil(math.log2(wanted)), self.max_part_rows)
-
-    @property
-    def blocks_per_group(self) -> int:
-        """Blocks of a group, which holds about twice as many edges as the sparsifier (B.3)."""
-        rows, cap = self._group_rows, self.sparsifier.buffer_edges
-        if cap is not None:
-            rows = min(rows, GROUP_SHARE * cap)
-        return min(max(math.ceil(rows / self.part_rows), ARRIVAL_LANES), self.group_blocks)
-
-    @property
-    def _group_rows(self) -> float:
-        return 2.0 * expected_size(self.sparsifier, self.sparsifier.expected_nodes)
 
 
 class Stream:

@@ -23,8 +23,9 @@ from streaming.certificate import Certificate, CertifySettings, certify
 from streaming.checkpoints import AbsorbedFile, CheckpointStore
 from streaming.engine import RawEdges
 from streaming.nodes import DenseNodes
-from streaming.pipeline import Stream, StreamSettings
+from streaming.pipeline import Stream
 from streaming.records import SparsifierSettings
+from streaming.settings import StreamSettings
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import ParquetEdges, read_parts, stage
 from streaming.spool import Spool

@@ -28,8 +28,9 @@ from rich.table import Table
 
 from solvers.graph import Graph
 from streaming.events import IngestEvent, Progress
-from streaming.pipeline import Stream, StreamSettings
+from streaming.pipeline import Stream
 from streaming.records import SparsifierSettings
+from streaming.settings import StreamSettings
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import ParquetEdges
 from tests.benchmarks.communities import Communities

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from streaming.pipeline import Stream, StreamSettings
+from streaming.pipeline import Stream
 from streaming.records import SparsifierSettings
+from streaming.settings import StreamSettings
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import ParquetEdges
 from tests.benchmarks.communities import Communities

@@ -15,8 +15,9 @@ from streaming.blocks import NodeKind
 from streaming.checkpoints import CheckpointStore
 from streaming.engine import RawEdges
 from streaming.nodes import open_nodes
-from streaming.pipeline import Stream, StreamSettings
+from streaming.pipeline import Stream
 from streaming.records import SparsifierSettings
+from streaming.settings import StreamSettings
 from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 from streaming.sources import ParquetEdges
 from streaming.spool import Spool

@@ -12,8 +12,9 @@ import pytest
 from streaming.blocks import NodeKind
 from streaming.events import Committed, IngestEvent, Quarantined
 from streaming.nodes import open_nodes
-from streaming.pipeline import Stream, StreamSettings
+from streaming.pipeline import Stream
 from streaming.records import SparsifierSettings
+from streaming.settings import StreamSettings
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import ParquetEdges
 

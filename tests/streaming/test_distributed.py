@@ -22,8 +22,9 @@ from streaming import sparsify
 from streaming.distributed import Cluster, ClusterError
 from streaming.events import Committed, IngestEvent, Progress, Quarantined
 from streaming.nodes import DenseNodes, open_nodes
-from streaming.pipeline import Interrupted, Stream, StreamSettings
+from streaming.pipeline import Interrupted, Stream
 from streaming.records import SparsifierSettings, SparsifierState
+from streaming.settings import StreamSettings
 from streaming.shares import ShareSettings, absorb_group
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import EdgeFile, ParquetEdges, stage

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from streaming.blocks import NodeKind
 from streaming.memory import MemoryLimitTooSmall, plan_memory
-from streaming.pipeline import GROUP_SHARE, Stream, StreamSettings
+from streaming.pipeline import Stream
 from streaming.records import Coins, Records, SparsifierSettings
 from streaming.sample_size import expected_size
+from streaming.settings import GROUP_SHARE, StreamSettings
 from streaming.snapshots import GraphPaths
 from streaming.sources import ParquetEdges
 from streaming.sparsifier import ARRIVAL_LANES

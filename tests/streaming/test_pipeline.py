@@ -11,8 +11,9 @@ import pytest
 
 from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 from streaming.nodes import open_nodes
-from streaming.pipeline import Interrupted, Stream, StreamSettings
+from streaming.pipeline import Interrupted, Stream
 from streaming.records import SparsifierSettings
+from streaming.settings import StreamSettings
 from streaming.snapshots import GraphPaths, SnapshotStore
 from streaming.sources import EdgeFile, ParquetEdges
 
