@@ -149,8 +149,10 @@ def main() -> None:
             continue
         for epsilon in arguments.epsilons:
             row = measure(edges, epsilon, arguments.seeds, arguments.blocks, arguments.slack)
-            table.add_row(*_cells(name, edges, epsilon, row))
-            console.print(f"{name} {epsilon}: {time.perf_counter() - begun:.0f} s")
+            cells = _cells(name, edges, epsilon, row)
+            table.add_row(*cells)
+            # an hour's run that is broken off has shown what it found
+            console.print(f"{time.perf_counter() - begun:.0f} s: {' | '.join(cells)}")
     console.print(table)
 
 
