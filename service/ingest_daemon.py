@@ -151,7 +151,7 @@ class IngestDaemon:
     def serve_once(self, should_stop: Callable[[], bool]) -> int:
         """Look at every graph once; returns how many had something to ingest."""
         records = list(self._catalog.list())
-        self._let_go_of(self._held.keys() - {record.id for record in records})
+        self._forget_all_but({record.id for record in records})
         self._names = {record.id: record.settings.name for record in records}
         self.lister.poll(self._names)
         self.lister.wait(POLL_SECONDS)  # so that quick ones take part in this round
@@ -189,15 +189,14 @@ class IngestDaemon:
         except Exception as error:  # noqa: BLE001 - one graph's trouble must not stop the others
             # No fault of a file's content: the disk is full, the memory allowed too little, a
             # checkpoint is damaged. Nothing is lost; it is tried again later.
-            self._let_go_of({record.id})
-            pause = self._note_failure(record)
             _log.warning(
                 "ingest failed",
                 graph=record.settings.name,
                 error=repr(error),
-                again_in_seconds=pause,
+                again_in_seconds=self._note_failure(record),
                 exc_info=True,
             )
+            self._let_go_of({record.id})
             return False
         self._failures.pop(record.id, None)
         held.idle_since = self._clock()
@@ -219,14 +218,14 @@ class IngestDaemon:
     def _is_resting(self, record: GraphRecord) -> bool:
         failure = self._failures.get(record.id)
         if failure is not None and failure.settings != record.settings:
-            return False  # what failed may have been mended
+            del self._failures[record.id]  # what failed may have been mended
+            self._rests_until.pop(record.id, None)
         return self._clock() < self._rests_until.get(record.id, 0.0)
 
     def _note_failure(self, record: GraphRecord) -> float:
         """Leave the graph alone for a while; returns for how many seconds."""
         failure = self._failures.get(record.id)
-        is_again = failure is not None and failure.settings == record.settings
-        n_times = failure.n_times + 1 if failure is not None and is_again else 1
+        n_times = 1 if failure is None else failure.n_times + 1
         self._failures[record.id] = _Failure(n_times=n_times, settings=record.settings)
         pause = min(RETRY_SECONDS * 2.0 ** min(n_times - 1, 16), LONGEST_RETRY_SECONDS)
         self._rests_until[record.id] = self._clock() + pause
@@ -255,6 +254,14 @@ class IngestDaemon:
         held = self._held.get(graph_id)
         if held is not None and self._clock() - held.idle_since >= IDLE_SECONDS:
             self._let_go_of({graph_id})
+
+    def _forget_all_but(self, graph_ids: set[str]) -> None:
+        """Let go of graphs that were deleted, and of what is known of them."""
+        self._let_go_of(self._held.keys() - graph_ids)
+        for graph_id in self._failures.keys() - graph_ids:
+            del self._failures[graph_id]
+        for graph_id in self._rests_until.keys() - graph_ids:
+            del self._rests_until[graph_id]
 
     def _let_go_of(self, graph_ids: set[str]) -> None:
         for graph_id in graph_ids & self._held.keys():

@@ -20,7 +20,7 @@ class NodeCards:
     The resistance between two nodes of one component, as it is counted, is the sum of their local
     resistances and the squared distance between their vectors. With vectors (from an embedding)
     the local resistance is the inverse degree, times the factor it counts with. Without, the sum
-    is an upper bound by itself; see `thinning`.
+    is an upper bound by itself; see `resistances`.
 
     Rounding of vectors to 16 bits moves a distance by at most ``n_probes^(1/2) * scale``, and on
     average it adds ``n_probes * scale^2 / 6`` to its square: what errs on the side of keeping.

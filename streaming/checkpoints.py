@@ -85,6 +85,9 @@ class FilePosition:
         Number of the first part that is not absorbed.
     self_loops_before : int
         Self-loops of the stream before the file.
+    cutting : int
+        Which way of cutting files into parts gave them their numbers, see `parts.CUTTING`; 1 in
+        checkpoints that do not say.
     """
 
     path: str
@@ -92,6 +95,7 @@ class FilePosition:
     part_rows: int
     next_part: int
     self_loops_before: int
+    cutting: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -29,6 +29,7 @@ from streaming.events import (
 )
 from streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from streaming.nodes import Nodes, open_nodes
+from streaming.parts import CUTTING
 from streaming.records import SparsifierState
 from streaming.settings import StreamSettings
 from streaming.shares import ShareSettings
@@ -273,10 +274,7 @@ class Stream:
         self._file_start = self._state if self._position is None else None
         with self._staged(file, staging, following) as staged:
             in_hand = self._position
-            if in_hand is not None and (in_hand.digest, in_hand.part_rows) != (
-                staged.digest,
-                self._settings.part_rows,
-            ):
+            if in_hand is not None and not self._is_continued(in_hand, staged):
                 raise _OtherContent
             if staged.digest in self._digests:
                 raise _AlreadyAbsorbed(staged.digest, self._digests[staged.digest])
@@ -295,6 +293,11 @@ class Stream:
             )
         )
 
+    def _is_continued(self, position: FilePosition, staged: StagedFile) -> bool:
+        """Whether the parts that a position counts are those of the staged file."""
+        given = position.digest, position.part_rows, position.cutting
+        return given == (staged.digest, self._settings.part_rows, CUTTING)
+
     def _staged(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:
         try:
             return staging.take(file, following)
@@ -312,6 +315,7 @@ class Stream:
             part_rows=self._settings.part_rows,
             next_part=0,
             self_loops_before=self._state.n_self_loops,
+            cutting=CUTTING,
         )
         if self._position is not None:
             start = self._position

@@ -108,10 +108,10 @@ class StreamSettings:
     def part_rows(self) -> int:
         """Most rows of a block: many, since slices of a row group are slow to read.
 
-        A power of two, as the sizes of row groups mostly are, unless memory allows less.
+        The nearest power of two, as the sizes of row groups mostly are, unless memory allows less.
         """
         wanted = max(self._group_rows / ARRIVAL_LANES, SMALLEST_PART_ROWS)
-        return min(1 << math.ceil(math.log2(wanted)), self.max_part_rows)
+        return min(1 << round(math.log2(wanted)), self.max_part_rows)
 
     @property
     def blocks_per_group(self) -> int:

@@ -175,7 +175,9 @@ def thin(
         toss = _toss_leaning if is_even else _toss_apart
     lanes = _lanes(chunks)
     copies = settings.oversampling * constant
-    nodes = _leaning_nodes(new_cards, copies, surplus, len(lanes))
+    nodes = np.empty((len(lanes), 0, 2), np.float32)
+    if is_even:
+        nodes = _leaning_nodes(new_cards, copies, surplus, len(lanes))
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         coins = np.uint64(settings.seed), np.uint64(coin_stream)
 

@@ -1,4 +1,4 @@
-"""Run a test file again without numba's compiler, which checks no bounds and hides no warning."""
+"""Run a test file again without numba's compiler, whose code checks no bounds and never warns."""
 
 import os
 import subprocess

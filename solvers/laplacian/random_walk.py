@@ -26,7 +26,7 @@ from solvers.laplacian.spectrum import (
     SpectralBounds,
     bounds_of_ritz_values,
     certainty,
-    outermost_eigenvalues,
+    ritz_values,
 )
 from solvers.solution import Status
 
@@ -34,11 +34,13 @@ _N_VECTORS = 32
 _N_STARTS = 2
 _CACHE_LINE = 64
 _SMALLEST = 1e-5
-"""A Lanczos vector shorter than this part of the one before is rounding."""
+"""A Lanczos vector shorter than this part of the one before is rounding; and float32 tells no
+eigenvalue below this from zero."""
+_ROUNDING = 1e-6
+"""Less than this of a start is rounding, and so would be all that further steps find."""
 _LEAST_PART = 0.003
 """No direction has less than this part, over sqrt(n_nodes), of both random vectors: 6 in a million
-have. What the steps did not find is still whole in the residual of conjugate gradients from the
-same start, so nothing is left to be found once that is smaller."""
+have."""
 
 
 class RandomWalk:
@@ -128,7 +130,10 @@ class RandomWalk:
         for step in range(1, n_steps + 1):
             odd = 1.0 if step > 1 else 0.0  # a walk does not return in one step
             even = 1.0 if step < n_steps else last_factor
-            self.rows.run(partial(walk_rows, *self.matrix, before, after, odd, even, sums))
+            salt = np.uint64(step << 32)
+            with np.errstate(over="ignore"):  # it is multiplied modulo 2^64
+                task = partial(walk_rows, *self.matrix, before, after, odd, even, sums, salt)
+                self.rows.run(task)
             before, after = after, before
         return sums
 
@@ -139,7 +144,8 @@ class WalkLanczosState:
 
     ``diagonals`` and ``couplings`` hold the coefficients of every step, one row each; ``pivot`` and
     ``last`` follow conjugate gradients from the same start: the last pivot of the Lanczos matrix,
-    and the last coordinate of its solution.
+    and the last coordinate of its solution. ``is_certain`` where no eigenvalue below half the
+    lowest Ritz value can have been overlooked.
     """
 
     current: Float32Array
@@ -152,6 +158,7 @@ class WalkLanczosState:
     couplings: list[FloatArray] = field(default_factory=list)
     lowest: float = 1.0
     highest: float = 1.0
+    is_certain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -179,7 +186,9 @@ class WalkLanczos:
         current *= (self.walk.root > 0)[:, None]
         self.walk.project(current)
         length = np.sqrt(np.square(current, dtype=np.float64).sum(axis=0))
+        is_finite = bool(np.isfinite(length).all())
         return WalkLanczosState(
+            lowest=1.0 if is_finite else 0.0,
             current=current,
             previous=np.zeros_like(current),
             scale=np.divide(1.0, length, out=np.zeros(_N_STARTS), where=length > 0),
@@ -207,8 +216,7 @@ class WalkLanczos:
             out=np.zeros(_N_STARTS),
             where=going,
         )
-        going &= length > _SMALLEST
-        going &= np.abs(length * last) > _LEAST_PART / np.sqrt(self.walk.n_nodes)
+        going &= (length > _SMALLEST) & (np.abs(length * last) > _ROUNDING)
         state.current, state.previous = state.previous, state.current
         state.previous_scale = state.scale
         state.scale = np.divide(1.0, length, out=np.zeros(_N_STARTS), where=going)
@@ -217,23 +225,21 @@ class WalkLanczos:
         state.couplings.append(np.where(going, length, 0.0))
         if len(state.diagonals) % CHECK_EVERY == 0 or _is_exhausted(state):
             self.walk.project(state.current)  # rounding must not feed null vectors back
-            _take_ritz_values(state)
+            _take_ritz_values(state, _LEAST_PART / np.sqrt(self.walk.n_nodes))
         return state
 
     def terminate(self, state: WalkLanczosState) -> Status | None:
         """Converged when the lowest Ritz value can be trusted; stagnated below the limit."""
         n_steps = len(state.diagonals)
-        if _is_exhausted(state):
-            return Status.CONVERGED
-        if n_steps == 0 or n_steps % CHECK_EVERY:
+        if n_steps % CHECK_EVERY and not _is_exhausted(state):
             return None
-        if state.lowest < self.give_up_below:
+        if state.lowest < max(self.give_up_below, _SMALLEST):
             return Status.STAGNATED
         return Status.CONVERGED if self.fraction(state) >= 1.0 else None
 
     def fraction(self, state: WalkLanczosState) -> float:
         """Steps done over those that the present Ritz values ask for."""
-        if _is_exhausted(state):
+        if state.is_certain or _is_exhausted(state) or state.lowest <= 0.0:
             return 1.0
         n_steps = len(state.diagonals)
         return certainty(state.lowest, state.highest, self.walk.n_nodes, n_steps)
@@ -255,14 +261,26 @@ def _is_exhausted(state: WalkLanczosState) -> bool:
     return not state.scale.any()
 
 
-def _take_ritz_values(state: WalkLanczosState) -> None:
-    """Outermost eigenvalues of the Lanczos matrices of both columns."""
+def _take_ritz_values(state: WalkLanczosState, least_part: float) -> None:
+    """Outermost eigenvalues of the Lanczos matrices of both columns, and whether they are all.
+
+    Of a direction with the eigenvalue lambda, conjugate gradients have left ``p(lambda)`` times its
+    part of the start, ``p(lambda) = prod_j (1 - lambda / theta_j)`` over the Ritz values theta. It
+    falls up to the lowest of them. So where less is left in all than ``p(theta_1 / 2)`` times the
+    least part that a direction has, there is none below ``theta_1 / 2``.
+    """
     diagonals, couplings = np.array(state.diagonals), np.array(state.couplings)
-    found = []
+    if not (np.isfinite(diagonals).all() and np.isfinite(couplings).all()):
+        state.lowest = 0.0  # weights beyond what float32 can add up
+        return
+    lowest, highest, certain = [], [], []
     for column in range(_N_STARTS):
         n_steps = int(np.argmin(np.append(couplings[:-1, column], 0.0))) + 1
-        found.append(
-            outermost_eigenvalues(diagonals[:n_steps, column], couplings[: n_steps - 1, column])
-        )
-    state.lowest = min(lowest for lowest, _ in found)
-    state.highest = max(highest for _, highest in found)
+        ritz = ritz_values(diagonals[:n_steps, column], couplings[: n_steps - 1, column])
+        lowest.append(float(ritz[0]))
+        highest.append(float(ritz[-1]))
+        left = abs(couplings[-1, column] * state.last[column])
+        kept = np.prod(1.0 - ritz[0] / (2.0 * ritz)) if ritz[0] > 0 else 0.0
+        certain.append(bool(left < least_part * kept))
+    state.lowest, state.highest = max(min(lowest), 0.0), max(highest)
+    state.is_certain = all(certain)

@@ -366,6 +366,7 @@ class ResistanceSystem:
 
     def _by_cholesky(self) -> "_Conditioned":
         """The Laplacian with approximate Cholesky and the spectrum of the two, found twice."""
+        self._normalized = None
         operator = _in_float64(self._matrix)
         preconditioner = ApproximateCholesky(operator)
 

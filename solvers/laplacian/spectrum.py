@@ -23,6 +23,7 @@ CHECK_EVERY = 4
 
 _N_STARTS = 1
 _EXHAUSTED = 1e-12
+_LEAST = 1e-12
 _MARGIN_BELOW = 0.8
 _MARGIN_ABOVE = 1.05
 
@@ -100,14 +101,11 @@ class Lanczos:
         L, without shift, and M.
     seed : int
         Of the random vectors.
-    give_up_below : float
-        Stop as stagnated once the spectrum reaches below this value.
     """
 
     operator: ShiftedLaplacian
     preconditioner: Preconditioner
     seed: int
-    give_up_below: float = 0.0
 
     def init(self) -> LanczosState:
         """Random right-hand sides in which no direction is small."""
@@ -149,14 +147,12 @@ class Lanczos:
         return state
 
     def terminate(self, state: LanczosState) -> Status | None:
-        """Converged when the lowest Ritz value can be trusted; stagnated below the limit."""
+        """Converged when the lowest Ritz value can be trusted."""
         n_steps = len(state.lengths)
         if self._is_exhausted(state):
             return Status.CONVERGED
         if n_steps == 0 or n_steps % CHECK_EVERY:
             return None
-        if state.lowest < self.give_up_below:
-            return Status.STAGNATED
         certain = certainty(state.lowest, state.highest, self.operator.n_nodes, n_steps) >= 1.0
         return Status.CONVERGED if certain else None
 
@@ -193,7 +189,7 @@ def spectral_bounds(
 def bounds_of_ritz_values(ended: RitzState, status: Status, n_iter: int) -> SpectralBounds:
     """Bounds from where the extreme Ritz values of a run ended, with a margin."""
     return SpectralBounds(
-        lowest=_MARGIN_BELOW * ended.lowest,
+        lowest=_MARGIN_BELOW * max(ended.lowest, _LEAST),
         highest=_MARGIN_ABOVE * ended.highest,
         status=status,
         n_iter=n_iter,
@@ -212,10 +208,10 @@ def certainty(lowest: float, highest: float, n_nodes: int, n_steps: int) -> floa
     return float(n_steps * np.arccosh(centre) / np.arccosh(needed))
 
 
-def outermost_eigenvalues(diagonal: FloatArray, coupling: FloatArray) -> tuple[float, float]:
-    """Least and greatest eigenvalue of a symmetric tridiagonal matrix."""
-    values = eigvalsh_tridiagonal(diagonal, coupling)
-    return float(values[0]), float(values[-1])
+def ritz_values(diagonal: FloatArray, coupling: FloatArray) -> FloatArray:
+    """Eigenvalues of a symmetric tridiagonal matrix, ascending."""
+    values: FloatArray = eigvalsh_tridiagonal(diagonal, coupling)
+    return values
 
 
 def _take_ritz_values(state: LanczosState) -> None:
@@ -229,6 +225,7 @@ def _take_ritz_values(state: LanczosState) -> None:
         inverse, factor = 1 / lengths[:n_steps, column], factors[: n_steps - 1, column]
         diagonal = inverse.copy()
         diagonal[1:] += factor * inverse[:-1]
-        ritz += outermost_eigenvalues(diagonal, np.sqrt(factor) * inverse[:-1])
+        values = ritz_values(diagonal, np.sqrt(factor) * inverse[:-1])
+        ritz += [float(values[0]), float(values[-1])]
     if ritz:
         state.lowest, state.highest = min(ritz), max(ritz)

@@ -12,6 +12,7 @@ from solvers.iterate import iterate
 from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.random_walk import RandomWalk
+from solvers.laplacian.resistance import ResistanceSystem
 from solvers.laplacian.spectrum import SpectralBounds
 from solvers.solution import Status
 from tests.reference.laplacian import dense_laplacian
@@ -89,6 +90,81 @@ def test_a_spectrum_below_the_limit_is_noticed_early() -> None:
     bounds = bounds_of(graph, give_up_below=0.01)
     assert bounds.status is Status.STAGNATED
     assert bounds.n_iter <= 20
+
+
+@pytest.mark.parametrize(
+    ("n_nodes", "weight"),
+    [(5, 0.1), (10, 1e-6), (12, 1e-6), (20, 1e-6), (30, 1e-5), (50, 1e-4), (150, 1e-4)],
+)
+def test_a_cut_too_weak_for_float32_is_never_taken_for_a_gap(n_nodes: int, weight: float) -> None:
+    u, v = np.triu_indices(n_nodes, 1)
+    heads, tails = (
+        np.concatenate([u, u + n_nodes, [0]]),
+        np.concatenate([v, v + n_nodes, [n_nodes]]),
+    )
+    weights = np.concatenate([np.ones(2 * u.size), [weight]])
+    graph = Graph.from_edges(heads, tails, weights, n_nodes=2 * n_nodes)
+    gap = spectrum_of(graph)[0]
+    assert gap < 0.015
+    keys = np.arange(heads.size, dtype=np.uint64)
+    for seed in range(20):
+        bounds = bounds_of(graph, seed=seed, give_up_below=0.015)
+        assert bounds.status is Status.STAGNATED
+        system = ResistanceSystem.of(heads, tails, weights, keys, n_nodes=2 * n_nodes, seed=seed)
+        assert system.spectral_gap() == 0.0
+        assert system.embedding(n_probes=4).status is Status.CONVERGED
+
+
+def test_a_single_slow_direction_is_not_overlooked() -> None:
+    """An edge of weight W in a 6-regular graph: a gap far below the rest, in one place."""
+    rng = np.random.default_rng(0)
+    n_nodes, n_missed = 600, 0
+    ring = np.concatenate([rng.permutation(n_nodes) for _ in range(3)]).reshape(3, -1)
+    u, v = ring.ravel(), np.roll(ring, 1, axis=1).ravel()
+    for weight in (15.0, 20.0, 30.0):
+        weights = np.concatenate([np.ones(u.size), [weight]])
+        graph = Graph.from_edges(
+            np.concatenate([u, [0]]), np.concatenate([v, [300]]), weights, n_nodes=n_nodes
+        )
+        spectrum, walk = spectrum_of(graph), walk_on(graph)
+        for seed in range(100):
+            bounds = walk.spectral_bounds(seed=seed, max_iter=500, run=RUN)
+            n_missed += bounds.lowest > spectrum[0] or bounds.highest < spectrum[-1]
+    assert n_missed == 0
+
+
+@pytest.mark.parametrize("scale", [1e-39, 1e-30, 1e30, 1e37])
+def test_weights_at_the_ends_of_float32_end_in_a_status(scale: float) -> None:
+    edges = random_graph(40, 0.9, seed=0)
+    graph = Graph.from_edges(edges.u, edges.v, np.full(edges.u.size, scale), n_nodes=41)
+    with np.errstate(all="ignore"):
+        bounds = bounds_of(graph)
+    spectrum = spectrum_of(random_graph(40, 0.9, seed=0).graph())
+    if bounds.status is Status.CONVERGED:
+        assert bounds.lowest <= spectrum[0] * 1.01
+    else:
+        assert scale == 1e37  # degrees are beyond float32
+        assert bounds.status is Status.STAGNATED
+
+
+def test_hubs_with_many_leaves_return_as_often_as_they_do() -> None:
+    n_hubs, n_leaves, weight = 4, 5_000, 500.0
+    hubs = np.triu_indices(n_hubs, 1)
+    leaves = np.arange(n_hubs, n_hubs * (1 + n_leaves))
+    u = np.concatenate([hubs[0], leaves % n_hubs])
+    v = np.concatenate([hubs[1], leaves])
+    weights = np.concatenate([np.full(hubs[0].size, weight), np.ones(leaves.size)])
+    graph = Graph.from_edges(u, v, weights, n_nodes=n_hubs * (1 + n_leaves))
+    degree, away = graph.degree[0], (n_hubs - 1) * weight
+    # between hubs: to a leaf and back, which takes two steps, or to another hub
+    leaf, among = (degree - away) / degree, weight / degree * (1 - np.eye(n_hubs))
+    walk = walk_on(graph)
+    found = [walk.returns(2, last_factor=1.0, seed=seed)[0] for seed in range(40)]
+    second = leaf * np.eye(n_hubs) + among @ among
+    third = leaf * among + among @ second
+    fourth = leaf * second + among @ third
+    exact = 1 + second[0, 0] + third[0, 0] + fourth[0, 0]
+    assert np.mean(found) == pytest.approx(exact, rel=0.1)
 
 
 def test_a_graph_without_edges_has_bounds() -> None:

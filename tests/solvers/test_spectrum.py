@@ -24,9 +24,9 @@ def operator_of(graph: Graph) -> ShiftedLaplacian:
     )
 
 
-def bounds_of(graph: Graph, kind=Jacobi, **settings) -> SpectralBounds:
+def bounds_of(graph: Graph, kind=Jacobi) -> SpectralBounds:
     operator = operator_of(graph)
-    lanczos = Lanczos(operator=operator, preconditioner=kind(operator), seed=0, **settings)
+    lanczos = Lanczos(operator=operator, preconditioner=kind(operator), seed=0)
     return spectral_bounds(lanczos, max_iter=500, run=RUN)
 
 
@@ -80,13 +80,6 @@ def test_hardly_a_seed_overlooks_a_weak_cut() -> None:
 
 def test_well_connected_graphs_need_a_dozen_steps() -> None:
     assert bounds_of(random_graph(1000, 0.05, seed=0).graph()).n_iter <= 12
-
-
-def test_a_spectrum_below_the_limit_is_noticed_early() -> None:
-    graph = two_communities(1000, 0.2, 1, seed=0).graph()
-    bounds = bounds_of(graph, give_up_below=0.01)
-    assert bounds.status is Status.STAGNATED
-    assert bounds.n_iter <= 20
 
 
 def test_a_graph_without_edges_has_bounds() -> None:

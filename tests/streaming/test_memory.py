@@ -104,6 +104,8 @@ def test_a_group_holds_twice_what_is_kept_where_blocks_allow_it(limit: int | Non
         assert wanted <= rows < wanted + plan.part_rows
     else:
         assert wanted <= rows
+    if limit is None:
+        assert rows <= 1.5 * wanted
 
 
 def test_groups_of_small_graphs_have_a_block_for_each_lane_and_no_more_than_asked() -> None:

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import streaming.pipeline
+from streaming.checkpoints import CheckpointStore
 from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 from streaming.nodes import open_nodes
 from streaming.pipeline import Interrupted, Stream
@@ -382,6 +384,35 @@ def test_a_half_absorbed_file_that_changes_is_undone(tmp_path: Path, data: Path)
     write_edges(data / "9.parquet", 11, n_rows=10 * ROW_GROUP)
     paths = ingest(tmp_path / "graph", listing(data), settings(), Recorder())
     assert edges_of(paths) == unbroken(tmp_path, listing(data))
+
+
+def test_a_half_absorbed_file_that_was_cut_in_another_way_is_begun_again(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = unbroken(tmp_path, listing(data))
+    recorder = Recorder()
+
+    def is_inside() -> bool:
+        return sum(_is_progress_of(event, "1.parquet") for event in recorder.events) == 1
+
+    paths = GraphPaths(root=tmp_path / "graph")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(streaming.pipeline, "CUTTING", 1)
+        stream = Stream(paths, settings(), on_event=recorder, should_stop=is_inside)
+        with pytest.raises(Interrupted):
+            stream.ingest(listing(data))
+    position = CheckpointStore(paths.checkpoints).newest().position
+    assert position is not None
+    assert (position.cutting, position.next_part > 0) == (1, True)
+    again = Recorder()
+    ingest(paths.root, listing(data), settings(), again)
+    assert edges_of(paths) == expected
+    n_rows = sum(
+        event.n_rows
+        for event in again.events
+        if isinstance(event, Progress) and event.path.endswith("1.parquet")
+    )
+    assert n_rows == 3 * ROW_GROUP
 
 
 def test_a_half_absorbed_file_that_becomes_a_copy_of_another_is_undone(
