@@ -153,7 +153,7 @@ def test_about_as_many_copies_as_printed() -> None:
 @pytest.mark.parametrize("n_blocks", [1, 5, 20])
 def test_kelner_levin_errs_as_measured(n_blocks: int) -> None:
     edges, errors = complete(60), []
-    for seed in range(4):
+    for seed in range(8):  # of four seeds the mean has a standard deviation of .035
         settings = ExactSettings(n_nodes=60, birth_copies=2_000, seed=seed)
         state = empty(settings)
         for block in edges.blocks(n_blocks):
