@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from streaming.blocks import COLUMNS, BadEdges, check_column_names, shown
 
 PART_ROWS = 1 << 20
+"""Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
 
 CUTTING = 2
 """Number of the way files are cut into parts; another way gives part numbers another meaning."""
-"""Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
 
 PART_BYTES = 1 << 27
 """Most encoded bytes of a part, as the footer states them."""
