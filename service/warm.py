@@ -32,6 +32,7 @@ from streaming.sources import ParquetEdges
 
 _N_NODES: Final = 80
 _N_IDS: Final = 2_000
+_N_RING: Final = 2_500
 """More than a new node table holds, so that it grows."""
 
 _SPARSIFIER: Final = SparsifierSettings(epsilon=0.9, expected_nodes=_N_NODES)
@@ -48,6 +49,7 @@ def warm() -> float:
         _embedded(root)
     _sampled_in_memory()
     _solved(graph)
+    _solved_by_multigrid()
     return time.monotonic() - started
 
 
@@ -137,6 +139,19 @@ def _solved(graph: Graph) -> None:
                     graph, shift=shift, rtol=1e-3, preconditioner=preconditioner, dtype=dtype
                 )
                 solver.solve(right - right.mean())
+
+
+def _solved_by_multigrid() -> None:
+    """A ring that is too long for one dense inverse, in both precisions of the cycle."""
+    node = np.arange(_N_RING)
+    right = np.cos(node)[:, None] * np.ones(4)
+    for weight in (1.0, 1e200):
+        ring = Graph.from_edges(
+            node, (node + 1) % _N_RING, np.full(_N_RING, weight), n_nodes=_N_RING
+        )
+        solver = LaplacianSolver(ring, rtol=1e-3, preconditioner="multigrid")
+        for n_columns in (1, 2, 4):
+            solver.solve(right[:, :n_columns], project=True)
 
 
 def _ids(numbers: np.ndarray, kind: NodeKind) -> pa.Array:

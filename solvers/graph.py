@@ -19,6 +19,7 @@ from solvers.arrays import (
     Int64Array,
     IntArray,
     RealArray,
+    checked_nodes,
     frozen,
     index_dtype,
 )
@@ -30,6 +31,7 @@ from solvers.kernels.adjacency import (
     row_sums,
     spread_rows,
 )
+from solvers.kernels.aggregation import renumber_rows
 from solvers.kernels.block_products import laplacian_rows
 from solvers.merging import Buckets, EdgeChunk, WeightedEdges, merge_into, row_starts
 
@@ -261,6 +263,25 @@ class Graph:
     def n_edges(self) -> int:
         """Number of undirected edges after summing."""
         return int(self.adjacency.nnz) // 2
+
+    def renumbered(self, order: IntArray) -> "Graph":
+        """The same graph with node ``order[i]`` as node i; linear, rows stay sorted.
+
+        Raises
+        ------
+        ValueError
+            ``order`` is not a permutation of the nodes.
+        """
+        rank = np.full(self.n_nodes, -1, dtype=np.int64)
+        nodes = checked_nodes("order", order, self.n_nodes)
+        if nodes.size == self.n_nodes:
+            rank[nodes] = np.arange(self.n_nodes)
+        if (rank < 0).any():
+            raise ValueError(f"order must name each of the {self.n_nodes} nodes once")
+        old = self.adjacency.indptr, self.adjacency.indices, self.adjacency.data
+        new = tuple(np.empty_like(array) for array in old)
+        renumber_rows(*old, nodes, rank, *new)
+        return self._of_rows(*new)
 
     def edges(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Every edge once: (u, v, weight) with u < v, sorted by u, then v."""

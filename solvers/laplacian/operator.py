@@ -17,6 +17,7 @@ from solvers.kernels.block_products import (
     subtract_by_component,
     vector_rows,
 )
+from solvers.laplacian.parallel import Parallel, RowRanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,10 +28,14 @@ class ShiftedLaplacian:
     ----------
     indptr, indices, weight : CSR arrays
         The scaled adjacency matrix, ``weight`` in the operator's dtype.
+    scale : float
+        What the weights were multiplied with.
     diagonal, shift : (n_nodes,) in the operator's dtype
         diag(M) and the shift.
     component, component_size : (n_nodes,) int32, (n_components,) float64
         Connected components of the graph.
+    ranges : RowRanges
+        The rows divided for products.
     projected : (n_components,) bool
         Components on which vectors are kept at zero sum: those without any shift, on which M is
         singular, or all of them when ``zero_mean`` was asked for.
@@ -41,16 +46,25 @@ class ShiftedLaplacian:
     indptr: AnyArray
     indices: AnyArray
     weight: RealArray
+    scale: float
     diagonal: RealArray
     shift: RealArray
     component: Int32Array
     component_size: FloatArray
+    ranges: RowRanges
     projected: BoolArray
     projects_products: bool
 
     @classmethod
     def of_graph(
-        cls, graph: Graph, *, scale: float, shift: FloatArray, zero_mean: bool, dtype: Any
+        cls,
+        graph: Graph,
+        *,
+        scale: float,
+        shift: FloatArray,
+        zero_mean: bool,
+        dtype: Any,
+        parallel: Parallel = map,
     ) -> "ShiftedLaplacian":
         """The operator of ``graph``; the arguments were checked by the caller."""
         shifted = np.zeros(graph.n_components, dtype=bool)
@@ -60,10 +74,12 @@ class ShiftedLaplacian:
             indptr=graph.adjacency.indptr,
             indices=graph.adjacency.indices,
             weight=frozen(weight.astype(dtype, copy=False)),
+            scale=scale,
             diagonal=frozen((scale * graph.degree + shift).astype(dtype, copy=False)),
             shift=frozen(shift.astype(dtype, copy=False)),
             component=graph.component,
             component_size=graph.component_sizes().astype(np.float64),
+            ranges=RowRanges.of(graph.adjacency.indptr, parallel),
             projected=np.ones_like(shifted) if zero_mean else ~shifted,
             projects_products=zero_mean and bool(shifted.any()),
         )
@@ -82,11 +98,12 @@ class ShiftedLaplacian:
         """Fill ``out`` with M @ block, projected where the space asks for it."""
         matrix = self.indptr, self.indices, self.weight
         if self.dtype == np.float32 and block.shape[1] == 1:
-            vector_rows(*matrix, self.diagonal, block[:, 0], out[:, 0], 0, self.n_nodes)
+            one, product = block[:, 0], out[:, 0]
+            self.ranges.run(lambda a, b: vector_rows(*matrix, self.diagonal, one, product, a, b))
         elif self.dtype == np.float32:
-            diagonal_rows(*matrix, self.diagonal, block, out, 0, self.n_nodes)
+            self.ranges.run(lambda a, b: diagonal_rows(*matrix, self.diagonal, block, out, a, b))
         else:
-            laplacian_rows(*matrix, self.shift, block, out, 0, self.n_nodes)
+            self.ranges.run(lambda a, b: laplacian_rows(*matrix, self.shift, block, out, a, b))
         if self.projects_products:
             self.project(out)
 

@@ -6,13 +6,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from solvers.arrays import Int64Array
-from solvers.laplacian.operator import ShiftedLaplacian
+from solvers.arrays import Int64Array, IntArray
 
 Parallel: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
 """How independent tasks are run: ``map``, or the ``map`` of a thread pool."""
 
 _N_RANGES = 16
+_LEAST_WORK = 1 << 14
 _T = TypeVar("_T")
 
 
@@ -32,14 +32,15 @@ class RowRanges:
     parallel: Parallel
 
     @classmethod
-    def of(cls, operator: ShiftedLaplacian, parallel: Parallel) -> "RowRanges":
-        """Ranges of the rows of a matrix, the same for every ``parallel``."""
-        work = operator.indptr.astype(np.float64) + np.arange(operator.indptr.size)
-        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], _N_RANGES + 1))
-        cuts[0], cuts[-1] = 0, operator.n_nodes
+    def of(cls, indptr: IntArray, parallel: Parallel) -> "RowRanges":
+        """Ranges of CSR rows, the same for every ``parallel``; one where there is little work."""
+        work = indptr.astype(np.float64) + np.arange(indptr.size)
+        n_ranges = _N_RANGES if work[-1] >= _LEAST_WORK else 1
+        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], n_ranges + 1))
+        cuts[0], cuts[-1] = 0, indptr.size - 1
         return cls(cuts=cuts.astype(np.int64), parallel=parallel)
 
     def run(self, task: Callable[[int, int], _T]) -> list[_T]:
         """Results of ``task(start, stop)`` for every range, in order."""
         cuts = self.cuts.tolist()
-        return list(self.parallel(lambda r: task(cuts[r], cuts[r + 1]), range(_N_RANGES)))
+        return list(self.parallel(lambda r: task(cuts[r], cuts[r + 1]), range(len(cuts) - 1)))

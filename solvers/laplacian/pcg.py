@@ -101,16 +101,10 @@ class BlockPCG:
         """One product, one step of every column at work, one new direction."""
         state.n_iter += 1
         self.operator.product(state.direction, state.scratch)
-        curvature = column_dots(state.direction, state.scratch)
+        curvature = self._dots(state.direction, state.scratch)
         moving = ~state.waiting & (curvature > 0)
         length = np.divide(state.energy, curvature, out=np.zeros_like(curvature), where=moving)
-        squares = advance(
-            state.iterate,
-            state.residual,
-            state.direction,
-            state.scratch,
-            length.astype(self.rhs.dtype),
-        )
+        squares = self._advance(state, length.astype(self.rhs.dtype))
         relative = np.sqrt(squares) / self.norms[state.columns]
         state.relative[state.columns] = relative
         state.waiting |= (relative <= self.rtol) | ~moving
@@ -150,12 +144,31 @@ class BlockPCG:
     def _turn(self, state: PCGState, old_energy: FloatArray) -> None:
         """New search directions; an old energy of zero restarts a column."""
         self.preconditioner.apply(state.residual, state.scratch)
-        state.energy = column_dots(state.residual, state.scratch)
+        state.energy = self._dots(state.residual, state.scratch)
         factor = np.divide(
             state.energy, old_energy, out=np.zeros_like(state.energy), where=old_energy > 0
         )
         factor = factor.astype(self.rhs.dtype)
-        redirect(state.direction, state.scratch, factor, np.ones_like(factor))
+        direction, preconditioned, one = state.direction, state.scratch, np.ones_like(factor)
+        self.operator.ranges.run(
+            lambda a, b: redirect(direction[a:b], preconditioned[a:b], factor, one)
+        )
+
+    def _dots(self, left: RealArray, right: RealArray) -> FloatArray:
+        """Dot product of each column pair; the ranges' parts are added in order."""
+        parts = self.operator.ranges.run(lambda a, b: column_dots(left[a:b], right[a:b]))
+        total: FloatArray = np.add.reduce(parts)
+        return total
+
+    def _advance(self, state: PCGState, length: RealArray) -> FloatArray:
+        """Step in place; the squared norms of the new residuals."""
+        iterate, residual = state.iterate, state.residual
+        direction, product = state.direction, state.scratch
+        parts = self.operator.ranges.run(
+            lambda a, b: advance(iterate[a:b], residual[a:b], direction[a:b], product[a:b], length)
+        )
+        total: FloatArray = np.add.reduce(parts)
+        return total
 
     def _take_true_residual(self, state: PCGState) -> BoolArray:
         """Replace residuals by b - Mx and let solved columns leave; which of the rest restart."""
@@ -163,7 +176,7 @@ class BlockPCG:
         self.operator.product(state.iterate, state.scratch)
         np.subtract(state.rhs, state.scratch, out=state.residual)
         self.operator.project(state.residual)
-        squares = column_dots(state.residual, state.residual)
+        squares = self._dots(state.residual, state.residual)
         relative = np.sqrt(squares) / self.norms[state.columns]
         state.relative[state.columns] = relative
         solved = relative <= self.rtol

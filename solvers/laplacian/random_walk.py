@@ -56,7 +56,7 @@ class RandomWalk:
 
     def __init__(self, operator: ShiftedLaplacian, parallel: Parallel) -> None:
         self._operator = operator
-        self.rows = RowRanges.of(operator, parallel)
+        self.rows = RowRanges.of(operator.indptr, parallel)
         self.root: Float32Array = np.sqrt(operator.diagonal)
         inverse_root = np.zeros_like(self.root)
         np.divide(1.0, self.root, out=inverse_root, where=self.root > 0)

@@ -296,7 +296,7 @@ class ResistanceSystem:
             ordered = _matrix(self._records, node, self._ridge, self._parallel)
             system = replace(system, operator=ordered, preconditioner=Jacobi(ordered))
         operator = system.operator
-        rows = RowRanges.of(operator, self._parallel)
+        rows = RowRanges.of(operator.indptr, self._parallel)
         rhs = _right_hand_sides(
             self._records, operator, node, rows, self._ridge, self._seed, n_probes
         )
@@ -491,10 +491,12 @@ def _matrix(
         indptr=indptr,
         indices=indices,
         weight=frozen(data),
+        scale=1.0,
         diagonal=frozen((degree + ridge).astype(np.float32)),
         shift=frozen(np.full(n_nodes, ridge, np.float32)),
         component=frozen(component[node]),
         component_size=np.bincount(component, minlength=n_components).astype(np.float64),
+        ranges=RowRanges.of(indptr, map),
         projected=np.full(n_components, ridge == 0.0),
         projects_products=False,
     )

@@ -7,28 +7,32 @@ iteration itself is in `solvers.laplacian.pcg`.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from solvers.arrays import FloatArray, RealArray
+from solvers.arrays import FloatArray, IntArray, RealArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Outcome, Progress, iterate
-from solvers.kernels.block_products import column_dots
+from solvers.kernels.block_products import column_dots, component_sums
+from solvers.laplacian.multigrid import Hierarchy, Multigrid
 from solvers.laplacian.operator import ShiftedLaplacian
+from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.pcg import BlockPCG, PCGState
-from solvers.laplacian.preconditioners import (
-    ApproximateCholesky,
-    Jacobi,
-    Preconditioner,
-    PreconditionerName,
-    check_preconditioner,
-)
+from solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi, Preconditioner
 from solvers.solution import Status
 
-JACOBI_PATIENCE = 250
-"""Jacobi steps worth taking before a factor pays: it costs 15 to 100 block products (measured)."""
+SolverPreconditioner = Literal["auto", "jacobi", "multigrid", "approx-chol"]
+
+PATIENCE: Final = {"jacobi": 60, "multigrid": 60}
+"""Steps worth forecasting before the next preconditioner pays.
+
+A hierarchy costs about 25 products and 4 to 5 more a step, a factor 15 to 100 products and 10 a
+step (measured).
+"""
+
+_BY_TRIAL: Final = ("jacobi", "multigrid", "approx-chol")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +50,7 @@ class LinearSolution:
     n_iter : int
         Steps over all preconditioners tried.
     preconditioner : str
-        The last one used: ``jacobi`` or ``approx-chol``.
+        The last one used: ``jacobi``, ``multigrid`` or ``approx-chol``.
     """
 
     x: RealArray
@@ -54,6 +58,28 @@ class LinearSolution:
     residual: FloatArray
     n_iter: int
     preconditioner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _System:
+    """The matrix, its preconditioner, and how its nodes are numbered (None: as they are)."""
+
+    operator: ShiftedLaplacian
+    preconditioner: Preconditioner
+    order: IntArray | None
+
+    def inside(self, block: RealArray) -> RealArray:
+        """A new block in the system's numbering and type."""
+        rows = block if self.order is None else block[self.order]
+        return rows.astype(self.operator.dtype, copy=self.order is None)
+
+    def outside(self, block: RealArray) -> RealArray:
+        """The block in the graph's numbering."""
+        if self.order is None:
+            return block
+        out = np.empty_like(block)
+        out[self.order] = block
+        return out
 
 
 class LaplacianSolver:
@@ -78,12 +104,17 @@ class LaplacianSolver:
         Relative residual asked of every column, in (0, 1).
     max_iter : int
         Limit on the steps of one `solve`, >= 1.
-    preconditioner : {"auto", "jacobi", "approx-chol"}
-        ``auto`` starts with Jacobi and switches to approximate Cholesky when Jacobi stalls or
-        its rate forecasts more than 250 steps; later solves keep the choice.
+    preconditioner : {"auto", "jacobi", "multigrid", "approx-chol"}
+        ``auto`` starts with Jacobi, on one column, and goes on to aggregation multigrid and then
+        to approximate Cholesky where the one before stalls or its rate forecasts more steps than
+        `PATIENCE`; later solves keep the choice.
     dtype : float64 or float32
-        Of products and vectors. In float32 the approximate Cholesky runs still iterate in
-        float64 (Jacobi stalled, so the system is too ill-conditioned for float32).
+        Of products and vectors. In float32 only Jacobi iterates in float32 (where it stalls, the
+        system is too ill-conditioned for that).
+    hierarchy : Hierarchy or None
+        Of ``graph``, where it was made already; ``auto`` then starts with multigrid.
+    parallel : callable
+        Runs the parts of products, ``map`` or that of a thread pool; results do not depend on it.
 
     Raises
     ------
@@ -100,8 +131,10 @@ class LaplacianSolver:
         zero_mean: bool = False,
         rtol: float = 1e-8,
         max_iter: int = 10_000,
-        preconditioner: PreconditionerName = "auto",
+        preconditioner: SolverPreconditioner = "auto",
         dtype: npt.DTypeLike = np.float64,
+        hierarchy: Hierarchy | None = None,
+        parallel: Parallel = map,
     ) -> None:
         if not (np.isfinite(scale) and scale > 0):
             raise ValueError(f"scale must be finite and > 0, got {scale}")
@@ -109,7 +142,11 @@ class LaplacianSolver:
             raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
         if max_iter < 1:
             raise ValueError(f"max_iter must be >= 1, got {max_iter}")
-        check_preconditioner(preconditioner)
+        known = get_args(SolverPreconditioner)
+        if preconditioner not in known:
+            raise ValueError(
+                f"preconditioner must be one of {', '.join(known)}, got {preconditioner!r}"
+            )
         if np.dtype(dtype) not in (np.float64, np.float32):
             raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
         self.graph = graph
@@ -118,16 +155,26 @@ class LaplacianSolver:
         self.zero_mean = zero_mean
         self.rtol = rtol
         self.max_iter = max_iter
-        self.preconditioner: PreconditionerName = preconditioner
+        self.preconditioner: SolverPreconditioner = preconditioner
         self._dtype: np.dtype[Any] = np.dtype(dtype)
-        self._chosen = "jacobi" if preconditioner == "auto" else preconditioner
-        self._may_switch = preconditioner == "auto"
-        self._prepared: tuple[ShiftedLaplacian, Preconditioner] | None = None
+        self._hierarchy = hierarchy
+        self._parallel = parallel
+        by_trial = _BY_TRIAL if hierarchy is None else _BY_TRIAL[1:]
+        self._candidates: tuple[str, ...] = (
+            by_trial if preconditioner == "auto" else (preconditioner,)
+        )
+        self._is_settled = preconditioner != "auto"
+        self._prepared: _System | None = None
 
     @property
     def chosen(self) -> str:
-        """The preconditioner the next solve starts with: ``jacobi`` or ``approx-chol``."""
-        return self._chosen
+        """What the next solve starts with: ``jacobi``, ``multigrid`` or ``approx-chol``."""
+        return self._candidates[0]
+
+    @property
+    def hierarchy(self) -> Hierarchy | None:
+        """The hierarchy of the graph, where there was need of one."""
+        return self._hierarchy
 
     def solve(
         self,
@@ -163,68 +210,90 @@ class LaplacianSolver:
         if first.shape != block.shape:
             raise ValueError(f"start must have the shape of rhs {block.shape}, got {first.shape}")
         if not (project or self.zero_mean):
-            _require_zero_sums(self._operator(), block)
+            _require_zero_sums(self.graph, self.shift, block)
         run = partial(iterate, phase=phase, progress=progress, cancelled=cancelled)
-        attempt = self._attempt(block, first, self.max_iter, run)
-        if attempt.status is Status.STAGNATED and self._may_switch:
-            self._chosen, self._may_switch, self._prepared = "approx-chol", False, None
-            left = self.max_iter - attempt.n_iter
-            second = self._attempt(block, attempt.x, left, run)
-            attempt = replace(second, n_iter=second.n_iter + attempt.n_iter)
+        n_iter = 0
+        if not self._is_settled and block.shape[1] > 1:
+            trial = self._tried(block[:, :1], first[:, :1], self.max_iter, run)
+            first[:, :1], n_iter = trial.x, trial.n_iter
+        attempt = self._tried(block, first, max(self.max_iter - n_iter, 0), run)
         answer = attempt.x.astype(self._dtype, copy=False)
-        return replace(attempt, x=answer.reshape(np.shape(rhs)))
+        return replace(attempt, x=answer.reshape(np.shape(rhs)), n_iter=attempt.n_iter + n_iter)
+
+    def _tried(
+        self, rhs: RealArray, start: RealArray, max_iter: int, run: Callable[..., Outcome[PCGState]]
+    ) -> LinearSolution:
+        """One PCG run after another, until a preconditioner serves."""
+        attempt = self._attempt(rhs, start, max_iter, run)
+        while attempt.status is Status.STAGNATED and len(self._candidates) > 1:
+            self._candidates, self._prepared = self._candidates[1:], None
+            left = max_iter - attempt.n_iter
+            later = self._attempt(rhs, attempt.x, left, run)
+            attempt = replace(later, n_iter=later.n_iter + attempt.n_iter)
+        self._is_settled |= attempt.status is Status.CONVERGED
+        return attempt
 
     def _attempt(
         self, rhs: RealArray, start: RealArray, max_iter: int, run: Callable[..., Outcome[PCGState]]
     ) -> LinearSolution:
         """One PCG run with the present preconditioner, in the type it works in."""
-        operator, preconditioner = self._prepare()
-        inside = rhs.astype(operator.dtype)
+        if self._prepared is None:
+            self._prepared = self._system()
+        system = self._prepared
+        operator = system.operator
+        inside = system.inside(rhs)
         operator.project(inside)
         norms = np.sqrt(column_dots(inside, inside))
-        first = np.where(norms > 0, start, 0.0).astype(operator.dtype)
+        first = system.inside(np.where(norms > 0, start, 0.0))
         operator.project(first)
+        is_last = len(self._candidates) == 1
         method = BlockPCG(
             operator=operator,
-            preconditioner=preconditioner,
+            preconditioner=system.preconditioner,
             rhs=inside,
             start=first,
             norms=np.where(norms > 0, norms, 1.0),
             rtol=self.rtol,
-            patience=JACOBI_PATIENCE if self._may_switch else None,
+            patience=None if is_last or self._is_settled else PATIENCE[self.chosen],
         )
         outcome = run(method, max_iter=max_iter)
         x, residual = method.finish(outcome.state)
         operator.project(x)
         return LinearSolution(
-            x=x,
+            x=system.outside(x),
             status=Status.CONVERGED if (residual <= self.rtol).all() else outcome.status,
             residual=residual,
             n_iter=outcome.n_iter,
-            preconditioner=preconditioner.name,
+            preconditioner=system.preconditioner.name,
         )
 
-    def _prepare(self) -> tuple[ShiftedLaplacian, Preconditioner]:
-        """The operator and the chosen preconditioner, made once."""
-        if self._prepared is None:
-            operator = self._operator()
-            cholesky = self._chosen == "approx-chol"
-            self._prepared = (
-                operator,
-                ApproximateCholesky(operator) if cholesky else Jacobi(operator),
+    def _system(self) -> _System:
+        """The operator and the chosen preconditioner."""
+        if self.chosen == "multigrid":
+            if self._hierarchy is None:
+                self._hierarchy = Hierarchy.of_graph(self.graph)
+            hierarchy = self._hierarchy
+            operator = self._operator(hierarchy.graph, self.shift[hierarchy.order], np.float64)
+            return _System(
+                operator=operator,
+                preconditioner=Multigrid(operator, hierarchy),
+                order=hierarchy.order,
             )
-        return self._prepared
+        if self.chosen == "approx-chol":
+            operator = self._operator(self.graph, self.shift, np.float64)
+            factor = ApproximateCholesky(operator)
+            return _System(operator=operator, preconditioner=factor, order=None)
+        operator = self._operator(self.graph, self.shift, self._dtype)
+        return _System(operator=operator, preconditioner=Jacobi(operator), order=None)
 
-    def _operator(self) -> ShiftedLaplacian:
-        """The matrix in the type the present preconditioner works in."""
-        if self._prepared is not None:
-            return self._prepared[0]
+    def _operator(self, graph: Graph, shift: FloatArray, dtype: Any) -> ShiftedLaplacian:
         return ShiftedLaplacian.of_graph(
-            self.graph,
+            graph,
             scale=self.scale,
-            shift=self.shift,
+            shift=shift,
             zero_mean=self.zero_mean,
-            dtype=np.float64 if self._chosen == "approx-chol" else self._dtype,
+            dtype=dtype,
+            parallel=self._parallel,
         )
 
     def _checked_block(self, name: str, values: npt.ArrayLike) -> RealArray:
@@ -254,14 +323,19 @@ def _checked_shift(shift: npt.ArrayLike | None, n_nodes: int) -> FloatArray:
     return values
 
 
-def _require_zero_sums(operator: ShiftedLaplacian, block: RealArray) -> None:
+def _require_zero_sums(graph: Graph, shift: FloatArray, block: RealArray) -> None:
     """Refuse right-hand sides with a sum that rounding does not explain where M is singular."""
-    sums = np.abs(operator.component_sums(block))[operator.projected]
-    sizes = operator.component_sums(np.abs(block))[operator.projected]
-    wrong = sums > np.sqrt(np.finfo(block.dtype).eps) * sizes
+    is_singular = np.ones(graph.n_components, dtype=bool)
+    is_singular[graph.component[shift > 0]] = False
+    sums, sizes = np.zeros((2, graph.n_components, block.shape[1]))
+    component_sums(block, graph.component, sums)
+    component_sums(np.abs(block), graph.component, sizes)
+    wrong = np.abs(sums) > np.sqrt(np.finfo(block.dtype).eps) * sizes
+    wrong &= is_singular[:, None]
     if wrong.any():
+        component, column = np.argwhere(wrong)[0]
         raise ValueError(
             "rhs must sum to zero on every component without shift, "
-            f"got a sum of {sums[wrong][0]:g} in column {int(np.argwhere(wrong)[0, 1])}; "
+            f"got a sum of {sums[component, column]:g} in column {column}; "
             "pass project=True to drop that part"
         )

@@ -1,0 +1,140 @@
+"""The hierarchy contracts without loss, and its cycle is a preconditioner on every graph."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from solvers.graph import Graph
+from solvers.laplacian.multigrid import MAX_DENSE_NODES, Hierarchy, Multigrid
+from solvers.laplacian.operator import ShiftedLaplacian
+from solvers.laplacian.solver import LaplacianSolver
+from solvers.solution import Status
+from tests.strategies import graphs
+
+
+def clouds(n_nodes: int, seed: int = 0, *, n_isolated: int = 0) -> Graph:
+    """Neighbors on a line of random points, in random order, and a few long edges."""
+    rng = np.random.default_rng(seed)
+    place = rng.permutation(n_nodes)
+    offset = rng.integers(1, 8, 5 * n_nodes)
+    u = rng.integers(0, n_nodes, 5 * n_nodes)
+    kept = u + offset < n_nodes
+    u, v = place[u[kept]], place[(u + offset)[kept]]
+    return Graph.from_edges(u, v, rng.lognormal(size=u.size), n_nodes=n_nodes + n_isolated)
+
+
+def operator_of(graph: Graph, shift: np.ndarray | None = None, scale: float = 1.0):
+    shift = np.zeros(graph.n_nodes) if shift is None else shift
+    return ShiftedLaplacian.of_graph(
+        graph, scale=scale, shift=shift, zero_mean=False, dtype=np.float64
+    )
+
+
+@given(graphs())
+def test_renumbering_back_gives_the_graph_again(graph: Graph) -> None:
+    order = np.random.default_rng(0).permutation(graph.n_nodes)
+    there = graph.renumbered(order)
+    np.testing.assert_array_equal(
+        there.adjacency.toarray(), graph.adjacency.toarray()[np.ix_(order, order)]
+    )
+    again = there.renumbered(np.argsort(order))
+    np.testing.assert_array_equal(again.adjacency.indices, graph.adjacency.indices)
+    np.testing.assert_array_equal(again.adjacency.data, graph.adjacency.data)
+
+
+@pytest.mark.parametrize("order", [[0, 0, 1], [0, 1], [0, 1, 3]])
+def test_a_wrong_order_is_refused(order) -> None:
+    graph = Graph.from_edges([0, 1], [1, 2], [1.0, 1.0], n_nodes=3)
+    with pytest.raises(ValueError, match="order must"):
+        graph.renumbered(np.array(order))
+
+
+def test_levels_hold_the_weights_between_groups_of_the_nodes() -> None:
+    graph = clouds(8_000, n_isolated=7)
+    hierarchy = Hierarchy.of_graph(graph)
+    assert len(hierarchy.levels) >= 2
+    assert hierarchy.levels[-1].n_nodes <= MAX_DENSE_NODES
+    np.testing.assert_array_equal(np.sort(hierarchy.order), np.arange(graph.n_nodes))
+    group = np.arange(graph.n_nodes)
+    u, v, weight = hierarchy.graph.edges()
+    for level in hierarchy.levels:
+        parent = np.searchsorted(level.first_child, np.arange(group.max() + 1), side="right") - 1
+        group = np.where(group >= 0, parent[group], -1)
+        group[group >= level.n_nodes] = -1
+        between = (group[u] != group[v]) & (group[u] >= 0)
+        total = weight[between].sum()
+        np.testing.assert_allclose(level.weight.sum() / 2, total, rtol=1e-9)
+        assert level.first_child[0] == 0
+
+
+@pytest.mark.parametrize("has_shift", [False, True])
+def test_the_cycle_is_symmetric_and_positive(has_shift: bool) -> None:
+    graph = clouds(3_000, n_isolated=3)
+    hierarchy = Hierarchy.of_graph(graph)
+    shift = np.zeros(graph.n_nodes)
+    shift[::100] = 1.0 if has_shift else 0.0
+    cycle = Multigrid(operator_of(hierarchy.graph, shift, scale=20.0), hierarchy)
+    block = np.random.default_rng(1).standard_normal((graph.n_nodes, 6))
+    operator_of(hierarchy.graph, shift).project(block)
+    out = np.empty_like(block)
+    cycle.apply(block, out)
+    gram = block.T @ out
+    np.testing.assert_allclose(gram, gram.T, atol=1e-5 * np.abs(gram).max())
+    assert np.linalg.eigvalsh(gram).min() > 0
+
+
+@pytest.mark.parametrize("weight_scale", [1.0, 1e-200, 1e200])
+def test_steps_do_not_grow_with_the_graph(weight_scale: float) -> None:
+    steps = []
+    for n_nodes in (3_000, 30_000):
+        graph = clouds(n_nodes)
+        scaled = Graph.from_adjacency(graph.adjacency * weight_scale)
+        rhs = np.random.default_rng(2).standard_normal((n_nodes, 2))
+        solution = LaplacianSolver(scaled, preconditioner="multigrid").solve(rhs, project=True)
+        assert solution.status is Status.CONVERGED
+        steps.append(solution.n_iter)
+    assert steps[1] <= 1.6 * steps[0]
+    jacobi = LaplacianSolver(clouds(30_000), preconditioner="jacobi").solve(rhs, project=True)
+    assert jacobi.n_iter > 10 * steps[1]
+
+
+def test_components_of_one_node_are_solved_exactly() -> None:
+    """Many components, some with a shift: the coarse graphs end in single nodes."""
+    rng = np.random.default_rng(0)
+    u = np.arange(0, 6_000, 2)
+    graph = Graph.from_edges(u, u + 1, rng.lognormal(size=u.size), n_nodes=6_010)
+    shift = np.where(np.arange(6_010) % 3 == 0, 1e-3, 0.0)
+    rhs = rng.standard_normal((6_010, 2))
+    solution = LaplacianSolver(graph, shift=shift, preconditioner="multigrid").solve(
+        rhs, project=True
+    )
+    assert solution.status is Status.CONVERGED
+    expected = LaplacianSolver(graph, shift=shift, preconditioner="jacobi").solve(rhs, project=True)
+    np.testing.assert_allclose(solution.x, expected.x, atol=1e-5 * np.abs(expected.x).max())
+
+
+def test_threads_and_one_thread_give_the_same_bits() -> None:
+    graph = clouds(20_000)
+    rhs = np.random.default_rng(3).standard_normal((graph.n_nodes, 3))
+    one = LaplacianSolver(graph, preconditioner="multigrid").solve(rhs, project=True)
+    with ThreadPoolExecutor(3) as pool:
+        solver = LaplacianSolver(graph, preconditioner="multigrid", parallel=pool.map)
+        other = solver.solve(rhs, project=True)
+    np.testing.assert_array_equal(one.x, other.x)
+    assert one.n_iter == other.n_iter
+
+
+def test_a_given_hierarchy_is_used_for_every_shift() -> None:
+    graph = clouds(5_000)
+    hierarchy = Hierarchy.of_graph(graph)
+    rhs = np.random.default_rng(4).standard_normal((graph.n_nodes, 2))
+    for scale in (1e-3, 1.0, 1e3):
+        shift = np.zeros(graph.n_nodes)
+        shift[:5] = 1.0
+        solver = LaplacianSolver(graph, scale=scale, shift=shift, hierarchy=hierarchy)
+        solution = solver.solve(rhs)
+        assert solver.hierarchy is hierarchy
+        assert (solution.preconditioner, solution.status) == ("multigrid", Status.CONVERGED)
+        assert solution.n_iter < 60
