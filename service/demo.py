@@ -257,8 +257,9 @@ def _solve(
     database: Database, settings: Settings, graph: GraphRecord, tell: Tell
 ) -> tuple[Job, float]:
     started = time.monotonic()
+    parameters = {"graph_penalty": "auto"}
     spec = JobSpec(
-        graph_id=graph.id, model=MODEL, parameters={"graph_penalty": "auto"}, lane=lane_of(MODEL)
+        graph_id=graph.id, model=MODEL, parameters=parameters, lane=lane_of(MODEL, parameters)
     )
     job = DatabaseJobQueue(database).submit(spec)
     job = run_until_finished(database, settings, job.id)

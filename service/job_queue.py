@@ -38,6 +38,7 @@ from service.jobs import (
     Lane,
     LeaseLost,
     UnknownJob,
+    lane_of,
 )
 
 LEASE_SECONDS: Final = 6.0
@@ -319,10 +320,12 @@ def request_auto_solve(connection: Connection, graph_id: str) -> Job | None:
         return None
     if row.snapshot is None or row.labels_seq == 0:
         return None
+    model, parameters = row.auto_solve["model"], row.auto_solve.get("parameters") or {}
     spec = JobSpec(
         graph_id=graph_id,
-        model=row.auto_solve["model"],
-        parameters=row.auto_solve.get("parameters") or {},
+        model=model,
+        parameters=parameters,
+        lane=lane_of(model, parameters),
     )
     return _submit_coalesced(connection, spec)
 

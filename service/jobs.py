@@ -24,15 +24,19 @@ LANES: tuple[Lane, ...] = get_args(Lane)
 FAST_MODELS = frozenset({"hfs", "stable-hfs"})
 """Models that answer within seconds once a graph is prepared."""
 
+HEAVY_OPTIONS = frozenset({"refine"})
+"""Options of solve jobs with which any model takes long; see `service.solve_options`."""
+
 KINDS = ("solve", "certify")
 """What jobs do."""
 
 MAX_KEY_LENGTH = 255
 
 
-def lane_of(model: str) -> Lane:
-    """The lane for jobs of a model."""
-    return "fast" if model in FAST_MODELS else "heavy"
+def lane_of(model: str, parameters: Mapping[str, Any]) -> Lane:
+    """The lane for jobs of a model with these hyperparameters and options."""
+    is_heavy = any(parameters.get(name) for name in HEAVY_OPTIONS)
+    return "fast" if model in FAST_MODELS and not is_heavy else "heavy"
 
 
 class JobStatus(StrEnum):
@@ -80,8 +84,8 @@ class JobSpec:
     model : str, optional
         Public name of the model; none for ``certify``.
     parameters : mapping
-        The model's hyperparameters, or what ``certify`` may be asked, as JSON values; those left
-        out take their defaults.
+        The model's hyperparameters and the options of the job, or what ``certify`` may be asked,
+        as JSON values; those left out take their defaults.
     lane : "fast" or "heavy"
         The lane that runs it.
     priority : int

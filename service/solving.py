@@ -13,7 +13,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from service.certifying import certify_task
 from service.predictions import PredictionMeta, label_values, write_predictions
+from service.solve_options import validate_solve
 from service.tasks import (
     Advanced,
     Answer,
@@ -39,7 +40,6 @@ from service.tasks import (
 )
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels
-from solvers.models import CATALOGUE
 from solvers.models.base import Model
 from solvers.solution import Solution, Status
 from streaming.blocks import MAX_NODES, NodeKind
@@ -55,35 +55,6 @@ _PASSING: Final = (OSError, MemoryError, CorruptSegment, NodeCollision, Snapshot
 
 Report = Callable[[Advanced], None]
 Cancelled = Callable[[], bool]
-
-
-def validate_solve(model: str, parameters: Mapping[str, Any]) -> Model:
-    """The model with these hyperparameters.
-
-    Parameters
-    ----------
-    model : str
-        Public name.
-    parameters : mapping
-        JSON values by field name of the model's dataclass; those left out take their defaults.
-
-    Raises
-    ------
-    ValueError
-        No such model or parameter, or a value that breaks its rule.
-    """
-    if model not in CATALOGUE:
-        raise ValueError(f"model must be one of {', '.join(sorted(CATALOGUE))}, got {model!r}")
-    known = {parameter.name for parameter in fields(CATALOGUE[model])}
-    unknown = sorted(parameters.keys() - known)
-    if unknown:
-        raise ValueError(
-            f"model {model} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}"
-        )
-    try:
-        return CATALOGUE[model](**parameters)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
 
 
 class _StoppedEarly(Exception):
@@ -169,7 +140,7 @@ class WarmSolver:
             Files that could not be read or written.
         """
         progress = _Progress(report, cancelled)
-        model = validate_solve(task.model, task.parameters)
+        model, options = validate_solve(task.model, task.parameters)
         try:
             with progress.phase("loading"):
                 graph = self._load(task)
@@ -181,7 +152,8 @@ class WarmSolver:
             with progress.phase("solving"):
                 solution = _solve(model, graph, labels, progress, cancelled)
             with progress.phase("writing"):
-                file_name = _write(task, model, graph, labels, solution)
+                asked = asdict(model) | options.chosen()
+                file_name = _write(task, asked, graph, labels, solution)
         except _StoppedEarly:
             return Stopped()
         finally:
@@ -301,7 +273,11 @@ def _grown(solution: Solution, n_nodes: int) -> Solution:
 
 
 def _write(
-    task: SolveTask, model: Model, graph: _WarmGraph, labels: Labels, solution: Solution
+    task: SolveTask,
+    parameters: Mapping[str, Any],
+    graph: _WarmGraph,
+    labels: Labels,
+    solution: Solution,
 ) -> str:
     """Write the file of predictions; its name."""
     made_of = graph.snapshot.meta
@@ -310,7 +286,7 @@ def _write(
         job_id=task.job_id,
         attempt=task.attempt,
         model=task.model,
-        parameters=asdict(model),
+        parameters=parameters,
         snapshot=task.snapshot,
         labels_seq=task.labels_seq,
         features_version=task.features_version,

@@ -23,7 +23,7 @@ from service.labels import LabelReceipt
 from service.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
 from service.reading import Lookup, Prediction
 from service.redaction import shown_url
-from service.solving import validate_solve
+from service.solve_options import validate_solve
 from streaming.blocks import NodeKind
 from streaming.certificate import Certificate, CertifySettings
 from streaming.snapshots import SnapshotMeta
@@ -101,7 +101,10 @@ class SnapshotEveryIn(_Input):
 
 
 class Solve(_Input):
-    """A model with its hyperparameters; those left out take their defaults. See `/v1/models`."""
+    """A model with its hyperparameters and the options of the job; see `/v1/models`.
+
+    Those left out take their defaults.
+    """
 
     model: str = Field(examples=["stable-hfs"])
     parameters: dict[str, Any] = {}
@@ -409,7 +412,7 @@ class SolveIn(Solve):
             kind=self.kind,
             model=self.model,
             parameters=self.parameters,
-            lane=lane_of(self.model),
+            lane=lane_of(self.model, self.parameters),
             idempotency_key=idempotency_key,
         )
 
@@ -607,6 +610,9 @@ class ModelOut(_Output):
     description: str
     uses_features: bool
     parameters: dict[str, Any] = Field(description="JSON Schema of its hyperparameters.")
+    options: dict[str, Any] = Field(
+        description="JSON Schema of what else may stand among a job's parameters."
+    )
 
 
 class ModelList(_Output):

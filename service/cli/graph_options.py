@@ -7,7 +7,7 @@ import typer
 
 from service.catalog import AutoSolve, GraphSettings, SnapshotEvery
 from service.cli.tables import parsed_settings
-from service.solving import validate_solve
+from service.solve_options import validate_solve
 
 Epsilon = Annotated[float | None, typer.Option(help="Spectral accuracy asked, in (0, 1).")]
 MaxEdges = Annotated[

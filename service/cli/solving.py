@@ -15,7 +15,7 @@ from service.cli.session import (
 )
 from service.cli.tables import parsed_settings
 from service.jobs import Job, JobSpec, JobStatus, lane_of
-from service.solving import validate_solve
+from service.solve_options import validate_solve
 
 app = command_group()
 
@@ -26,7 +26,7 @@ def solve(
     model: Annotated[str, typer.Option(help="Public name of the model.")] = "stable-hfs",
     parameters: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter or option; repeatable."),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -42,7 +42,10 @@ def solve(
         raise typer.BadParameter(str(error), param_hint="--model or --set") from error
     with open_session() as session:
         spec = JobSpec(
-            graph_id=session.graph(name).id, model=model, parameters=values, lane=lane_of(model)
+            graph_id=session.graph(name).id,
+            model=model,
+            parameters=values,
+            lane=lane_of(model, values),
         )
         job = finished(session, spec, is_quiet=json)
     if json:

@@ -6,7 +6,8 @@ and which values it takes; checks and the request schema both come from there.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Iterable
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar
 
 from solvers.graph import Graph
@@ -26,7 +27,7 @@ class Rule:
     doc : str
         One sentence for users.
     kind : type
-        float or int; a whole number counts as a float.
+        float, int or bool; a whole number counts as a float.
     minimum, above, below : float or None
         Value >= minimum, > above, < below.
     words : tuple of str
@@ -34,7 +35,7 @@ class Rule:
     """
 
     doc: str
-    kind: type[float] | type[int] = float
+    kind: type[float] | type[int] | type[bool] = float
     minimum: float | None = None
     above: float | None = None
     below: float | None = None
@@ -46,10 +47,14 @@ class Rule:
         Raises
         ------
         TypeError
-            A boolean, or neither a number of the kind nor a string.
+            Of another kind: a boolean is no number, and a number no boolean.
         ValueError
             A number outside the bounds, or a string that is not one of the words.
         """
+        if self.kind is bool:
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} must be true or false, got {value!r}")
+            return
         if isinstance(value, str) and self.words:
             if value not in self.words:
                 raise ValueError(f"{name} must be {self._allowed()}, got {value!r}")
@@ -68,6 +73,8 @@ class Rule:
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of the values."""
+        if self.kind is bool:
+            return {"description": self.doc, "type": "boolean"}
         number: dict[str, Any] = {"type": "integer" if self.kind is int else "number"}
         bounds = {
             "minimum": self.minimum,
@@ -101,15 +108,25 @@ def hyperparameter(default: Any, rule: Rule) -> Any:
     return field(default=default, metadata={_RULE: rule})
 
 
-def parameter_schema(model: "type[Model]") -> dict[str, Any]:
-    """JSON Schema of a model's hyperparameters, an object without further properties."""
+def rule_of(parameter: Field[Any]) -> Rule:
+    """The rule of a dataclass field."""
+    rule: Rule = parameter.metadata[_RULE]
+    return rule
+
+
+def fields_schema(parameters: Iterable[Field[Any]]) -> dict[str, Any]:
+    """JSON Schema of dataclass fields with a rule, an object without further properties."""
     properties = {}
-    for parameter in fields(model):
-        rule: Rule = parameter.metadata[_RULE]
-        properties[parameter.name] = rule.json_schema()
+    for parameter in parameters:
+        properties[parameter.name] = rule_of(parameter).json_schema()
         if parameter.default is not MISSING:
             properties[parameter.name]["default"] = parameter.default
     return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def parameter_schema(model: "type[Model]") -> dict[str, Any]:
+    """JSON Schema of a model's hyperparameters, an object without further properties."""
+    return fields_schema(fields(model))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +144,7 @@ class Model(ABC):
 
     def __post_init__(self) -> None:
         for parameter in fields(self):
-            rule: Rule = parameter.metadata[_RULE]
-            rule.check(parameter.name, getattr(self, parameter.name))
+            rule_of(parameter).check(parameter.name, getattr(self, parameter.name))
 
     @abstractmethod
     def prepare(self, graph: Graph, features: Any = None) -> Any:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from service.predictions import PredictionFile
-from service.solving import WarmSolver, validate_solve
+from service.solving import WarmSolver
 from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
 from solvers.models import CATALOGUE
 from streaming.blocks import NodeKind
@@ -242,22 +242,3 @@ def test_labels_that_pose_no_problem_are_refused(
 def test_a_snapshot_that_is_gone_is_named(directory: Path, solver: WarmSolver) -> None:
     with pytest.raises(SnapshotNotFound, match="no snapshot 5, the newest is 1"):
         run(solver, task(directory, snapshot=5))
-
-
-@pytest.mark.parametrize(
-    ("model", "parameters", "message"),
-    [
-        ("hsf", {}, "model must be one of hfs, .*stable-hfs, got 'hsf'"),
-        ("hfs", {"gamma": 1}, "model hfs has no parameter 'gamma'; it has graph_penalty"),
-        ("hfs", {"graph_penalty": -1.0}, "graph_penalty must be"),
-        ("hfs", {"graph_penalty": [1.0]}, "graph_penalty must be"),
-        ("hfs", {"max_iter": True}, "max_iter must be an integer"),
-    ],
-)
-def test_wrong_parameters_are_named(model: str, parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        validate_solve(model, parameters)
-
-
-def test_parameters_left_out_take_their_defaults() -> None:
-    assert validate_solve("hfs", {"rtol": 1e-3}) == CATALOGUE["hfs"](rtol=1e-3)  # type: ignore[call-arg]

@@ -13,6 +13,7 @@ from service.api.readiness import NotReady, require_ready
 from service.api.schemas import Health, ModelList, ModelOut, VersionOut
 from service.api.stores import StoresHere
 from service.metrics import exposition
+from service.solve_options import options_schema
 from solvers.models import CATALOGUE
 from solvers.models.base import parameter_schema
 
@@ -27,7 +28,7 @@ def home() -> RedirectResponse:
 
 @router.get("/v1/models", dependencies=[requires("read")])
 def list_models() -> ModelList:
-    """The catalogue: every model with the JSON Schema of its hyperparameters."""
+    """The catalogue: every model with the JSON Schemas of its hyperparameters and options."""
     return ModelList(
         models=[
             ModelOut(
@@ -35,6 +36,7 @@ def list_models() -> ModelList:
                 description=(getdoc(model) or "").partition("\n")[0],
                 uses_features=model.uses_features,
                 parameters=parameter_schema(model),
+                options=options_schema(model),
             )
             for name, model in sorted(CATALOGUE.items())
         ]

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from sqlalchemy import text
 
 from service.settings import Settings
+from service.solve_options import options_schema
 from solvers.models import CATALOGUE
 from tests.service.api.conftest import CSV, Api, serving
 
@@ -18,6 +19,7 @@ def test_the_catalogue_holds_every_model_with_its_schema(refusing: Api) -> None:
         assert model["description"]
         assert model["parameters"]["additionalProperties"] is False
         assert "graph_penalty" in model["parameters"]["properties"]
+        assert model["options"] == options_schema(CATALOGUE[model["name"]])
 
 
 def test_the_version_is_that_of_the_package(refusing: Api) -> None:

@@ -1,0 +1,123 @@
+"""What a solve job may be asked beside its model's hyperparameters.
+
+Context: people give one flat set of parameters, on the command line, over HTTP and in
+``auto_solve``. Decision: options of the job stand among the hyperparameters, and are split from
+them here. Consequence: an option is one field of `SolveOptions`, and no model has a hyperparameter
+of its name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import Field, asdict, dataclass, field, fields
+from typing import Any, Final
+
+from solvers.models import CATALOGUE
+from solvers.models.base import Model, Rule, fields_schema, rule_of
+from solvers.models.refining import Refinable
+
+_RULE: Final = "rule"
+_NEEDS: Final = "needs"
+_VERB: Final = "verb"
+
+
+def option(default: Any, rule: Rule, *, needs: type = Model, verb: str = "") -> Any:
+    """A field of `SolveOptions`.
+
+    Parameters
+    ----------
+    default : object
+        Asks for nothing.
+    rule : Rule
+        What it means and which values it takes.
+    needs : type
+        Models that take the option derive from it.
+    verb : str
+        What the others cannot do, for the error.
+    """
+    return field(default=default, metadata={_RULE: rule, _NEEDS: needs, _VERB: verb})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveOptions:
+    """What is asked of a solve job whatever its model; see the rule of each field.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A value breaks its rule.
+    """
+
+    refine: bool = option(
+        False,
+        Rule(
+            doc="Solve on the full graph: passes over the raw edges of the snapshot, which the "
+            "solve on the snapshot preconditions.",
+            kind=bool,
+        ),
+        needs=Refinable,
+        verb="be refined on the full graph",
+    )
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            rule_of(each).check(each.name, getattr(self, each.name))
+
+    def chosen(self) -> dict[str, Any]:
+        """The options that differ from their defaults, by name."""
+        values = asdict(self)
+        return {
+            each.name: values[each.name]
+            for each in fields(self)
+            if values[each.name] != each.default
+        }
+
+
+def options_schema(model: type[Model]) -> dict[str, Any]:
+    """JSON Schema of the options that a model takes."""
+    return fields_schema(each for each in fields(SolveOptions) if _is_taken(each, model))
+
+
+def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, SolveOptions]:
+    """The model with its hyperparameters, and the options of the job.
+
+    Parameters
+    ----------
+    model : str
+        Public name.
+    parameters : mapping
+        JSON values by name: fields of the model's dataclass and of `SolveOptions`; those left out
+        take their defaults.
+
+    Raises
+    ------
+    ValueError
+        No such model or parameter, a value that breaks its rule, or an option that the model does
+        not take.
+    """
+    if model not in CATALOGUE:
+        raise ValueError(f"model must be one of {', '.join(sorted(CATALOGUE))}, got {model!r}")
+    chosen = CATALOGUE[model]
+    known = {parameter.name for parameter in fields(chosen)}
+    offered = {each.name for each in fields(SolveOptions)}
+    unknown = sorted(parameters.keys() - known - offered)
+    if unknown:
+        taken = known | options_schema(chosen)["properties"].keys()
+        raise ValueError(
+            f"model {model} has no parameter {unknown[0]!r}; it has {', '.join(sorted(taken))}"
+        )
+    try:
+        options = SolveOptions(**{name: parameters[name] for name in parameters if name in offered})
+        built = chosen(**{name: parameters[name] for name in parameters if name in known})
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    asked = options.chosen()
+    for each in fields(SolveOptions):
+        if each.name in asked and not _is_taken(each, chosen):
+            raise ValueError(
+                f"{each.name} must be left out for model {model}, which cannot "
+                f"{each.metadata[_VERB]}; got {asked[each.name]!r}"
+            )
+    return built, options
+
+
+def _is_taken(each: Field[Any], model: type[Model]) -> bool:
+    return issubclass(model, each.metadata[_NEEDS])
