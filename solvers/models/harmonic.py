@@ -13,9 +13,11 @@ from solvers.arrays import BoolArray, FloatArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
 from solvers.labels import Labels
+from solvers.laplacian.full_graph import FullSystem
 from solvers.laplacian.solver import LaplacianSolver, LinearSolution
-from solvers.models.base import Model, Rule, check_labels, hyperparameter, refuse_features
+from solvers.models.base import Rule, check_labels, hyperparameter, refuse_features
 from solvers.models.leave_one_out import LabeledKernel, choose_penalty
+from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
 
 _KERNEL_RTOL = 1e-4
@@ -86,7 +88,7 @@ class _Watch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Harmonic(Model):
+class _Harmonic(Refinable):
     """What both models share: preparation, checks, the choice of the penalty, the answer's form."""
 
     graph_penalty: float | Literal["auto"]
@@ -124,8 +126,7 @@ class _Harmonic(Model):
         check_labels(labels, prepared.graph)
         task = _Task.of_labels(prepared.graph, labels)
         watch = _Watch(progress=progress, cancelled=cancelled)
-        offset = task.baseline - labels.class_prior() if self.is_stable else task.baseline
-        offset_rows = offset[prepared.graph.component]
+        offset_rows = self._offset(task)[prepared.graph.component]
         first = None
         if start is not None and start.scores.shape == offset_rows.shape:
             first = start.scores - offset_rows
@@ -143,6 +144,54 @@ class _Harmonic(Model):
         scores = function + offset_rows
         scores[~task.reachable] = labels.class_prior()
         return Solution(scores=scores, reachable=task.reachable, status=status, stats=stats)
+
+    def full_system(
+        self, prepared: PreparedGraph, labels: Labels, solution: Solution
+    ) -> FullSystem:
+        """D1, or (C1) with the penalty that was used; see `solvers.models.refining.Refinable`."""
+        task = _Task.of_labels(prepared.graph, labels)
+        penalty = float(solution.stats["graph_penalty"])
+        function = solution.scores - self.full_scores(
+            prepared, labels, np.zeros_like(solution.scores)
+        )
+        known = task.on_nodes(task.centred)
+        on_labels = task.on_nodes(np.ones((labels.n_labeled, 1)))[:, 0]
+        if penalty == 0:
+            return FullSystem(
+                sparsifier=prepared.graph,
+                scale=1.0,
+                shift=np.zeros_like(on_labels),
+                zero_mean=False,
+                rhs=np.zeros_like(known),
+                known=known,
+                held=on_labels > 0,
+                start=function,
+                rtol=self.rtol,
+            )
+        kappa = penalty * labels.n_labeled
+        pulled = kappa * prepared.graph.laplacian_product(known)
+        follows_labels = np.linalg.norm(pulled) < np.linalg.norm(known)  # as in `_soft`
+        return FullSystem(
+            sparsifier=prepared.graph,
+            scale=kappa,
+            shift=on_labels,
+            zero_mean=self.is_stable,
+            rhs=known,
+            known=known if follows_labels else None,
+            start=function - known if follows_labels else function,
+            rtol=self.rtol,
+        )
+
+    def full_scores(self, prepared: PreparedGraph, labels: Labels, x: FloatArray) -> FloatArray:
+        """Scores from the harmonic function of the centred labels."""
+        task = _Task.of_labels(prepared.graph, labels)
+        scores: FloatArray = x + self._offset(task)[prepared.graph.component]
+        scores[~task.reachable] = labels.class_prior()
+        return scores
+
+    def _offset(self, task: _Task) -> FloatArray:
+        """(n_components, n_classes) what scores are above the harmonic function."""
+        return task.baseline - task.labels.class_prior() if self.is_stable else task.baseline
 
     def _function(
         self, task: _Task, penalty: float, first: FloatArray | None, watch: _Watch
