@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import time
 from typing import Any, Final, Literal
@@ -65,6 +65,9 @@ class PredictionMeta:
         How to read ``score``, ``margin`` and the columns per class.
     class_names : tuple of str or int
         In the order of the columns per class.
+    stats : mapping
+        The solver's figures; with ``refined`` the scores are those of the full graph, reached in
+        so many ``passes`` with this relative ``residual``.
     """
 
     graph_id: str
@@ -80,6 +83,7 @@ class PredictionMeta:
     solver_status: str
     score: ScoreKind
     class_names: tuple[str | int, ...]
+    stats: Mapping[str, float | int | str] = field(default_factory=dict)
 
     @property
     def file_name(self) -> str:

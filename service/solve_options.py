@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any, Final
 
+from solvers.laplacian.full_graph import LEAST_PASSES
 from solvers.models import CATALOGUE
 from solvers.models.base import Model, Rule, fields_schema, rule_of
 from solvers.models.refining import Refinable
@@ -57,9 +58,18 @@ class SolveOptions:
         verb="be refined on the full graph",
     )
 
+    max_passes: int = option(
+        100,
+        Rule(doc="Most passes over the raw edges with refine.", kind=int, minimum=LEAST_PASSES),
+        needs=Refinable,
+        verb="be refined on the full graph",
+    )
+
     def __post_init__(self) -> None:
         for each in fields(self):
             rule_of(each).check(each.name, getattr(self, each.name))
+        if "max_passes" in self.chosen() and not self.refine:
+            raise ValueError(f"max_passes must stand beside refine=true, got {self.max_passes}")
 
     def chosen(self) -> dict[str, Any]:
         """The options that differ from their defaults, by name."""

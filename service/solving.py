@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from service.certifying import certify_task
 from service.predictions import PredictionMeta, label_values, write_predictions
+from service.refining import refined
 from service.solve_options import validate_solve
 from service.tasks import (
     Advanced,
@@ -41,8 +42,10 @@ from service.tasks import (
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels
 from solvers.models.base import Model
+from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
 from streaming.blocks import MAX_NODES, NodeKind
+from streaming.engine import PassStopped
 from streaming.node_segments import CorruptSegment
 from streaming.nodes import NodeCollision, Nodes, open_nodes
 from streaming.snapshots import GraphPaths, Snapshot, SnapshotNotFound, SnapshotStore
@@ -151,10 +154,24 @@ class WarmSolver:
                     graph.prepared[type(model)] = model.prepare(graph.snapshot.graph)
             with progress.phase("solving"):
                 solution = _solve(model, graph, labels, progress, cancelled)
+            if options.refine and isinstance(model, Refinable):
+                with progress.phase("refining"):
+                    solution = refined(
+                        task,
+                        model,
+                        graph.prepared[type(model)],
+                        labels,
+                        solution,
+                        graph.snapshot.meta,
+                        max_passes=options.max_passes,
+                        progress=progress.iteration,
+                        cancelled=cancelled,
+                    )
+                    _require_whole(solution)
             with progress.phase("writing"):
                 asked = asdict(model) | options.chosen()
                 file_name = _write(task, asked, graph, labels, solution)
-        except _StoppedEarly:
+        except (_StoppedEarly, PassStopped):
             return Stopped()
         finally:
             self._shrink()
@@ -162,7 +179,7 @@ class WarmSolver:
             result={
                 "file": file_name,
                 "status": solution.status.value,
-                "warning": _warning(solution.status),
+                "warning": _warning(solution),
                 "n_nodes": len(solution.reachable),
                 "n_unreachable": int(np.count_nonzero(~solution.reachable)),
                 "n_labels": labels.n_labeled,
@@ -249,6 +266,13 @@ def _solve(
         progress=progress.iteration,
         cancelled=cancelled,
     )
+    _require_whole(solution)
+    graph.last[type(model)] = _LastSolution(class_names=labels.class_names, solution=solution)
+    return solution
+
+
+def _require_whole(solution: Solution) -> None:
+    """Refuse a solution that was cut short or has scores that are not finite."""
     if solution.status is Status.CANCELLED:
         raise _StoppedEarly
     if not np.isfinite(solution.scores).all():
@@ -256,8 +280,6 @@ def _solve(
             f"the scores are not finite (solver status {solution.status.value}); "
             "the edge weights may span too many orders of magnitude"
         )
-    graph.last[type(model)] = _LastSolution(class_names=labels.class_names, solution=solution)
-    return solution
 
 
 def _grown(solution: Solution, n_nodes: int) -> Solution:
@@ -295,6 +317,7 @@ def _write(
         solver_status=solution.status.value,
         score="class score",
         class_names=labels.class_names,
+        stats=dict(solution.stats),
     )
     path = write_predictions(
         GraphPaths(root=task.graph_directory).predictions,
@@ -306,9 +329,15 @@ def _write(
     return path.name
 
 
-def _warning(status: Status) -> str | None:
+def _warning(solution: Solution) -> str | None:
     """What is short of perfect, and what to try."""
-    return None if status is Status.CONVERGED else f"{status.message}; {status.advice}"
+    status = solution.status
+    if status is Status.CONVERGED:
+        return None
+    advice = status.advice
+    if status is Status.MAX_ITER and "refined" in solution.stats:
+        advice = f"raise max_passes, of which {solution.stats['passes']} were made, or max_iter"
+    return f"{status.message}; {advice}"
 
 
 class _Mailbox:

@@ -34,6 +34,10 @@ class SolveTask:
         External ids of the labeled nodes, as text.
     labels : sequence of str or int
         Their labels.
+    keep_raw : bool
+        Whether the graph keeps raw edges for later passes.
+    n_threads : int
+        Threads to read raw edges with.
     """
 
     job_id: str
@@ -47,6 +51,8 @@ class SolveTask:
     parameters: Mapping[str, Any]
     nodes: pa.LargeStringArray
     labels: Sequence[str | int]
+    keep_raw: bool = True
+    n_threads: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -283,6 +283,8 @@ class Worker:
             parameters=job.parameters,
             nodes=labels.nodes,
             labels=labels.labels,
+            keep_raw=graph.settings.keep_raw,
+            n_threads=self._settings.n_threads,
             **captured,
         )
 

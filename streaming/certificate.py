@@ -30,18 +30,15 @@ from solvers.laplacian.lanczos import (
     start_krylov,
 )
 from solvers.laplacian.refinement import RefinedSolver
-from streaming.checkpoints import CheckpointStore
-from streaming.durable import publish_file, publish_json, remove_unfinished
-from streaming.engine import PassStopped, RawComponents, RawEdges
-from streaming.nodes import open_nodes
-from streaming.snapshots import (
-    GraphPaths,
-    Snapshot,
-    SnapshotMeta,
-    SnapshotNotFound,
-    SnapshotStore,
+from streaming.durable import publish_file, publish_json, remove_abandoned, remove_unfinished
+from streaming.engine import (
+    PassStopped,
+    RawComponents,
+    RawEdges,
+    snapshot_edges,
+    spool_directory,
 )
-from streaming.spool import Spool
+from streaming.snapshots import GraphPaths, Snapshot, SnapshotNotFound, SnapshotStore
 
 CertificateStatus = Literal["converged", "max-passes", "inexact", "components-differ"]
 
@@ -60,7 +57,6 @@ _SMALLEST_GAP: Final = 1e-3
 _UNKNOWN: Final = End(ritz=math.inf, residual=math.inf, outer=math.inf)
 _FILE: Final = "certificate.json"
 _FORMAT: Final = 1
-_ABANDONED_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +282,13 @@ def certify(
     snapshot = SnapshotStore(paths.snapshots).load(number)
     work = _Work(paths.root / "certify", number, settings, now=wall_clock())
     try:
-        edges = _raw_edges(paths, snapshot.meta, work, keep_raw=keep_raw, n_threads=n_threads)
+        edges = snapshot_edges(
+            paths,
+            snapshot.meta,
+            spool=spool_directory(paths) if keep_raw else work.edges,
+            staging=work.directory / "staging",
+            n_threads=n_threads,
+        )
         edges.open(on_fraction=tell.of("reading"), cancelled=cancelled)
         components = edges.components(on_fraction=tell.of("components", 1), cancelled=cancelled)
         with ThreadPoolExecutor(n_threads, thread_name_prefix="certify") as pool:
@@ -311,27 +313,6 @@ def certify(
     CertificateStore(paths.snapshots).put(certificate)
     work.remove()
     return certificate
-
-
-def spool_directory(paths: GraphPaths) -> Path:
-    """Where a graph keeps its spooled raw edges."""
-    return paths.root / "spool"
-
-
-def _raw_edges(
-    paths: GraphPaths, meta: SnapshotMeta, work: "_Work", *, keep_raw: bool, n_threads: int
-) -> RawEdges:
-    """The edges of the files that the snapshot was made of."""
-    nodes = open_nodes(paths.nodes, kind=meta.node_kind, n_nodes=meta.n_nodes, writable=False)
-    return RawEdges(
-        CheckpointStore(paths.checkpoints).first_files(meta.n_files),
-        nodes=nodes,
-        node_kind=meta.node_kind,
-        n_nodes=meta.n_nodes,
-        spool=Spool(spool_directory(paths) if keep_raw else work.edges),
-        staging=work.directory / "staging",
-        n_threads=n_threads,
-    )
 
 
 class _Teller:
@@ -438,9 +419,7 @@ class _Work:
         self.directory = root / f"{number:08d}-{settings.n_vectors}-{settings.seed}"
         self.directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self.directory)
-        for other in root.iterdir():
-            if other != self.directory and now - other.stat().st_mtime > _ABANDONED_SECONDS:
-                shutil.rmtree(other, ignore_errors=True)
+        remove_abandoned(root, keep=self.directory, now=now)
 
     def load(self) -> tuple[Krylov, list[FloatArray]] | None:
         """The state after the last whole pass with its basis, None at the beginning."""

@@ -17,6 +17,7 @@ from typing import Any
 TEMPORARY_PREFIX = ".tmp-"
 """Names that begin so are unfinished; whoever owns the directory may delete them."""
 
+_ABANDONED_SECONDS = 86_400.0
 _NO_LINKS = (errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV)
 
 
@@ -122,3 +123,20 @@ def remove_unfinished(directory: Path) -> None:
             shutil.rmtree(entry)
         else:
             entry.unlink()
+
+
+def remove_abandoned(root: Path, *, keep: Path, now: float) -> None:
+    """Delete the directories in ``root`` but one that nobody wrote to for a day.
+
+    Parameters
+    ----------
+    root : Path
+        Holds one directory per run.
+    keep : Path
+        That of the present run.
+    now : float
+        Seconds since the epoch.
+    """
+    for other in root.iterdir():
+        if other != keep and now - other.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(other, ignore_errors=True)

@@ -24,10 +24,11 @@ import numpy as np
 
 from solvers.arrays import FloatArray, Int32Array
 from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
-from streaming.checkpoints import AbsorbedFile
+from streaming.checkpoints import AbsorbedFile, CheckpointStore
 from streaming.kernels.edge_passes import LANE_COLUMNS, add_edge_differences, all_roots, join_ends
-from streaming.nodes import DenseNodes, Nodes
+from streaming.nodes import DenseNodes, Nodes, open_nodes
 from streaming.reading import read_parts
+from streaming.snapshots import GraphPaths, SnapshotMeta
 from streaming.sources import PART_ROWS, EdgeFile, ParquetEdges, StagedFile, stage
 from streaming.spool import Spool, SpooledFile
 
@@ -362,6 +363,26 @@ class RawEdges:
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._n_threads, thread_name_prefix="raw-edges")
+
+
+def spool_directory(paths: GraphPaths) -> Path:
+    """Where a graph keeps its spooled raw edges."""
+    return paths.root / "spool"
+
+
+def snapshot_edges(
+    paths: GraphPaths, meta: SnapshotMeta, *, spool: Path, staging: Path, n_threads: int
+) -> RawEdges:
+    """The raw edges of exactly the files that a snapshot was made of, not opened yet."""
+    return RawEdges(
+        CheckpointStore(paths.checkpoints).first_files(meta.n_files),
+        nodes=open_nodes(paths.nodes, kind=meta.node_kind, n_nodes=meta.n_nodes, writable=False),
+        node_kind=meta.node_kind,
+        n_nodes=meta.n_nodes,
+        spool=Spool(spool),
+        staging=staging,
+        n_threads=n_threads,
+    )
 
 
 def n_lanes(n_nodes: int) -> int:

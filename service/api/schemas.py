@@ -535,6 +535,7 @@ class Provenance(_Output):
     labels_seq: int
     features_version: int
     solver_status: str
+    refined: bool = Field(description="Whether scores are those of the full graph.")
     score: str = Field(description="How to read scores: probability or class score.")
 
 

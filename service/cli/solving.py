@@ -66,6 +66,12 @@ def _tell_outcome(name: str, job: Job) -> None:
         f"solved {result['n_nodes']:,} nodes from {result['n_labels']:,} labels of "
         f"{result['n_classes']} classes: {result['status']} ({seconds})"
     )
+    stats = result["stats"]
+    if "refined" in stats:
+        say(
+            f"refined on the full graph: {stats['passes']} passes, residual "
+            f"{stats['residual']:.1e}, {stats['n_changed']:,} nodes changed their label"
+        )
     if result["warning"]:
         say(f"warning: {result['warning']}")
     if result["n_unreachable"]:

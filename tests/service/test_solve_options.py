@@ -1,14 +1,18 @@
 """What a solve job may be asked, and what is refused."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
 import pytest
 
 from service.jobs import FAST_MODELS, HEAVY_OPTIONS, lane_of
 from service.solve_options import SolveOptions, options_schema, validate_solve
+from solvers.graph import Graph
+from solvers.labels import Labels
 from solvers.models import CATALOGUE
-from solvers.models.base import Rule
+from solvers.models.base import Model, Rule
+from solvers.solution import Solution, Status
 
 OPTIONS = {each.name for each in fields(SolveOptions)}
 
@@ -47,12 +51,45 @@ def test_an_option_with_its_default_asks_for_nothing() -> None:
         ("hfs", {"graph_penalty": [1.0]}, "graph_penalty must be"),
         ("hfs", {"max_iter": True}, "max_iter must be an integer"),
         ("hfs", {"refine": 1}, "refine must be true or false, got 1"),
+        ("hfs", {"refine": True, "max_passes": 1}, "max_passes must be an integer >= 2, got 1"),
+        ("hfs", {"max_passes": 7}, "max_passes must stand beside refine=true, got 7"),
         ("hfs", {"refine": "yes"}, "refine must be true or false, got 'yes'"),
     ],
 )
 def test_wrong_parameters_are_named(model: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         validate_solve(model, parameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant(Model):
+    """A model without a linear system."""
+
+    def prepare(self, graph: Graph, features: Any = None) -> Graph:
+        return graph
+
+    def solve(self, prepared: Graph, labels: Labels, **_watchers: Any) -> Solution:
+        scores = np.tile(labels.class_prior(), (prepared.n_nodes, 1))
+        everywhere = np.ones(prepared.n_nodes, dtype=bool)
+        return Solution(scores=scores, reachable=everywhere, status=Status.CONVERGED)
+
+
+def test_options_that_a_model_cannot_take_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CATALOGUE, "constant", Constant)
+    assert "refine" not in options_schema(Constant)["properties"]
+    assert validate_solve("constant", {"refine": False}) == (Constant(), SolveOptions())
+    message = "refine must be left out for model constant, which cannot be refined on the full"
+    with pytest.raises(ValueError, match=message):
+        validate_solve("constant", {"refine": True})
+    with pytest.raises(ValueError, match="has no parameter 'speed'"):
+        validate_solve("constant", {"speed": 1})
+
+
+@pytest.mark.parametrize("model", ["hfs", "stable-hfs"])
+def test_harmonic_models_can_be_refined(model: str) -> None:
+    assert options_schema(CATALOGUE[model])["properties"].keys() >= {"refine", "max_passes"}
+    options = validate_solve(model, {"refine": True, "max_passes": 7})[1]
+    assert options.chosen() == {"refine": True, "max_passes": 7}
 
 
 def test_long_options_take_any_model_to_the_heavy_lane() -> None:

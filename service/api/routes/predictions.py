@@ -114,6 +114,7 @@ def _provenance(file: PredictionFile) -> Provenance:
         labels_seq=meta.labels_seq,
         features_version=meta.features_version,
         solver_status=meta.solver_status,
+        refined=bool(meta.stats.get("refined")),
         score=meta.score,
     )
 

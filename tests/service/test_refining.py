@@ -1,0 +1,236 @@
+"""Solve jobs with ``refine``, from real files to predictions, against dense solves of all edges."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from service.predictions import PredictionFile
+from service.solving import WarmSolver
+from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
+from solvers.arrays import FloatArray
+from solvers.graph import Graph
+from solvers.labels import Labels
+from streaming.blocks import NODE_KINDS, NodeKind
+from tests.reference.harmonic import hfs_scores, stable_hfs_scores
+from tests.streaming.streamed import RawFile, StreamedGraph, ids_of, random_file, streamed
+
+MEMORY_BYTES = 2**34
+N_NODES = 50
+TIGHT = {"refine": True, "graph_penalty": 1e-3, "rtol": 1e-10}
+LABELS: dict[int, str] = {0: "a", 1: "b", 2: "c", 3: "a", 50: "b", 51: "c", 60: "a"}
+"""On two of three components."""
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> NodeKind:
+    return getattr(request, "param", "dense")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[RawFile]:
+    """Three components, the edges of each in both files, with parallel ones and self-loops."""
+    made = []
+    for seed in (1, 2):
+        parts = [random_file(seed + part, n_nodes=N_NODES, n_rows=1_500) for part in range(3)]
+        made.append(
+            RawFile(
+                u=np.concatenate([part.u + N_NODES * n for n, part in enumerate(parts)]),
+                v=np.concatenate([part.v + N_NODES * n for n, part in enumerate(parts)]),
+                weight=np.concatenate([part.weight for part in parts]),
+            )
+        )
+    return made
+
+
+@pytest.fixture
+def graph(tmp_path: Path, files: list[RawFile], kind: NodeKind) -> StreamedGraph:
+    """A snapshot that keeps few of the edges."""
+    (tmp_path / "data").mkdir()
+    for number, file in enumerate(files):
+        file.write(tmp_path / "data" / f"{number}.parquet", kind)
+    made = streamed(tmp_path / "g", tmp_path / "data", kind, expected_nodes=150, max_edges=900)
+    assert made.meta.edges_kept < 0.4 * made.raw_graph(files).n_edges
+    return made
+
+
+@pytest.fixture
+def solver() -> WarmSolver:
+    return WarmSolver(memory_bytes=MEMORY_BYTES)
+
+
+def task(graph: StreamedGraph, model: str = "stable-hfs", **changes: Any) -> SolveTask:
+    nodes = ids_of(np.array(list(LABELS)), graph.kind).cast(pa.large_string())
+    values = {
+        "job_id": "ab12",
+        "attempt": 1,
+        "graph_id": "g",
+        "graph_directory": graph.paths.root,
+        "snapshot": 1,
+        "labels_seq": len(LABELS),
+        "features_version": 0,
+        "model": model,
+        "parameters": TIGHT,
+        "nodes": nodes,
+        "labels": list(LABELS.values()),
+        "n_threads": 2,
+    }
+    return SolveTask(**values | changes)
+
+
+def ignore(_advanced: Advanced) -> None:
+    """Reports that no test looks at."""
+
+
+def run(
+    solver: WarmSolver,
+    asked: SolveTask,
+    *,
+    report: Callable[[Advanced], None] = ignore,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Answer:
+    return solver.solve(asked, report=report, cancelled=cancelled)
+
+
+def solved(solver: WarmSolver, asked: SolveTask, **watchers: Any) -> Solved:
+    answer = run(solver, asked, **watchers)
+    assert isinstance(answer, Solved)
+    return answer
+
+
+def scores_of(graph: StreamedGraph, answer: Solved) -> FloatArray:
+    table = PredictionFile(graph.paths.predictions / answer.result["file"]).table()
+    return np.column_stack([table[f"score:{name}"].to_numpy() for name in "abc"])
+
+
+def direct(graph: StreamedGraph, files: list[RawFile], reference: Any, penalty: float) -> Any:
+    full: Graph = graph.raw_graph(files)
+    dense = graph._dense(np.array(list(LABELS)))
+    return reference(full, Labels.from_pairs(dense, list(LABELS.values())), penalty)
+
+
+CASES = [
+    *((kind, "stable-hfs", 1e-3) for kind in NODE_KINDS),
+    ("dense", "hfs", 1e-3),
+    ("string", "hfs", 0.0),
+]
+
+
+@pytest.mark.parametrize(("kind", "model", "penalty"), CASES, indirect=["kind"])
+def test_refined_scores_are_those_of_a_direct_solve_of_all_edges(
+    graph: StreamedGraph, files: list[RawFile], solver: WarmSolver, model: str, penalty: float
+) -> None:
+    parameters = TIGHT | {"graph_penalty": penalty}
+    plain = scores_of(
+        graph, solved(solver, task(graph, model, parameters=parameters | {"refine": False}))
+    )
+    answer = solved(solver, task(graph, model, parameters=parameters, attempt=2))
+    reference = hfs_scores if model == "hfs" else stable_hfs_scores
+    expected = direct(graph, files, reference, penalty)
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(scores_of(graph, answer), expected, atol=1e-6 * size)
+    assert np.abs(plain - expected).max() > 1e-3 * size  # there was something to refine
+    stats = answer.result["stats"]
+    assert (answer.result["status"], answer.result["warning"]) == ("converged", None)
+    assert stats["refined"] == 1
+    assert 2 < stats["passes"] < 60
+    assert 0 < stats["residual"] <= 1e-10
+    assert answer.result["n_unreachable"] == N_NODES
+    meta = PredictionFile(graph.paths.predictions / answer.result["file"]).meta
+    assert meta.parameters["refine"] is True
+    assert meta.stats == stats
+    assert list((graph.paths.root / "refine").iterdir()) == []
+
+
+def test_a_plain_solve_after_a_refined_one_is_plain(
+    graph: StreamedGraph, solver: WarmSolver
+) -> None:
+    plain = task(graph, parameters=TIGHT | {"refine": False})
+    first = scores_of(graph, solved(solver, plain))
+    solved(solver, task(graph, attempt=2))
+    again = solved(solver, replace(plain, attempt=3))
+    assert "refined" not in again.result["stats"]
+    np.testing.assert_allclose(scores_of(graph, again), first, atol=1e-6)
+
+
+def test_passes_are_told_with_their_fraction(graph: StreamedGraph, solver: WarmSolver) -> None:
+    seen: list[Advanced] = []
+    answer = solved(solver, task(graph), report=seen.append)
+    phases = list(dict.fromkeys(each.phase for each in seen))
+    first = phases.index("refining")
+    assert phases[first : first + 4] == ["refining", "reading", "pass 1", "pass 1: solving"]
+    last = answer.result["stats"]["passes"]
+    assert phases[-3:] == [f"pass {last}", f"pass {last}: solving", "writing"]
+    assert answer.result["seconds"].keys() >= {"solving", "refining"}
+
+
+@pytest.mark.parametrize("kind", ["dense", "string"], indirect=True)
+@pytest.mark.parametrize("keep_raw", [True, False])
+def test_missing_parts_are_named_and_nothing_is_stored(
+    graph: StreamedGraph, tmp_path: Path, solver: WarmSolver, keep_raw: bool
+) -> None:
+    path = tmp_path / "data" / "1.parquet"
+    content = path.read_bytes()
+    path.unlink()
+    message = r"got 1 files that are not: .*1\.parquet: it is missing"
+    with pytest.raises(ValueError, match=message) as caught:
+        run(solver, task(graph, keep_raw=keep_raw))
+    assert ("only with keep_raw" in str(caught.value)) is not keep_raw
+    assert not graph.paths.predictions.exists()
+    path.write_bytes(content)
+    assert solved(solver, task(graph, keep_raw=keep_raw)).result["status"] == "converged"
+    assert (graph.paths.root / "spool").exists() is (keep_raw and graph.kind == "string")
+
+
+def test_changed_part_is_named(
+    graph: StreamedGraph, files: list[RawFile], tmp_path: Path, solver: WarmSolver
+) -> None:
+    files[0].write(tmp_path / "data" / "1.parquet", graph.kind)
+    with pytest.raises(ValueError, match=r"1\.parquet: its content has changed"):
+        run(solver, task(graph))
+
+
+def test_a_refinement_stops_wherever_it_is_told_to(
+    graph: StreamedGraph, solver: WarmSolver
+) -> None:
+    """Told so while a phase is told, at each of some phases; the last within a pass."""
+    whole: list[Advanced] = []
+    expected = scores_of(graph, solved(solver, task(graph), report=whole.append))
+    for phase in ("reading", "pass 1", "pass 1: solving", "pass 3"):
+        seen: list[str] = []
+        answer = run(
+            solver,
+            task(graph, attempt=2),
+            report=lambda advanced, seen=seen: seen.append(advanced.phase),  # type: ignore[misc]
+            cancelled=lambda phase=phase, seen=seen: phase in seen,  # type: ignore[misc]
+        )
+        assert answer == Stopped()
+        assert seen[-1] == phase
+        assert len(list(graph.paths.predictions.iterdir())) == 1
+        assert list((graph.paths.root / "refine").iterdir()) == []
+    again = solved(solver, task(graph, attempt=3))
+    np.testing.assert_allclose(scores_of(graph, again), expected, atol=1e-6)
+
+
+def test_pass_limit_is_a_result_with_a_warning(graph: StreamedGraph, solver: WarmSolver) -> None:
+    answer = solved(solver, task(graph, parameters=TIGHT | {"max_passes": 3}))
+    assert answer.result["status"] == "max-iter"
+    assert "raise max_passes, of which 3 were made" in answer.result["warning"]
+    assert answer.result["stats"]["passes"] == 3
+    assert answer.result["stats"]["residual"] > 1e-10
+
+
+def test_what_a_killed_attempt_left_goes_after_a_day(
+    graph: StreamedGraph, solver: WarmSolver
+) -> None:
+    left = [graph.paths.root / "refine" / name for name in ("old-1", "new-1")]
+    for directory in left:
+        directory.mkdir(parents=True)
+    os.utime(left[0], (0, 0))
+    solved(solver, task(graph))
+    assert [directory.exists() for directory in left] == [False, True]
