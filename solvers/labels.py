@@ -1,10 +1,12 @@
-"""Labels: which nodes are known and their class.
+"""Labels: which nodes are known, and their class or their number.
 
 Class names are strings or integers, kept as given; models see codes and one-hot targets only.
+Real-valued labels are one column of targets. What models need of both kinds is `Targets`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,33 @@ import numpy.typing as npt
 from solvers.arrays import AnyArray, FloatArray, Int64Array, IntArray, checked_nodes, frozen
 
 ClassName = str | int
+
+
+class Targets(Protocol):
+    """Known nodes with a row of numbers each: `Labels` or `RealLabels`."""
+
+    @property
+    def nodes(self) -> Int64Array:
+        """(n_labeled,) dense node ids, increasing."""
+        ...
+
+    @property
+    def n_labeled(self) -> int:
+        """Number of labeled nodes."""
+        ...
+
+    @property
+    def n_columns(self) -> int:
+        """Numbers per node: the classes, or 1."""
+        ...
+
+    def targets(self) -> FloatArray:
+        """(n_labeled, n_columns) one-hot rows, or the values."""
+        ...
+
+    def mean_target(self) -> FloatArray:
+        """(n_columns,) mean row; zeros where nothing is labeled."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,21 +102,12 @@ class Labels:
         ValueError
             Unequal lengths, a negative node id, or a node labeled twice.
         """
-        ids = checked_nodes("nodes", nodes, np.iinfo(np.int64).max).astype(np.int64)
         names = [_class_name(value) for value in values]
-        if ids.size != len(names):
-            raise ValueError(
-                f"nodes and values must have equal lengths, got {ids.size} and {len(names)}"
-            )
-        order = np.argsort(ids, kind="stable")
-        ids = ids[order]
-        twice = np.flatnonzero(np.diff(ids) == 0)
-        if twice.size:
-            raise ValueError(f"node {ids[twice[0]]} is labeled twice; give each node one label")
+        ids, order = _sorted_nodes(nodes, len(names))
         class_names = tuple(sorted(set(names), key=lambda name: (isinstance(name, str), name)))
         code = {name: index for index, name in enumerate(class_names)}
         codes = np.fromiter((code[name] for name in names), dtype=np.int64, count=len(names))
-        return cls(nodes=frozen(ids), classes=frozen(codes[order]), class_names=class_names)
+        return cls(nodes=ids, classes=frozen(codes[order]), class_names=class_names)
 
     @classmethod
     def from_vector(cls, y: npt.ArrayLike, *, unlabeled: ClassName = -1) -> "Labels":
@@ -116,6 +136,11 @@ class Labels:
         """Number of classes."""
         return len(self.class_names)
 
+    @property
+    def n_columns(self) -> int:
+        """Number of classes, as `Targets` calls it."""
+        return self.n_classes
+
     def targets(self) -> FloatArray:
         """One-hot rows, (n_labeled, n_classes)."""
         one_hot = np.zeros((self.n_labeled, self.n_classes))
@@ -125,6 +150,122 @@ class Labels:
     def class_prior(self) -> FloatArray:
         """(n_classes,) share of each class among the labeled nodes."""
         return self.targets().mean(axis=0) if self.n_labeled else np.zeros(0)
+
+    def mean_target(self) -> FloatArray:
+        """The class prior, as `Targets` calls it."""
+        return self.class_prior()
+
+    def subset(self, rows: IntArray) -> "Labels":
+        """The labels at some positions, increasing, with the same class names.
+
+        Raises
+        ------
+        ValueError
+            A class would lose its last labeled node.
+        """
+        return Labels(
+            nodes=frozen(self.nodes[rows]),
+            classes=frozen(self.classes[rows]),
+            class_names=self.class_names,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RealLabels:
+    """Known nodes and their numbers, for regression; build it with `from_pairs`.
+
+    Attributes
+    ----------
+    nodes : (n_labeled,) int64
+        Dense node ids, increasing.
+    values : (n_labeled,) float64
+        Finite.
+
+    Raises
+    ------
+    ValueError
+        Nodes not increasing, unequal lengths, or a value that is not finite.
+    """
+
+    nodes: Int64Array
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.nodes.shape != self.values.shape or self.nodes.ndim != 1:
+            raise ValueError(
+                "nodes and values must be one-dimensional and of equal length, "
+                f"got shapes {self.nodes.shape} and {self.values.shape}"
+            )
+        if (np.diff(self.nodes) <= 0).any():
+            raise ValueError("nodes must be increasing; use RealLabels.from_pairs to sort them")
+        is_finite = np.isfinite(self.values)
+        if not is_finite.all():
+            row = int(np.argmin(is_finite))
+            raise ValueError(
+                f"values must be finite, got {self.values[row]} at node {self.nodes[row]}"
+            )
+
+    @classmethod
+    def from_pairs(cls, nodes: npt.ArrayLike, values: npt.ArrayLike) -> "RealLabels":
+        """Values of the given nodes, in any order.
+
+        Parameters
+        ----------
+        nodes : (n_labeled,) integers
+            Dense node ids >= 0, each at most once.
+        values : (n_labeled,) numbers
+            Finite.
+
+        Raises
+        ------
+        TypeError
+            Node ids that are not integers, or values that are not real numbers.
+        ValueError
+            Unequal lengths, a negative node id, a node labeled twice, or a value that is not
+            finite.
+        """
+        given = np.asarray(values)
+        if given.size and given.dtype.kind not in "iuf":
+            raise TypeError(f"values must be real numbers, got an array of {given.dtype}")
+        if given.ndim != 1:
+            raise ValueError(f"values must be one-dimensional, got shape {given.shape}")
+        ids, order = _sorted_nodes(nodes, given.size)
+        return cls(nodes=ids, values=frozen(given[order].astype(np.float64)))
+
+    @property
+    def n_labeled(self) -> int:
+        """Number of labeled nodes."""
+        return int(self.nodes.size)
+
+    @property
+    def n_columns(self) -> int:
+        """One: the number to predict."""
+        return 1
+
+    def targets(self) -> FloatArray:
+        """The values as a column, (n_labeled, 1)."""
+        return self.values[:, None].copy()
+
+    def mean_target(self) -> FloatArray:
+        """(1,) mean of the values; 0 where nothing is labeled."""
+        return self.targets().mean(axis=0) if self.n_labeled else np.zeros(1)
+
+    def subset(self, rows: IntArray) -> "RealLabels":
+        """The labels at some positions, increasing."""
+        return RealLabels(nodes=frozen(self.nodes[rows]), values=frozen(self.values[rows]))
+
+
+def _sorted_nodes(nodes: npt.ArrayLike, n_values: int) -> tuple[Int64Array, IntArray]:
+    """Node ids in increasing order, and the order that sorts them."""
+    ids = checked_nodes("nodes", nodes, np.iinfo(np.int64).max).astype(np.int64)
+    if ids.size != n_values:
+        raise ValueError(f"nodes and values must have equal lengths, got {ids.size} and {n_values}")
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    twice = np.flatnonzero(np.diff(ids) == 0)
+    if twice.size:
+        raise ValueError(f"node {ids[twice[0]]} is labeled twice; give each node one label")
+    return frozen(ids), order
 
 
 def _class_name(value: object) -> ClassName:

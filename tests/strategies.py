@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from solvers.arrays import FloatArray, Int64Array
 from solvers.graph import Graph
-from solvers.labels import Labels
+from solvers.labels import Labels, RealLabels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +64,16 @@ def problems(
     """A graph and labels of some of its nodes."""
     graph = draw(graphs(min_nodes=2, max_nodes=max_nodes, connected=connected))
     return graph, draw(labelings(graph.n_nodes))
+
+
+@st.composite
+def real_problems(
+    draw: st.DrawFn, *, max_nodes: int = 25, connected: bool = False
+) -> tuple[Graph, RealLabels]:
+    """A graph and numbers on some of its nodes, between -10 and 10."""
+    graph = draw(graphs(min_nodes=2, max_nodes=max_nodes, connected=connected))
+    n_labeled = draw(st.integers(1, graph.n_nodes))
+    nodes = draw(st.permutations(range(graph.n_nodes)))[:n_labeled]
+    number = st.integers(-100, 100).map(lambda tenths: tenths / 10)
+    values = draw(st.lists(number, min_size=n_labeled, max_size=n_labeled))
+    return graph, RealLabels.from_pairs(nodes, values)

@@ -8,12 +8,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
-from solvers.labels import Labels
+from solvers.labels import Labels, Targets
 from solvers.solution import Solution
+
+ScoreKind = Literal["probability", "class score"]
+"""How to read the scores of classes: in [0, 1] with sum 1, or only comparable with each other."""
 
 _RULE = "rule"
 
@@ -142,6 +145,9 @@ class Model(ABC):
     uses_features: ClassVar[bool] = False
     """Whether `prepare` needs node features; models that do not refuse them."""
 
+    score_kind: ClassVar[ScoreKind] = "class score"
+    """What the scores of classes are."""
+
     def __post_init__(self) -> None:
         for parameter in fields(self):
             rule_of(parameter).check(parameter.name, getattr(self, parameter.name))
@@ -183,6 +189,32 @@ class Model(ABC):
 
         Raises
         ------
+        TypeError
+            Real-valued labels, unless the model is a `RegressionModel`.
+        ValueError
+            No labels, one class only, or a labeled node outside the graph.
+        """
+
+
+class RegressionModel(Model):
+    """A model that predicts numbers as well: from `RealLabels`, on their scale."""
+
+    @abstractmethod
+    def solve(
+        self,
+        prepared: Any,
+        labels: Targets,
+        *,
+        start: Solution | None = None,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> Solution:
+        """As `Model.solve`; of `RealLabels`, scores are the numbers predicted, (n_nodes, 1).
+
+        Nodes that no label reaches get the mean of the labels.
+
+        Raises
+        ------
         ValueError
             No labels, one class only, or a labeled node outside the graph.
         """
@@ -197,14 +229,42 @@ def refuse_features(model: str, features: Any) -> None:
         )
 
 
-def check_labels(labels: Labels, graph: Graph) -> None:
-    """Raise ValueError unless ``labels`` pose a classification problem on ``graph``."""
+def check_labels(labels: Targets, graph: Graph) -> None:
+    """Refuse ``labels`` that pose no classification problem on ``graph``.
+
+    Raises
+    ------
+    TypeError
+        They are real numbers.
+    ValueError
+        No labels, one class only, or a labeled node outside the graph.
+    """
+    if not isinstance(labels, Labels):
+        raise TypeError(
+            f"this model predicts classes only, got {type(labels).__name__}; use one that takes "
+            "real-valued labels, such as hfs or stable-hfs"
+        )
     if labels.n_labeled == 0:
         raise ValueError("labels must hold at least two labeled nodes, got none")
     if labels.n_classes == 1:
         raise ValueError(
             f"labels hold one class only ({labels.class_names[0]!r}); at least two needed"
         )
+    _check_nodes(labels, graph)
+
+
+def check_targets(labels: Targets, graph: Graph) -> None:
+    """Raise ValueError unless ``labels`` of either kind pose a problem on ``graph``."""
+    if isinstance(labels, Labels):
+        check_labels(labels, graph)
+        return
+    if labels.n_labeled == 0:
+        raise ValueError("labels must hold at least one labeled node, got none")
+    _check_nodes(labels, graph)
+
+
+def _check_nodes(labels: Targets, graph: Graph) -> None:
+    """Raise ValueError for a labeled node outside the graph."""
     if labels.nodes[-1] >= graph.n_nodes:
         raise ValueError(
             f"labeled nodes must lie in [0, {graph.n_nodes}), got node {labels.nodes[-1]}"

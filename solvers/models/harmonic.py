@@ -1,4 +1,4 @@
-"""Harmonic functions: HFS (hard and soft) and Stable-HFS, multi-class, on any graph.
+"""Harmonic functions: HFS (hard and soft) and Stable-HFS, of classes or numbers, on any graph.
 
 On every component labels are centred with that component's mean, and the mean is added to the
 scores again; so one linear system serves both models, with or without the zero-sum constraint.
@@ -12,10 +12,17 @@ import numpy as np
 from solvers.arrays import BoolArray, FloatArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
-from solvers.labels import Labels
+from solvers.labels import Labels, Targets
 from solvers.laplacian.full_graph import FullSystem
 from solvers.laplacian.solver import LaplacianSolver, LinearSolution
-from solvers.models.base import Rule, check_labels, hyperparameter, refuse_features
+from solvers.models.base import (
+    RegressionModel,
+    Rule,
+    ScoreKind,
+    check_targets,
+    hyperparameter,
+    refuse_features,
+)
 from solvers.models.leave_one_out import LabeledKernel, choose_penalty
 from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
@@ -51,16 +58,16 @@ class _Task:
     """
 
     graph: Graph
-    labels: Labels
+    labels: Targets
     baseline: FloatArray
     centred: FloatArray
     reachable: BoolArray
 
     @classmethod
-    def of_labels(cls, graph: Graph, labels: Labels) -> "_Task":
+    def of_labels(cls, graph: Graph, labels: Targets) -> "_Task":
         targets, component = labels.targets(), graph.component[labels.nodes]
         counts = np.bincount(component, minlength=graph.n_components)
-        baseline = np.tile(labels.class_prior(), (graph.n_components, 1))
+        baseline = np.tile(labels.mean_target(), (graph.n_components, 1))
         sums = np.zeros_like(baseline)
         np.add.at(sums, component, targets)
         np.divide(sums, counts[:, None], out=baseline, where=counts[:, None] > 0)
@@ -74,7 +81,7 @@ class _Task:
 
     def on_nodes(self, values: FloatArray) -> FloatArray:
         """(n_nodes, n_classes) with ``values`` at the labeled nodes and 0 elsewhere."""
-        block = np.zeros((self.graph.n_nodes, self.labels.n_classes))
+        block = np.zeros((self.graph.n_nodes, self.labels.n_columns))
         block[self.labels.nodes] = values
         return block
 
@@ -88,7 +95,7 @@ class _Watch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Harmonic(Refinable):
+class _Harmonic(Refinable, RegressionModel):
     """What both models share: preparation, checks, the choice of the penalty, the answer's form."""
 
     graph_penalty: float | Literal["auto"]
@@ -112,18 +119,18 @@ class _Harmonic(Refinable):
     def solve(
         self,
         prepared: PreparedGraph,
-        labels: Labels,
+        labels: Targets,
         *,
         start: Solution | None = None,
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """Scores of every node; see `solvers.models.base.Model.solve`.
+        """Scores of every node; see `solvers.models.base.RegressionModel.solve`.
 
         A start serves when its scores have the shape of the answer: PCG starts from what they
         are above the labels' component means.
         """
-        check_labels(labels, prepared.graph)
+        check_targets(labels, prepared.graph)
         task = _Task.of_labels(prepared.graph, labels)
         watch = _Watch(progress=progress, cancelled=cancelled)
         offset_rows = self._offset(task)[prepared.graph.component]
@@ -142,11 +149,11 @@ class _Harmonic(Refinable):
                 "preconditioner": solution.preconditioner,
             }
         scores = function + offset_rows
-        scores[~task.reachable] = labels.class_prior()
+        scores[~task.reachable] = labels.mean_target()
         return Solution(scores=scores, reachable=task.reachable, status=status, stats=stats)
 
     def full_system(
-        self, prepared: PreparedGraph, labels: Labels, solution: Solution
+        self, prepared: PreparedGraph, labels: Targets, solution: Solution
     ) -> FullSystem:
         """D1, or (C1) with the penalty that was used; see `solvers.models.refining.Refinable`."""
         task = _Task.of_labels(prepared.graph, labels)
@@ -182,16 +189,17 @@ class _Harmonic(Refinable):
             rtol=self.rtol,
         )
 
-    def full_scores(self, prepared: PreparedGraph, labels: Labels, x: FloatArray) -> FloatArray:
+    def full_scores(self, prepared: PreparedGraph, labels: Targets, x: FloatArray) -> FloatArray:
         """Scores from the harmonic function of the centred labels."""
         task = _Task.of_labels(prepared.graph, labels)
         scores: FloatArray = x + self._offset(task)[prepared.graph.component]
-        scores[~task.reachable] = labels.class_prior()
+        scores[~task.reachable] = labels.mean_target()
         return scores
 
     def _offset(self, task: _Task) -> FloatArray:
         """(n_components, n_classes) what scores are above the harmonic function."""
-        return task.baseline - task.labels.class_prior() if self.is_stable else task.baseline
+        shows_class_scores = self.is_stable and isinstance(task.labels, Labels)
+        return task.baseline - task.labels.mean_target() if shows_class_scores else task.baseline
 
     def _function(
         self, task: _Task, penalty: float, first: FloatArray | None, watch: _Watch
@@ -202,7 +210,7 @@ class _Harmonic(Refinable):
         return self._soft(task, penalty, first, watch)
 
     def _penalty(
-        self, prepared: PreparedGraph, labels: Labels, watch: _Watch
+        self, prepared: PreparedGraph, labels: Targets, watch: _Watch
     ) -> tuple[float, dict[str, float | int | str], Status]:
         """The penalty to use, what to record of it, and how its choice ended."""
         if self.graph_penalty != "auto":
@@ -215,8 +223,7 @@ class _Harmonic(Refinable):
             cancelled=watch.cancelled,
         )
         stats: dict[str, float | int | str] = {"graph_penalty": choice.graph_penalty}
-        if choice.n_used:
-            stats |= {"loo_accuracy": choice.accuracy, "loo_labels": choice.n_used}
+        stats |= choice.figures()
         return choice.graph_penalty, stats, choice.status
 
     def _soft(
@@ -256,8 +263,9 @@ class HFS(_Harmonic):
     """Harmonic functions of Zhu, Ghahramani and Lafferty (2003), hard or soft (D1, D2).
 
     Minimises the mean squared miss on the labels plus graph_penalty * f^T L f; with
-    graph_penalty 0 the labels are kept exactly. Scores lie in [0, 1] and sum to 1. At a few
-    labels per class on a large graph they flatten out: prefer `StableHFS` there.
+    graph_penalty 0 the labels are kept exactly. Scores of classes lie in [0, 1] and sum to 1,
+    numbers between the least and the greatest label. At a few labels per class on a large graph
+    they flatten out: prefer `StableHFS` there.
     """
 
     graph_penalty: float | Literal["auto"] = hyperparameter(
@@ -273,6 +281,7 @@ class HFS(_Harmonic):
     max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     is_stable: ClassVar[bool] = False
+    score_kind: ClassVar[ScoreKind] = "probability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,7 +291,7 @@ class StableHFS(_Harmonic):
     On each component the labels are centred with that component's mean, f sums to zero, and the
     component's scores are f + (its label mean - the mean of all labels): on a connected graph
     exactly (D3). So a component whose labels agree predicts their class. Scores are class
-    scores around 0, not probabilities.
+    scores around 0, not probabilities; numbers are f + the component's label mean.
     """
 
     graph_penalty: float | Literal["auto"] = hyperparameter(

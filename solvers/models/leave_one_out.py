@@ -16,7 +16,7 @@ import numpy as np
 
 from solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from solvers.iterate import Cancelled, Progress
-from solvers.labels import Labels
+from solvers.labels import Labels, Targets
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.solution import Status
 
@@ -90,7 +90,10 @@ class PenaltyChoice:
     graph_penalty : float
         For the number of labels at hand.
     accuracy : float
-        Share of the left-out labels it predicts; nan when none could be left out.
+        Share of the left-out labels it predicts; nan when none could be left out, or they are
+        numbers.
+    rmse : float
+        Root of the mean squared miss on left-out numbers; nan for classes and as above.
     n_used : int
         Labels that were left out, one at a time: those that leave another label of their class
         and another one in their component.
@@ -100,13 +103,22 @@ class PenaltyChoice:
 
     graph_penalty: float
     accuracy: float
+    rmse: float
     n_used: int
     status: Status
+
+    def figures(self) -> dict[str, float | int | str]:
+        """What to record of the left-out labels; empty when none was."""
+        if self.n_used == 0:
+            return {}
+        of_classes = np.isnan(self.rmse)
+        figure = {"loo_accuracy": self.accuracy} if of_classes else {"loo_rmse": self.rmse}
+        return {**figure, "loo_labels": self.n_used}
 
 
 def choose_penalty(
     kernel: LabeledKernel,
-    labels: Labels,
+    labels: Targets,
     *,
     zero_mean: bool,
     progress: Progress | None = None,
@@ -118,7 +130,7 @@ def choose_penalty(
     ----------
     kernel : LabeledKernel
         Of the graph; solved for labeled nodes it does not know yet.
-    labels : Labels
+    labels : Labels or RealLabels
         Of more than 200 a stratified sample is used, and kappa carried over.
     zero_mean : bool
         True for Stable-HFS, False for soft HFS.
@@ -131,13 +143,16 @@ def choose_penalty(
     Multiplying all edge weights by a constant divides the choice by it.
     """
     sample = stratified_sample(labels, MAX_KERNEL_NODES)
-    nodes, classes, targets = labels.nodes[sample], labels.classes[sample], labels.targets()[sample]
+    nodes, targets = labels.nodes[sample], labels.targets()[sample]
+    classes = labels.classes[sample] if isinstance(labels, Labels) else None
     component = kernel.solver.graph.component[nodes]
     entries, status = kernel.between(nodes, progress, cancelled)
     mean_diagonal = float(np.diag(entries).mean())
     unit = mean_diagonal if status is Status.CONVERGED and mean_diagonal > 0 else 1.0
-    usable = _has_peers(classes) & _has_peers(component)
-    penalty, accuracy = unit, float("nan")
+    usable = _has_peers(component)
+    if classes is not None:
+        usable &= _has_peers(classes)
+    penalty, accuracy, rmse = unit, float("nan"), float("nan")
     if status is Status.CONVERGED and usable.any():
         fitted = (len(sample) - 1) / len(
             sample
@@ -147,24 +162,30 @@ def choose_penalty(
             predicted = left_out_targets(
                 entries, component, targets, kappa * fitted, zero_mean=zero_mean
             )
-            removed = _mean_of_others(targets) if zero_mean else 0.0
+            removed = _mean_of_others(targets) if zero_mean and classes is not None else 0.0
             scores.append((predicted - removed)[usable])
-        best = _best_of(scores, classes[usable])
+        if classes is None:
+            best = _best_of_numbers(scores, targets[usable])
+            rmse = float(np.sqrt(np.square(scores[best] - targets[usable]).mean()))
+        else:
+            best = _best_of(scores, classes[usable])
+            accuracy = float((scores[best].argmax(axis=1) == classes[usable]).mean())
         penalty = float(unit * PENALTY_GRID[best])
-        accuracy = float((scores[best].argmax(axis=1) == classes[usable]).mean())
     return PenaltyChoice(
         graph_penalty=penalty / labels.n_labeled,
         accuracy=accuracy,
+        rmse=rmse,
         n_used=int(usable.sum()) if status is Status.CONVERGED else 0,
         status=status,
     )
 
 
-def stratified_sample(labels: Labels, size: int) -> Int64Array:
-    """Positions, increasing, of at most ``size`` labels: evenly spaced in the order of classes."""
+def stratified_sample(labels: Targets, size: int) -> Int64Array:
+    """Positions, increasing, of at most ``size`` labels: evenly spaced by class or by value."""
     if labels.n_labeled <= size:
         return np.arange(labels.n_labeled)
-    by_class = np.lexsort((labels.nodes, labels.classes))
+    groups = labels.classes if isinstance(labels, Labels) else labels.targets()[:, 0]
+    by_class = np.lexsort((labels.nodes, groups))
     spaced = ((np.arange(size) + 0.5) * labels.n_labeled / size).astype(np.int64)
     return np.sort(by_class[spaced])
 
@@ -242,9 +263,25 @@ def _has_peers(groups: IntArray) -> BoolArray:
 
 def _best_of(scores: list[FloatArray], classes: IntArray) -> int:
     """Place in the grid of the choice that the module docstring describes."""
-    losses = np.array([_log_losses(one, classes).sum() for one in scores])
-    likelihood = np.exp(losses.min() - losses)
-    return round(float(np.average(np.arange(len(scores)), weights=likelihood)))
+    return _weighed([_log_losses(one, classes).sum() for one in scores])
+
+
+def _best_of_numbers(predicted: list[FloatArray], targets: FloatArray) -> int:
+    """The same for numbers: squared loss, as normal misses of the variance that fits best.
+
+    Misses below 1e-9 of the targets' spread are rounding, and no reason to choose.
+    """
+    least = np.square(1e-9 * np.ptp(targets))
+    means = np.array([np.square(one - targets).mean() for one in predicted])
+    if least == 0:
+        return _weighed(list(np.zeros(len(predicted))))
+    return _weighed(list(targets.size / 2 * np.log(np.maximum(means, least))))
+
+
+def _weighed(losses: list[float]) -> int:
+    """Mean place in the grid, each place weighed by its likelihood."""
+    likelihood = np.exp(min(losses) - np.array(losses))
+    return round(float(np.average(np.arange(len(losses)), weights=likelihood)))
 
 
 def _log_losses(scores: FloatArray, classes: IntArray) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.arrays import FloatArray
 from solvers.iterate import Cancelled, Progress
-from solvers.labels import Labels
+from solvers.labels import Targets
 from solvers.laplacian.full_graph import FullSystem, Product, solve_full
 from solvers.models.base import Model
 from solvers.solution import Solution, Status
@@ -19,21 +19,21 @@ class Refinable(Model):
     """A model whose scores come from one linear system in the Laplacian of its graph."""
 
     @abstractmethod
-    def full_system(self, prepared: Any, labels: Labels, solution: Solution) -> FullSystem:
+    def full_system(self, prepared: Any, labels: Targets, solution: Solution) -> FullSystem:
         """The system of the full graph, with ``solution`` on the sparsifier to begin with.
 
         What was chosen on the sparsifier, such as a penalty, stays as it was chosen.
         """
 
     @abstractmethod
-    def full_scores(self, prepared: Any, labels: Labels, x: FloatArray) -> FloatArray:
+    def full_scores(self, prepared: Any, labels: Targets, x: FloatArray) -> FloatArray:
         """The scores that a solution of `full_system` stands for."""
 
 
 def refine(
     model: Refinable,
     prepared: Any,
-    labels: Labels,
+    labels: Targets,
     solution: Solution,
     product: Product,
     *,

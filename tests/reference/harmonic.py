@@ -4,21 +4,21 @@ import numpy as np
 
 from solvers.arrays import FloatArray
 from solvers.graph import Graph
-from solvers.labels import Labels
+from solvers.labels import Labels, Targets
 from tests.reference.laplacian import dense_laplacian
 
 
-def hfs_scores(graph: Graph, labels: Labels, graph_penalty: float) -> FloatArray:
-    """(D1) for a penalty of 0, else (D2); the class prior where no label lies."""
+def hfs_scores(graph: Graph, labels: Targets, graph_penalty: float) -> FloatArray:
+    """(D1) for a penalty of 0, else (D2); the mean label where no label lies."""
     laplacian = dense_laplacian(graph)
-    scores = np.tile(labels.class_prior(), (graph.n_nodes, 1))
+    scores = np.tile(labels.mean_target(), (graph.n_nodes, 1))
     for nodes, rows, targets in _labeled_components(graph, labels):
         block = laplacian[np.ix_(nodes, nodes)]
         local = np.searchsorted(nodes, rows)
         is_labeled = np.isin(np.arange(nodes.size), local)
         if graph_penalty == 0:
             free = ~is_labeled
-            values = np.zeros((nodes.size, labels.n_classes))
+            values = np.zeros((nodes.size, labels.n_columns))
             values[local] = targets
             pull = -block[np.ix_(free, is_labeled)] @ values[is_labeled]
             values[free] = np.linalg.solve(block[np.ix_(free, free)], pull)
@@ -29,10 +29,10 @@ def hfs_scores(graph: Graph, labels: Labels, graph_penalty: float) -> FloatArray
     return scores
 
 
-def stable_hfs_scores(graph: Graph, labels: Labels, graph_penalty: float) -> FloatArray:
-    """(D3) on each component with labels; the class prior elsewhere."""
+def stable_hfs_scores(graph: Graph, labels: Targets, graph_penalty: float) -> FloatArray:
+    """(D3) on each component with labels; the mean label elsewhere. Numbers keep their mean."""
     laplacian = dense_laplacian(graph)
-    overall = labels.class_prior()
+    overall = labels.mean_target()
     scores = np.tile(overall, (graph.n_nodes, 1))
     for nodes, rows, targets in _labeled_components(graph, labels):
         local = np.searchsorted(nodes, rows)
@@ -43,7 +43,7 @@ def stable_hfs_scores(graph: Graph, labels: Labels, graph_penalty: float) -> Flo
             targets - mean,
             graph_penalty * labels.n_labeled,
         )
-        scores[nodes] = f + mean - overall
+        scores[nodes] = f + mean - (overall if isinstance(labels, Labels) else 0.0)
     return scores
 
 
@@ -89,7 +89,7 @@ def _extended(n_nodes: int, labeled: np.ndarray, values: FloatArray) -> FloatArr
     return block
 
 
-def _labeled_components(graph: Graph, labels: Labels):
+def _labeled_components(graph: Graph, labels: Targets):
     """Nodes, labeled nodes and their targets of every component with a label."""
     targets = labels.targets()
     for number in np.unique(graph.component[labels.nodes]):

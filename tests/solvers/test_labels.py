@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.labels import Labels
+from solvers.labels import Labels, RealLabels
 
 
 @given(st.dictionaries(st.integers(0, 10**9), st.sampled_from(["b", "a", 7, -3, "7"]), min_size=1))
@@ -70,3 +70,46 @@ def test_a_class_without_node_is_refused() -> None:
 def test_unsorted_nodes_are_refused() -> None:
     with pytest.raises(ValueError, match="nodes must be increasing"):
         Labels(nodes=np.array([1, 0]), classes=np.array([0, 0]), class_names=("a",))
+
+
+def test_numbers_are_sorted_by_node_and_make_one_column() -> None:
+    labels = RealLabels.from_pairs([7, 2, 5], [1.5, -2, 3])
+    np.testing.assert_array_equal(labels.nodes, [2, 5, 7])
+    np.testing.assert_array_equal(labels.targets(), [[-2.0], [3.0], [1.5]])
+    assert labels.targets().dtype == np.float64
+    assert (labels.n_labeled, labels.n_columns) == (3, 1)
+    np.testing.assert_allclose(labels.mean_target(), [2.5 / 3])
+    np.testing.assert_array_equal(RealLabels.from_pairs([], []).mean_target(), [0.0])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "values", "error", "message"),
+    [
+        ([1, 2], [1.0], ValueError, "equal lengths, got 2 and 1"),
+        ([1, 1], [1.0, 2.0], ValueError, "node 1 is labeled twice"),
+        ([1, 2], [1.0, np.nan], ValueError, "values must be finite, got nan at node 2"),
+        ([2, 1], [-np.inf, 1.0], ValueError, "values must be finite, got -inf at node 2"),
+        ([1, 2], ["a", "b"], TypeError, "values must be real numbers"),
+        ([1, 2], [True, False], TypeError, "values must be real numbers"),
+        ([1], [[1.0]], ValueError, "one-dimensional"),
+    ],
+)
+def test_wrong_numbers_are_refused(nodes, values, error, message) -> None:
+    with pytest.raises(error, match=message):
+        RealLabels.from_pairs(nodes, values)
+
+
+def test_numbers_whose_nodes_do_not_increase_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"use RealLabels\.from_pairs"):
+        RealLabels(nodes=np.array([2, 1]), values=np.array([1.0, 2.0]))
+
+
+def test_subsets_keep_class_names_and_may_not_lose_a_class() -> None:
+    labels = Labels.from_pairs([1, 2, 3], ["a", "b", "a"])
+    part = labels.subset(np.array([0, 1]))
+    assert part.class_names == ("a", "b")
+    np.testing.assert_array_equal(part.nodes, [1, 2])
+    with pytest.raises(ValueError, match="class 'b' has no labeled node"):
+        labels.subset(np.array([0, 2]))
+    numbers = RealLabels.from_pairs([1, 2], [0.5, 1.5]).subset(np.array([1]))
+    np.testing.assert_array_equal(numbers.values, [1.5])
