@@ -114,7 +114,8 @@ def encode_labels(
 ) -> Iterator[bytes]:
     """Columns ``node`` and ``label``, ready to be put again.
 
-    Labels are int64 where all of them are numbers, else strings; NDJSON keeps each as it was given.
+    Labels are int64 where all of them are whole numbers, float64 where all are numbers, else
+    strings; NDJSON keeps each as it was given.
     """
     is_string = node_kind == "string"
     nodes = current.nodes if is_string else current.nodes.cast(pa.int64())
@@ -122,6 +123,8 @@ def encode_labels(
         labels = pa.array(current.labels, pa.int64())
     elif table_format is Format.NDJSON:
         return _json_lines(nodes, current)
+    elif all(isinstance(label, int | float) for label in current.labels):
+        labels = pa.array([float(label) for label in current.labels], pa.float64())
     else:
         labels = pa.array([str(label) for label in current.labels], pa.string())
     table = pa.table({"node": nodes, "label": labels})

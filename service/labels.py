@@ -5,9 +5,10 @@ a prediction can name its labels for ever. Nodes stand by their external id, as 
 """
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from service.catalog import find_graph, lock_graph
 from service.database import Database, graphs, label_events
 from solvers.arrays import BoolArray, Int64Array
 
-LabelValue = str | int
+LabelValue = str | int | float
 
 MAX_NODE_BYTES: Final = 2000
 """PostgreSQL's indexes take no longer entries."""
@@ -85,7 +86,7 @@ class CurrentLabels:
     ----------
     nodes : pyarrow.LargeStringArray
         (n_labeled,) external ids as text.
-    labels : list of str or int
+    labels : list of str, int or float
         (n_labeled,) as they were given.
     seqs : (n_labeled,) int64
         Number of the event of each.
@@ -125,7 +126,7 @@ class LabelStore:
         graph_id : str
             Which graph.
         nodes, labels : sequences of equal length
-            External ids as text; strings or whole numbers.
+            External ids as text; strings, whole numbers or real numbers.
         known : callable, optional
             Tells for each of some nodes whether the graph knows it. Unless it knows all, nothing
             is stored and the receipt lists the others. Without it every node is taken.
@@ -137,8 +138,8 @@ class LabelStore:
         GraphNotFound
             There is no such graph.
         BadLabels
-            A node is not a string of at most `MAX_NODE_BYTES`, or a label neither a 64-bit integer
-            nor a string of 1 to `MAX_LABEL_BYTES`.
+            A node is not a string of at most `MAX_NODE_BYTES`, or a label neither a 64-bit
+            integer, nor a finite number, nor a string of 1 to `MAX_LABEL_BYTES`.
         ValueError
             The lengths differ.
         """
@@ -214,7 +215,11 @@ class LabelStore:
         statement = select(latest.c.label, n_nodes).group_by(latest.c.label)
         with self._database.read() as connection:
             rows = connection.execute(statement.order_by(n_nodes.desc(), latest.c.label)).all()
-        return {json.loads(row.label): row.n_nodes for row in rows}
+        counts: dict[LabelValue, int] = {}
+        for row in rows:  # 3 and 3.0 are one number in two writings
+            label = json.loads(row.label)
+            counts[label] = counts.get(label, 0) + row.n_nodes
+        return counts
 
 
 def _latest(graph_id: str, *rules: ColumnElement[bool]) -> Select[Any]:
@@ -284,7 +289,7 @@ def _unknown(
 
 
 def _label_text(row: int, label: object) -> str:
-    """The label as a JSON scalar, which keeps 3 and "3" apart."""
+    """The label as a JSON scalar, which keeps 3, 3.0 and "3" apart."""
     if isinstance(label, str):
         if label and _fits(label, MAX_LABEL_BYTES):
             return json.dumps(label, ensure_ascii=False)
@@ -295,7 +300,11 @@ def _label_text(row: int, label: object) -> str:
         if -_INT64 <= int(label) < _INT64:
             return json.dumps(int(label))
         raise BadLabels("label must be a 64-bit integer", row=row, value=label)
-    raise BadLabels("label must be a string or a whole number", row=row, value=label)
+    if not isinstance(label, bool) and isinstance(label, Real):
+        if math.isfinite(label):
+            return json.dumps(float(label) + 0.0)  # no -0.0
+        raise BadLabels("label must be a finite number", row=row, value=label)
+    raise BadLabels("label must be a string or a number", row=row, value=label)
 
 
 def _fits(text: str, max_bytes: int) -> bool:

@@ -35,7 +35,8 @@ GRACE_SECONDS: Final = 600.0
 _META_KEY: Final = b"lapwing"
 _FILE_NAME: Final = re.compile(r"(?P<job_id>[0-9a-f]+)-\d+\.arrow")
 
-ScoreKind = Literal["probability", "class score"]
+ScoreKind = Literal["probability", "class score", "value"]
+"""A class's score, in [0, 1] or not; or the number predicted, where labels are real numbers."""
 
 
 class PredictionsNotFound(LookupError):
@@ -61,10 +62,10 @@ class PredictionMeta:
         Spectral accuracy of the snapshot.
     solver_status : str
         ``converged`` or what kept the solver from it.
-    score : "probability" or "class score"
+    score : "probability", "class score" or "value"
         How to read ``score``, ``margin`` and the columns per class.
     class_names : tuple of str or int
-        In the order of the columns per class.
+        In the order of the columns per class; empty where numbers are predicted.
     stats : mapping
         The solver's figures; with ``refined`` the scores are those of the full graph, reached in
         so many ``passes`` with this relative ``residual``.
@@ -111,9 +112,14 @@ def write_predictions(
 ) -> Path:
     """Write the predictions of one attempt whole, flushed to the disk.
 
-    Columns: ``node``; ``label`` (null where no label reaches; int64 when every class is a number,
-    else strings); ``score`` of the winner; ``margin`` to the runner-up (0 where no label reaches);
-    ``reachable``; and, up to `MAX_SCORE_COLUMNS` classes, ``score:<class>`` each.
+    Columns of classes: ``node``; ``label`` (null where no label reaches; int64 when every class is
+    a number, else strings); ``score`` of the winner; ``margin`` to the runner-up (0 where no label
+    reaches); ``reachable``; and, up to `MAX_SCORE_COLUMNS` classes, ``score:<class>`` each.
+    Probabilities are kept in [0, 1], by which the solver's tolerance may miss it.
+
+    Where ``meta.score`` is ``value``: ``node``; ``label``, the number predicted, float64, null
+    where no label reaches; ``score``, the same number, and there the mean of the labels;
+    ``margin``, null; ``reachable``.
 
     Parameters
     ----------
@@ -123,8 +129,8 @@ def write_predictions(
         Names the file.
     nodes : (n_nodes,) Arrow array
         External ids in the order of the dense ones.
-    scores : (n_nodes, n_classes) float64
-        Columns in the order of ``meta.class_names``; two classes or more.
+    scores : (n_nodes, n_columns) float64
+        In the order of ``meta.class_names``, two classes or more; or one column of numbers.
     reachable : (n_nodes,) bool
 
     Returns
@@ -137,20 +143,30 @@ def write_predictions(
     ValueError
         Lengths differ, or two classes show alike (1 and "1").
     """
-    n_nodes, n_classes = scores.shape
-    if len(nodes) != n_nodes or len(reachable) != n_nodes or n_classes != len(meta.class_names):
+    n_nodes, n_columns = scores.shape
+    is_value = meta.score == "value"
+    n_expected = 1 if is_value else len(meta.class_names)
+    if len(nodes) != n_nodes or len(reachable) != n_nodes or n_columns != n_expected:
         raise ValueError(
             f"nodes, scores and reachable must agree, got {len(nodes)} nodes, scores of shape "
             f"{scores.shape}, {len(reachable)} in reachable and {len(meta.class_names)} classes"
         )
-    labels = label_values(meta.class_names)
+    labels = None if is_value else label_values(meta.class_names)
     schema = _schema(nodes.type, labels).with_metadata(meta.to_schema_metadata())
 
     def write(path: Path) -> None:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for first in range(0, n_nodes, ROWS_PER_BATCH):
                 rows = slice(first, first + ROWS_PER_BATCH)
-                columns = _columns(_one_chunk(nodes[rows]), labels, scores[rows], reachable[rows])
+                some = scores[rows]
+                if meta.score == "probability":
+                    some = np.clip(some, 0.0, 1.0)
+                told = (
+                    _number_columns(some[:, 0], reachable[rows])
+                    if labels is None
+                    else _class_columns(labels, some, reachable[rows])
+                )
+                columns = [_one_chunk(nodes[rows]), *told]
                 writer.write_batch(pa.record_batch(columns, schema=schema))
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -179,28 +195,37 @@ def label_values(class_names: tuple[str | int, ...]) -> pa.Array:
     return pa.array(shown, pa.string())
 
 
-def _schema(node_type: pa.DataType, labels: pa.Array) -> pa.Schema:
-    label_type = labels.type
+def _schema(node_type: pa.DataType, labels: pa.Array | None) -> pa.Schema:
+    """The columns; ``labels`` are the classes, None where numbers are predicted."""
+    label_type = pa.float64() if labels is None else labels.type
     if pa.types.is_string(label_type):
         label_type = pa.dictionary(pa.int32(), label_type)
     fields = [
         pa.field("node", node_type, nullable=False),
         pa.field("label", label_type),
         pa.field("score", pa.float32(), nullable=False),
-        pa.field("margin", pa.float32(), nullable=False),
+        pa.field("margin", pa.float32(), nullable=labels is None),
         pa.field("reachable", pa.bool_(), nullable=False),
     ]
-    if len(labels) <= MAX_SCORE_COLUMNS:
+    if labels is not None and len(labels) <= MAX_SCORE_COLUMNS:
         fields += [
             pa.field(f"score:{name}", pa.float32(), nullable=False) for name in labels.to_pylist()
         ]
     return pa.schema(fields)
 
 
-def _columns(
-    nodes: pa.Array, labels: pa.Array, scores: FloatArray, reachable: BoolArray
-) -> list[pa.Array]:
-    """The columns of `_schema` for some rows."""
+def _number_columns(values: FloatArray, reachable: BoolArray) -> list[pa.Array]:
+    """The columns of `_schema` after the node for some rows of numbers."""
+    return [
+        pa.array(values, pa.float64(), mask=~reachable),
+        pa.array(values, pa.float32()),
+        pa.nulls(len(values), pa.float32()),
+        pa.array(reachable),
+    ]
+
+
+def _class_columns(labels: pa.Array, scores: FloatArray, reachable: BoolArray) -> list[pa.Array]:
+    """The columns of `_schema` after the node for some rows of classes."""
     two_best = np.partition(scores, -2, axis=1)[:, -2:]
     margin = np.where(reachable, two_best[:, 1] - two_best[:, 0], 0.0)
     winner = pa.array(scores.argmax(axis=1), pa.int32(), mask=~reachable)
@@ -209,7 +234,6 @@ def _columns(
     else:
         label = labels.take(winner)
     columns = [
-        nodes,
         label,
         pa.array(two_best[:, 1], pa.float32()),
         pa.array(margin, pa.float32()),

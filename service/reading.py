@@ -34,20 +34,22 @@ class Prediction:
     ----------
     node : str or int
         External id; a string of digits where a float would not hold the integer.
-    label : str or int, optional
+    label : str, int or float, optional
         None where no label reaches.
-    score, margin : float
-        Of the winner, and its distance to the runner-up.
+    score : float
+        Of the winner; the number predicted where labels are real numbers.
+    margin : float, optional
+        Distance to the runner-up; None where labels are real numbers.
     reachable : bool
         Whether any label reaches the node.
     scores : dict, optional
-        Score of each class by its name; None where there are too many classes.
+        Score of each class by its name; None where there are too many classes, or none.
     """
 
     node: NodeId
-    label: str | int | None
+    label: str | int | float | None
     score: float
-    margin: float
+    margin: float | None
     reachable: bool
     scores: dict[str, float] | None
 
@@ -176,9 +178,9 @@ def _predictions(rows: pa.Table) -> list[Prediction]:
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """Python values; a 32-bit float becomes the shortest number that reads back as it."""
-    if column.type == pa.float32():
-        return [float(str(value)) for value in column.to_numpy()]
     values: list[Any] = column.to_pylist()
+    if column.type == pa.float32():
+        return [None if value is None else float(str(np.float32(value))) for value in values]
     if pa.types.is_integer(column.type):
         return [None if value is None else json_integer(value) for value in values]
     return values

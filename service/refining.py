@@ -11,7 +11,7 @@ from service.certifying import explained
 from service.tasks import SolveTask
 from solvers.arrays import FloatArray
 from solvers.iterate import Progress, ProgressReport
-from solvers.labels import Labels
+from solvers.labels import Targets
 from solvers.models.refining import Refinable, refine
 from solvers.solution import Solution
 from streaming.durable import remove_abandoned
@@ -23,7 +23,7 @@ def refined(
     task: SolveTask,
     model: Refinable,
     prepared: Any,
-    labels: Labels,
+    labels: Targets,
     solution: Solution,
     meta: SnapshotMeta,
     *,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from solvers.laplacian.full_graph import LEAST_PASSES
 from solvers.models import CATALOGUE
-from solvers.models.base import Model, Rule, fields_schema, rule_of
+from solvers.models.base import Model, RegressionModel, Rule, fields_schema, rule_of
 from solvers.models.refining import Refinable
 
 _RULE: Final = "rule"
@@ -56,6 +56,16 @@ class SolveOptions:
         ),
         needs=Refinable,
         verb="be refined on the full graph",
+    )
+    target: str = option(
+        "class",
+        Rule(
+            doc="What labels are: classes, or real numbers, which are then predicted.",
+            kind=str,
+            words=("class", "real"),
+        ),
+        needs=RegressionModel,
+        verb="predict real numbers",
     )
 
     max_passes: int = option(

@@ -40,8 +40,8 @@ from service.tasks import (
     Task,
 )
 from solvers.iterate import ProgressReport
-from solvers.labels import Labels
-from solvers.models.base import Model
+from solvers.labels import Labels, RealLabels
+from solvers.models.base import Model, solve_either
 from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
 from streaming.blocks import MAX_NODES, NodeKind
@@ -94,9 +94,9 @@ class _Progress:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _LastSolution:
-    """Where the next solve of a model starts."""
+    """Where the next solve of a model starts; ``class_names`` is None where it predicts numbers."""
 
-    class_names: tuple[str | int, ...]
+    class_names: tuple[str | int, ...] | None
     solution: Solution
 
 
@@ -138,7 +138,8 @@ class WarmSolver:
         Raises
         ------
         ValueError
-            The task cannot be done: unknown parameters, no label in the snapshot, one class.
+            The task cannot be done: unknown parameters, no label in the snapshot, one class,
+            labels of another kind than the target.
         OSError, MemoryError, LookupError, RuntimeError
             Files that could not be read or written.
         """
@@ -147,7 +148,7 @@ class WarmSolver:
         try:
             with progress.phase("loading"):
                 graph = self._load(task)
-                labels, n_waiting = _labels_in_snapshot(task, graph)
+                labels, n_waiting = _labels_in_snapshot(task, graph, options.target)
             is_warm = type(model) in graph.prepared
             with progress.phase("preparing"):
                 if not is_warm:
@@ -170,7 +171,7 @@ class WarmSolver:
                     _require_whole(solution)
             with progress.phase("writing"):
                 asked = asdict(model) | options.chosen()
-                file_name = _write(task, asked, graph, labels, solution)
+                file_name = _write(task, model, asked, graph, labels, solution)
         except (_StoppedEarly, PassStopped):
             return Stopped()
         finally:
@@ -184,7 +185,7 @@ class WarmSolver:
                 "n_unreachable": int(np.count_nonzero(~solution.reachable)),
                 "n_labels": labels.n_labeled,
                 "n_labels_waiting": n_waiting,
-                "n_classes": labels.n_classes,
+                "n_classes": labels.n_classes if isinstance(labels, Labels) else None,
                 "warm": is_warm,
                 "seconds": progress.seconds,
                 "stats": dict(solution.stats),
@@ -225,8 +226,11 @@ def _resident_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def _labels_in_snapshot(task: SolveTask, graph: _WarmGraph) -> tuple[Labels, int]:
+def _labels_in_snapshot(
+    task: SolveTask, graph: _WarmGraph, target: str
+) -> tuple[Labels | RealLabels, int]:
     """The labels whose nodes the snapshot has, and how many others there are."""
+    _check_target(task, target)
     asked = _node_ids(task, graph.snapshot.meta.node_kind)
     dense = graph.nodes.lookup(asked)
     is_known = dense >= 0
@@ -236,10 +240,25 @@ def _labels_in_snapshot(task: SolveTask, graph: _WarmGraph) -> tuple[Labels, int
             f"none of the {len(task.nodes)} labeled nodes is in snapshot {task.snapshot}; "
             "label nodes that it has, or wait until their edges are ingested"
         )
+    n_waiting = len(task.nodes) - n_known
     values = [label for label, known in zip(task.labels, is_known, strict=True) if known]
-    labels = Labels.from_pairs(dense[is_known], values)
+    if target == "real":
+        return RealLabels.from_pairs(dense[is_known], np.array(values, np.float64)), n_waiting
+    labels = Labels.from_pairs(dense[is_known], np.array(values, dtype=object))
     label_values(labels.class_names)  # refuses names that show alike, before the work and not after
-    return labels, len(task.nodes) - n_known
+    return labels, n_waiting
+
+
+def _check_target(task: SolveTask, target: str) -> None:
+    """Refuse labels of another kind than the target; raises ValueError with the first node."""
+    unfit, rule = (
+        (str, "labels must all be numbers where target is 'real'")
+        if target == "real"
+        else (float, "labels are real numbers; set target=real to predict them")
+    )
+    for row, label in enumerate(task.labels):
+        if isinstance(label, unfit):
+            raise ValueError(f"{rule}: node {task.nodes[row].as_py()!r} has {label!r}")
 
 
 def _node_ids(task: SolveTask, kind: NodeKind) -> pa.Array:
@@ -250,16 +269,18 @@ def _node_ids(task: SolveTask, kind: NodeKind) -> pa.Array:
 def _solve(
     model: Model,
     graph: _WarmGraph,
-    labels: Labels,
+    labels: Labels | RealLabels,
     progress: _Progress,
     cancelled: Cancelled,
 ) -> Solution:
     """The solution, which the next one starts from."""
     last = graph.last.get(type(model))
+    class_names = labels.class_names if isinstance(labels, Labels) else None
     start = None
-    if last is not None and last.class_names == labels.class_names:
+    if last is not None and last.class_names == class_names:
         start = _grown(last.solution, graph.snapshot.meta.n_nodes)
-    solution = model.solve(
+    solution = solve_either(
+        model,
         graph.prepared[type(model)],
         labels,
         start=start,
@@ -267,7 +288,7 @@ def _solve(
         cancelled=cancelled,
     )
     _require_whole(solution)
-    graph.last[type(model)] = _LastSolution(class_names=labels.class_names, solution=solution)
+    graph.last[type(model)] = _LastSolution(class_names=class_names, solution=solution)
     return solution
 
 
@@ -296,9 +317,10 @@ def _grown(solution: Solution, n_nodes: int) -> Solution:
 
 def _write(
     task: SolveTask,
+    model: Model,
     parameters: Mapping[str, Any],
     graph: _WarmGraph,
-    labels: Labels,
+    labels: Labels | RealLabels,
     solution: Solution,
 ) -> str:
     """Write the file of predictions; its name."""
@@ -315,8 +337,8 @@ def _write(
         epsilon_asked=made_of.epsilon_asked,
         epsilon_expected=made_of.epsilon_expected,
         solver_status=solution.status.value,
-        score="class score",
-        class_names=labels.class_names,
+        score=model.score_kind if isinstance(labels, Labels) else "value",
+        class_names=labels.class_names if isinstance(labels, Labels) else (),
         stats=dict(solution.stats),
     )
     path = write_predictions(

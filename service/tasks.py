@@ -32,7 +32,7 @@ class SolveTask:
         As asked for.
     nodes : pyarrow.LargeStringArray
         External ids of the labeled nodes, as text.
-    labels : sequence of str or int
+    labels : sequence of str, int or float
         Their labels.
     keep_raw : bool
         Whether the graph keeps raw edges for later passes.
@@ -50,7 +50,7 @@ class SolveTask:
     model: str
     parameters: Mapping[str, Any]
     nodes: pa.LargeStringArray
-    labels: Sequence[str | int]
+    labels: Sequence[str | int | float]
     keep_raw: bool = True
     n_threads: int = 1
 

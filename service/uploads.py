@@ -4,6 +4,7 @@ Edges come out as Arrow batches for `streaming.blocks.read_columns`, which check
 labels are few and come out as Python values. Nothing here looks at what the graph knows.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,10 +23,15 @@ from streaming.blocks import NodeKind, check_column_names
 ROWS_PER_BATCH: Final = 1 << 16
 
 NodeId = str | int
-LabelValue = str | int
+LabelValue = str | int | float
 
 _LIMIT: Final = 2**63
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+_NUMBER: Final = re.compile(
+    r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE
+)
+_POINT: Final = re.compile(r"[.eE]")
+"""What a real number has in its text and a whole one has not."""
 _CSV_ROW: Final = re.compile(r"Row #(?P<line>\d+): (?P<rest>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 80
 
@@ -133,8 +139,9 @@ def edge_batches(
 def label_rows(file: BinaryIO, table_format: Format, node_kind: NodeKind) -> list[LabelRow]:
     """Labels in order.
 
-    A column of CSV holds numbers when every value of it is a whole number, else strings; the
-    other formats say themselves what a value is.
+    A column of CSV holds whole numbers when every value of it is one; real numbers when every
+    value is a number and one of them has a point or an exponent; else strings. The other formats
+    say themselves what a value is.
 
     Raises
     ------
@@ -156,8 +163,8 @@ def label_rows(file: BinaryIO, table_format: Format, node_kind: NodeKind) -> lis
     for batch in batches:
         nodes += _label_column(batch, "node").to_pylist()
         labels += _label_column(batch, "label").to_pylist()
-    if table_format is Format.CSV and all(_INTEGER.fullmatch(label) for label in labels):
-        labels = [int(label) for label in labels]
+    if table_format is Format.CSV:
+        labels = _typed_labels(labels)
     rows = [{"node": node, "label": label} for node, label in zip(nodes, labels, strict=True)]
     return checked_label_rows(rows, node_kind)
 
@@ -176,11 +183,26 @@ def _label_row(number: int, row: object, node_kind: NodeKind) -> LabelRow:
     label = row["label"]
     if label is None:
         raise BadUpload("'label' must not be null; DELETE takes a label back", row=number)
-    if not _is_integer(label) and not (isinstance(label, str) and label):
+    if isinstance(label, float):
+        if not math.isfinite(label):
+            raise BadUpload("'label' must be a finite number", row=number, value=label)
+    elif not _is_integer(label) and not (isinstance(label, str) and label):
         raise BadUpload(
-            "'label' must be a 64-bit integer or a string with a character", row=number, value=label
+            "'label' must be a 64-bit integer, a real number or a string with a character",
+            row=number,
+            value=label,
         )
     return LabelRow(node=node_id(row["node"], node_kind, row=number), label=label)
+
+
+def _typed_labels(labels: list[str]) -> list[Any]:
+    """Labels of a CSV column, all in the type that fits all of them."""
+    if all(_INTEGER.fullmatch(label) for label in labels):
+        return [int(label) for label in labels]
+    is_real = any(_POINT.search(label) for label in labels)
+    if is_real and all(_NUMBER.fullmatch(label) for label in labels):
+        return [float(label) for label in labels]
+    return labels
 
 
 def _is_text(value: str) -> bool:

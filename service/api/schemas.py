@@ -373,10 +373,10 @@ class RetryOut(_Output):
 
 
 class LabelIn(_Input):
-    """A node and its label."""
+    """A node and its label: a class, or a real number for ``target=real``."""
 
     node: NodeIn
-    label: int | str
+    label: int | str | float
 
 
 class LabelsIn(_Input):
@@ -519,9 +519,9 @@ class PredictionOut(_Output):
     """What is predicted for one node."""
 
     node: NodeIn = Field(description="A string where a float would not hold the integer.")
-    label: int | str | None = Field(description="Null where no label reaches.")
-    score: float
-    margin: float = Field(description="Winner minus runner-up.")
+    label: int | str | float | None = Field(description="Null where no label reaches.")
+    score: float = Field(description="Of the winner; of real targets the number predicted.")
+    margin: float | None = Field(description="Winner minus runner-up; null of real targets.")
     reachable: bool
     scores: dict[str, float] | None = Field(description="By class; null where there are many.")
 
@@ -536,7 +536,7 @@ class Provenance(_Output):
     features_version: int
     solver_status: str
     refined: bool = Field(description="Whether scores are those of the full graph.")
-    score: str = Field(description="How to read scores: probability or class score.")
+    score: str = Field(description="How to read scores: probability, class score or value.")
 
 
 class NodePrediction(Provenance):

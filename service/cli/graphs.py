@@ -32,7 +32,7 @@ from service.cli.tables import write_table
 from service.export import snapshot_edges
 from service.job_queue import DatabaseJobQueue
 from service.known_nodes import KnownNodes
-from service.labels import LabelStore
+from service.labels import LabelStore, LabelValue
 from streaming.blocks import NODE_KINDS
 from streaming.certificate import CertificateStore
 from streaming.snapshots import GraphPaths, SnapshotStore
@@ -188,7 +188,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "snapshot": progress.snapshot,
             "files": {status: count for status, count in counts.items() if count} or None,
             "backlog": f"{backlog.n_files:,} files, {backlog.n_bytes:,} bytes",
-            "labels": f"{sum(classes.values()):,} nodes in {len(classes)} classes",
+            "labels": _shown_labels(classes),
             "labels_seq": record.labels_seq,
             "features_version": record.features_version,
             "created": record.created_at,
@@ -196,6 +196,14 @@ def show(name: GraphName, json: AsJson = False) -> None:
     )
     if note:
         say(f"note: {note}")
+
+
+def _shown_labels(counts: dict[LabelValue, int]) -> str:
+    """How many nodes are labeled, and with what."""
+    n_nodes = f"{sum(counts.values()):,} nodes"
+    if any(isinstance(label, float) for label in counts):
+        return f"{n_nodes} with {len(counts):,} different values"
+    return f"{n_nodes} in {len(counts)} classes"
 
 
 @app.command()

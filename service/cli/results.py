@@ -18,7 +18,9 @@ from service.cli.session import (
     say,
 )
 from service.cli.tables import print_bytes, read_labels, table_format, write_table
+from service.evaluation import Evaluation, RealEvaluation
 from service.evaluation import evaluate as compare
+from service.evaluation import evaluate_numbers as compare_numbers
 from service.formats import Format, encode
 from service.labels import LabelStore
 from service.predictions import PredictionFile, PredictionsNotFound, PredictionStore
@@ -43,6 +45,7 @@ def predictions(
     """Write the latest predictions.
 
     Columns node, label, score, margin, reachable and, unless there are many, a score per class.
+    Where labels are real numbers, label and score hold the number predicted and margin nothing.
     """
     if output is not None:
         table_format(output, "--output")
@@ -77,28 +80,26 @@ def evaluate(
 ) -> None:
     """Compare predictions with true labels.
 
-    Only nodes that carry no label are judged.
+    Only nodes that carry no label are judged: by accuracy, or where labels are real numbers by
+    the size of the misses.
     """
     with open_session() as session:
         graph = session.graph(name)
         rows = read_labels(truth, graph.settings.node_ids)
         file = _latest(session, name, model)
         labels = LabelStore(session.database).current(graph.id, upto_seq=file.meta.labels_seq)
-    result = compare(file.table(), rows, labels)
+    predicted = file.table()
+    result: Evaluation | RealEvaluation = (
+        compare_numbers(predicted, rows, labels)
+        if file.meta.score == "value"
+        else compare(predicted, rows, labels)
+    )
     if json:
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(result)})
         return
-    print_fields(
-        {
-            "model": file.meta.model,
-            "accuracy": None if result.accuracy is None else f"{result.accuracy:.4f}",
-            "nodes judged": result.n_judged,
-            "right": result.n_right,
-            "left out, labeled": result.n_labeled,
-            "left out, not in the graph": result.n_absent,
-            "not reached by any label": result.n_unreachable,
-        }
-    )
+    print_fields({"model": file.meta.model, **_figures(result)})
+    if not isinstance(result, Evaluation):
+        return
     typer.echo()
     print_rows(
         ("class", "judged", "right", "part right"),
@@ -112,6 +113,28 @@ def evaluate(
             for each in result.classes
         ),
     )
+
+
+def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
+    """What people are told first."""
+    if isinstance(result, Evaluation):
+        told: dict[str, object] = {
+            "accuracy": None if result.accuracy is None else f"{result.accuracy:.4f}",
+            "nodes judged": result.n_judged,
+            "right": result.n_right,
+        }
+    else:
+        told = {
+            "RMSE": None if result.rmse is None else f"{result.rmse:.6g}",
+            "MAE": None if result.mae is None else f"{result.mae:.6g}",
+            "R^2": None if result.r2 is None else f"{result.r2:.4f}",
+            "nodes judged": result.n_judged,
+        }
+    return told | {
+        "left out, labeled": result.n_labeled,
+        "left out, not in the graph": result.n_absent,
+        "not reached by any label": result.n_unreachable,
+    }
 
 
 def _latest(session: Session, name: str, model: str | None) -> PredictionFile:

@@ -30,7 +30,7 @@ def solve(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Predict every node's label.
+    """Predict every node's label: a class, or with --set target=real a number.
 
     Works on the newest snapshot and the present labels. The job goes through the queue. While no
     worker is alive this command runs it itself.
@@ -62,9 +62,11 @@ def _tell_outcome(name: str, job: Job) -> None:
         return
     result = job.result
     seconds = ", ".join(f"{phase} {taken:.2f} s" for phase, taken in result["seconds"].items())
+    n_classes = result["n_classes"]
+    kind = "real numbers" if n_classes is None else f"labels of {n_classes} classes"
     say(
-        f"solved {result['n_nodes']:,} nodes from {result['n_labels']:,} labels of "
-        f"{result['n_classes']} classes: {result['status']} ({seconds})"
+        f"solved {result['n_nodes']:,} nodes from {result['n_labels']:,} {kind}: "
+        f"{result['status']} ({seconds})"
     )
     stats = result["stats"]
     if "refined" in stats:

@@ -30,7 +30,7 @@ class Rule:
     doc : str
         One sentence for users.
     kind : type
-        float, int or bool; a whole number counts as a float.
+        float, int or bool, a whole number counts as a float; str takes the words alone.
     minimum, above, below : float or None
         Value >= minimum, > above, < below.
     words : tuple of str
@@ -38,7 +38,7 @@ class Rule:
     """
 
     doc: str
-    kind: type[float] | type[int] | type[bool] = float
+    kind: type[float] | type[int] | type[bool] | type[str] = float
     minimum: float | None = None
     above: float | None = None
     below: float | None = None
@@ -58,6 +58,8 @@ class Rule:
             if not isinstance(value, bool):
                 raise TypeError(f"{name} must be true or false, got {value!r}")
             return
+        if self.kind is str and not isinstance(value, str):
+            raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
         if isinstance(value, str) and self.words:
             if value not in self.words:
                 raise ValueError(f"{name} must be {self._allowed()}, got {value!r}")
@@ -78,6 +80,9 @@ class Rule:
         """JSON Schema of the values."""
         if self.kind is bool:
             return {"description": self.doc, "type": "boolean"}
+        words = {"type": "string", "enum": list(self.words)}
+        if self.kind is str:
+            return {"description": self.doc, **words}
         number: dict[str, Any] = {"type": "integer" if self.kind is int else "number"}
         bounds = {
             "minimum": self.minimum,
@@ -87,11 +92,12 @@ class Rule:
         number |= {key: bound for key, bound in bounds.items() if bound is not None}
         if not self.words:
             return {"description": self.doc, **number}
-        words = {"type": "string", "enum": list(self.words)}
         return {"description": self.doc, "anyOf": [number, words]}
 
     def _allowed(self) -> str:
         """The rule in words."""
+        if self.kind is str:
+            return " or ".join(repr(word) for word in self.words)
         signs = ((">=", self.minimum), (">", self.above), ("<", self.below))
         bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
         number = "an integer" if self.kind is int else "a finite number"
@@ -220,6 +226,30 @@ class RegressionModel(Model):
         """
 
 
+def solve_either(
+    model: Model,
+    prepared: Any,
+    labels: Targets,
+    *,
+    start: Solution | None = None,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Solution:
+    """`Model.solve` for classes, `RegressionModel.solve` for either kind of labels.
+
+    Raises
+    ------
+    TypeError
+        Real-valued labels, unless the model is a `RegressionModel`.
+    ValueError
+        As the model's `solve`.
+    """
+    watchers: dict[str, Any] = {"start": start, "progress": progress, "cancelled": cancelled}
+    if isinstance(model, RegressionModel):
+        return model.solve(prepared, labels, **watchers)
+    return model.solve(prepared, _classes(labels), **watchers)
+
+
 def refuse_features(model: str, features: Any) -> None:
     """Raise ValueError unless ``features`` is None: a graph model would ignore them."""
     if features is not None:
@@ -239,18 +269,14 @@ def check_labels(labels: Targets, graph: Graph) -> None:
     ValueError
         No labels, one class only, or a labeled node outside the graph.
     """
-    if not isinstance(labels, Labels):
-        raise TypeError(
-            f"this model predicts classes only, got {type(labels).__name__}; use one that takes "
-            "real-valued labels, such as hfs or stable-hfs"
-        )
-    if labels.n_labeled == 0:
+    known = _classes(labels)
+    if known.n_labeled == 0:
         raise ValueError("labels must hold at least two labeled nodes, got none")
-    if labels.n_classes == 1:
+    if known.n_classes == 1:
         raise ValueError(
-            f"labels hold one class only ({labels.class_names[0]!r}); at least two needed"
+            f"labels hold one class only ({known.class_names[0]!r}); at least two needed"
         )
-    _check_nodes(labels, graph)
+    _check_nodes(known, graph)
 
 
 def check_targets(labels: Targets, graph: Graph) -> None:
@@ -261,6 +287,16 @@ def check_targets(labels: Targets, graph: Graph) -> None:
     if labels.n_labeled == 0:
         raise ValueError("labels must hold at least one labeled node, got none")
     _check_nodes(labels, graph)
+
+
+def _classes(labels: Targets) -> Labels:
+    """The labels, when they are classes; raises TypeError."""
+    if not isinstance(labels, Labels):
+        raise TypeError(
+            f"this model predicts classes only, got {type(labels).__name__}; use one that takes "
+            "real-valued labels, such as hfs or stable-hfs"
+        )
+    return labels
 
 
 def _check_nodes(labels: Targets, graph: Graph) -> None:

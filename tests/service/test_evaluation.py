@@ -2,8 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from service.evaluation import evaluate
+from service.evaluation import evaluate, evaluate_numbers
 from service.labels import CurrentLabels
 from service.uploads import LabelRow
 
@@ -17,7 +18,7 @@ def labels_of(*nodes: str) -> CurrentLabels:
     )
 
 
-def truth_of(**labels: int | str) -> list[LabelRow]:
+def truth_of(**labels: str | float) -> list[LabelRow]:
     return [LabelRow(node=node, label=label) for node, label in labels.items()]
 
 
@@ -52,3 +53,41 @@ def test_dictionary_labels_and_integer_nodes_are_compared_as_shown() -> None:
 def test_nothing_to_judge_has_no_accuracy() -> None:
     predictions = pa.table({"node": ["a"], "label": [1]})
     assert evaluate(predictions, truth_of(a=1), labels_of("a")).accuracy is None
+
+
+NUMBERS = pa.table(
+    {
+        "node": ["a", "b", "c", "d"],
+        "label": pa.array([1.0, 2.0, None, 4.5], pa.float64()),
+        "score": pa.array([1.0, 2.0, 3.0, 4.5], pa.float32()),
+    }
+)
+
+
+def test_numbers_are_judged_by_their_misses() -> None:
+    result = evaluate_numbers(NUMBERS, truth_of(a=1, b=4.0, c=7, d=9.5, z=1), labels_of("a"))
+    assert (result.n_judged, result.n_labeled, result.n_absent) == (3, 1, 1)
+    missed, true = np.array([2.0, 4.0, 5.0]), np.array([4.0, 7.0, 9.5])
+    assert result.n_unreachable == 1  # c, which is predicted the mean
+    assert result.rmse == pytest.approx(np.sqrt(np.mean(missed**2)))
+    assert result.mae == pytest.approx(missed.mean())
+    assert result.r2 == pytest.approx(1 - np.sum(missed**2) / np.sum((true - true.mean()) ** 2))
+
+
+def test_perfect_numbers_have_an_r2_of_one_and_constant_truth_has_none() -> None:
+    assert evaluate_numbers(NUMBERS, truth_of(a=1.0, b=2.0), labels_of()).r2 == 1.0
+    constant = evaluate_numbers(NUMBERS, truth_of(a=1.0, b=1.0), labels_of())
+    assert (constant.r2, constant.mae) == (None, 0.5)
+
+
+def test_no_number_to_judge_has_no_figures() -> None:
+    result = evaluate_numbers(NUMBERS, truth_of(a=1.0), labels_of("a"))
+    assert (result.rmse, result.mae, result.r2, result.n_judged) == (None, None, None, 0)
+
+
+def test_truth_of_another_kind_is_refused_with_its_node() -> None:
+    with pytest.raises(ValueError, match=r"must be numbers, .* got 'x' of node 'b'"):
+        evaluate_numbers(NUMBERS, truth_of(a=1, b="x"), labels_of())
+    predictions = pa.table({"node": ["a"], "label": [1]})
+    with pytest.raises(ValueError, match=r"must be classes, .* got 1\.5 of node 'a'"):
+        evaluate(predictions, truth_of(a=1.5), labels_of())

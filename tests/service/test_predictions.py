@@ -105,6 +105,48 @@ def test_many_classes_have_no_column_each(tmp_path: Path) -> None:
     assert PredictionFile(path).schema.names == ["node", "label", "score", "margin", "reachable"]
 
 
+def numbers_written(directory: Path) -> PredictionFile:
+    meta = replace(META, score="value", class_names=())
+    values = np.array([[0.1], [-7.0], [2.5]])
+    path = write_predictions(directory, meta, nodes=NODES, scores=values, reachable=REACHABLE)
+    return PredictionFile(path)
+
+
+def test_a_row_of_numbers_holds_the_number_as_label_and_score(tmp_path: Path) -> None:
+    file = numbers_written(tmp_path)
+    table = file.table()
+    assert table.schema.names == ["node", "label", "score", "margin", "reachable"]
+    assert table["label"].type == pa.float64()
+    assert table["label"].to_pylist() == [0.1, -7.0, None]
+    np.testing.assert_array_equal(table["score"], np.array([0.1, -7.0, 2.5], np.float32))
+    assert table["margin"].to_pylist() == [None, None, None]
+    assert table["reachable"].to_pylist() == REACHABLE.tolist()
+    assert (file.meta.score, file.meta.class_names) == ("value", ())
+    assert file.lookup(np.array([1]))["label"].to_pylist() == [-7.0]
+
+
+def test_numbers_need_one_column(tmp_path: Path) -> None:
+    meta = replace(META, score="value", class_names=())
+    with pytest.raises(ValueError, match=r"must agree, got 3 nodes, scores of shape \(3, 3\)"):
+        write_predictions(tmp_path, meta, nodes=NODES, scores=SCORES, reachable=REACHABLE)
+
+
+def test_probabilities_stay_between_nothing_and_one(tmp_path: Path) -> None:
+    """The solver's tolerance may leave the interval."""
+    beyond = np.array([[1 + 1e-6, -1e-6, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+    for kind, least in (("probability", 0.0), ("class score", np.float32(-1e-6))):
+        path = write_predictions(
+            tmp_path,
+            replace(META, score=kind),
+            nodes=NODES,
+            scores=beyond,
+            reachable=REACHABLE,
+        )
+        table = PredictionFile(path).table()
+        assert table["score:dog"].to_numpy().min() == least
+        assert (table["score"].to_numpy().max() > 1) == (kind == "class score")
+
+
 @pytest.fixture(scope="module")
 def long_file(tmp_path_factory: pytest.TempPathFactory) -> PredictionFile:
     """Three batches; the score tells the row."""

@@ -11,7 +11,7 @@ from service.solve_options import SolveOptions, options_schema, validate_solve
 from solvers.graph import Graph
 from solvers.labels import Labels
 from solvers.models import CATALOGUE
-from solvers.models.base import Model, Rule
+from solvers.models.base import Model, RegressionModel, Rule
 from solvers.solution import Solution, Status
 
 OPTIONS = {each.name for each in fields(SolveOptions)}
@@ -53,6 +53,8 @@ def test_an_option_with_its_default_asks_for_nothing() -> None:
         ("hfs", {"refine": 1}, "refine must be true or false, got 1"),
         ("hfs", {"refine": True, "max_passes": 1}, "max_passes must be an integer >= 2, got 1"),
         ("hfs", {"max_passes": 7}, "max_passes must stand beside refine=true, got 7"),
+        ("hfs", {"target": "number"}, "target must be 'class' or 'real', got 'number'"),
+        ("hfs", {"target": 1}, "target must be 'class' or 'real', got 1"),
         ("hfs", {"refine": "yes"}, "refine must be true or false, got 'yes'"),
     ],
 )
@@ -99,6 +101,25 @@ def test_long_options_take_any_model_to_the_heavy_lane() -> None:
         for name in HEAVY_OPTIONS:
             assert lane_of(model, {name: True}) == "heavy"
             assert lane_of(model, {name: False}) == "fast"
+
+
+def test_numbers_are_predicted_by_the_models_that_can() -> None:
+    for name, model in CATALOGUE.items():
+        if issubclass(model, RegressionModel):
+            assert validate_solve(name, {"target": "real"})[1].chosen() == {"target": "real"}
+        else:
+            with pytest.raises(ValueError, match="which cannot predict real numbers"):
+                validate_solve(name, {"target": "real"})
+
+
+def test_rule_of_words_alone_takes_no_number() -> None:
+    rule = Rule(doc="Which.", kind=str, words=("a", "b"))
+    rule.check("which", "b")
+    assert rule.json_schema() == {"description": "Which.", "type": "string", "enum": ["a", "b"]}
+    with pytest.raises(TypeError, match="which must be 'a' or 'b', got 1"):
+        rule.check("which", 1)
+    with pytest.raises(ValueError, match="which must be 'a' or 'b', got 'c'"):
+        rule.check("which", "c")
 
 
 def test_boolean_rule_takes_nothing_else() -> None:

@@ -12,6 +12,7 @@ from service.predictions import PredictionFile
 from service.solving import WarmSolver
 from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
 from solvers.models import CATALOGUE
+from solvers.models.base import RegressionModel
 from streaming.blocks import NodeKind
 from streaming.snapshots import SnapshotNotFound
 from tests.service.solvable import (
@@ -24,18 +25,19 @@ from tests.service.solvable import (
 )
 
 MEMORY_BYTES = 2**34
+COLUMNS = ("node", "label", "score")
 LABELS: dict[str, str | int] = {"n3": "left", "n7": "left", "n33": "right", "n37": "right"}
 
 
 def task(
     directory: Path,
-    labels: dict[str, str | int] | None = None,
+    labels: dict[str, str | int] | dict[str, float] | None = None,
     *,
     snapshot: int = 1,
     model: str = "hfs",
     parameters: dict[str, Any] | None = None,
 ) -> SolveTask:
-    labels = LABELS if labels is None else labels
+    labels = dict(LABELS if labels is None else labels)
     return SolveTask(
         job_id="ab12",
         attempt=1,
@@ -49,6 +51,10 @@ def task(
         nodes=pa.array(labels, pa.large_string()),
         labels=list(labels.values()),
     )
+
+
+def takes_numbers(model: str) -> bool:
+    return issubclass(CATALOGUE[model], RegressionModel)
 
 
 def ignore(_advanced: Advanced) -> None:
@@ -237,6 +243,87 @@ def test_labels_that_pose_no_problem_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         run(solver, task(directory, labels))
+
+
+REAL = {"target": "real"}
+NUMBERS: dict[str, float] = {"n3": -1.5, "n7": -1, "n33": 2.5, "n37": 2.25}
+
+
+@pytest.mark.parametrize("model", [name for name in CATALOGUE if takes_numbers(name)])
+def test_each_community_gets_a_number_near_its_labels(
+    directory: Path, solver: WarmSolver, model: str
+) -> None:
+    answer = solved(solver, task(directory, NUMBERS, model=model, parameters=REAL))
+    file = predictions(directory, answer)
+    table = file.table()
+    assert (file.meta.score, file.meta.class_names) == ("value", ())
+    assert file.meta.parameters["target"] == "real"
+    assert answer.result["n_classes"] is None
+    for node, label, score in zip(*(table[name].to_pylist() for name in COLUMNS), strict=True):
+        assert -1.6 < label < -0.4 if int(node[1:]) < 30 else 1.6 < label < 2.6
+        assert score == np.float32(label)
+
+
+def test_nodes_that_no_number_reaches_have_no_label_and_the_mean_as_score(
+    tmp_path: Path, solver: WarmSolver
+) -> None:
+    u, v = two_communities()
+    publish_snapshot(tmp_path / "g", 1, np.append(u, 60), np.append(v, 61))
+    answer = solved(solver, task(tmp_path / "g", NUMBERS, parameters=REAL))
+    assert answer.result["n_unreachable"] == 2
+    table = predictions(tmp_path / "g", answer).table()
+    lost = table.filter(pa.compute.invert(table["reachable"]))
+    assert lost["label"].to_pylist() == [None, None]
+    assert lost["score"].to_pylist() == [0.5625, 0.5625]
+
+
+def test_classes_and_numbers_take_turns_on_one_warm_graph(
+    directory: Path, solver: WarmSolver
+) -> None:
+    first = predictions(directory, solved(solver, task(directory, NUMBERS, parameters=REAL)))
+    numbers = first.table()["label"].to_pylist()
+    solved(solver, task(directory))
+    again = solved(solver, task(directory, NUMBERS, parameters=REAL))
+    assert again.result["warm"]
+    np.testing.assert_allclose(
+        predictions(directory, again).table()["label"].to_pylist(), numbers, atol=1e-4
+    )
+    again = solved(solver, task(directory, NUMBERS, parameters=REAL))
+    assert again.result["stats"]["n_iter"] == 0
+
+
+def test_whole_numbers_are_numbers_where_the_target_is_real(
+    directory: Path, solver: WarmSolver
+) -> None:
+    answer = solved(solver, task(directory, {"n3": 1, "n33": 3}, parameters=REAL))
+    labels = predictions(directory, answer).table()["label"].to_pylist()
+    assert min(labels) >= 1 - 1e-6
+    assert max(labels) <= 3 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("labels", "parameters", "message"),
+    [
+        ({"n3": 1.5, "n33": "x"}, REAL, "labels must all be numbers .* node 'n33' has 'x'"),
+        ({"n3": 1, "n33": 2.5}, {}, r"set target=real to predict them: node 'n33' has 2\.5"),
+        ({"nobody": 1.5}, REAL, "none of the 1 labeled nodes is in snapshot 1"),
+    ],
+)
+def test_labels_of_another_kind_than_the_target_are_refused(
+    directory: Path, solver: WarmSolver, labels: Any, parameters: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(solver, task(directory, labels, parameters=parameters))
+
+
+@pytest.mark.parametrize(("model", "kind"), [("hfs", "probability"), ("stable-hfs", "class score")])
+def test_the_schema_says_what_scores_are(
+    directory: Path, solver: WarmSolver, model: str, kind: str
+) -> None:
+    file = predictions(directory, solved(solver, task(directory, model=model)))
+    assert file.meta.score == kind
+    sums = np.add(file.table()["score:left"], file.table()["score:right"])
+    np.testing.assert_allclose(sums, 1.0 if kind == "probability" else 0.0, atol=1e-5)
 
 
 def test_a_snapshot_that_is_gone_is_named(directory: Path, solver: WarmSolver) -> None:

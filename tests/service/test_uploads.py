@@ -1,7 +1,9 @@
 """Tables that people send: read alike in every format, and faults named with their row."""
 
 import io
+from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.csv
@@ -160,7 +162,9 @@ def test_a_csv_column_with_one_word_holds_words() -> None:
         ([{"node": "a", "label": None}], 0, "must not be null"),
         ([{"node": "a", "label": ""}], 0, "a string with a character"),
         ([{"node": "a", "label": True}], 0, "64-bit integer"),
-        ([{"node": "a", "label": 1.5}], 0, "64-bit integer"),
+        ([{"node": "a", "label": 2**63}], 0, "64-bit integer"),
+        ([{"node": "a", "label": 1.5}, {"node": "b", "label": float("nan")}], 1, "finite number"),
+        ([{"node": "a", "label": float("-inf")}], 0, "finite number"),
         ([{"node": 7, "label": "x"}], 0, "'node' must be a string"),
     ],
 )
@@ -180,9 +184,52 @@ def test_label_columns_must_stand_once(content: bytes, table_format: Format) -> 
 
 
 def test_labels_of_other_types_are_refused() -> None:
-    real = pa.table({"node": ["a"], "label": [1.5]})
-    with pytest.raises(BadUpload, match="'label' must be a 64-bit integer or a string"):
-        label_rows(written(real, Format.PARQUET), Format.PARQUET, "string")
+    raw = pa.table({"node": ["a"], "label": [b"x"]})
+    with pytest.raises(BadUpload, match="'label' must be a 64-bit integer, a real number or"):
+        label_rows(written(raw, Format.PARQUET), Format.PARQUET, "string")
+
+
+@pytest.mark.parametrize("table_format", Format)
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.float16()])
+def test_real_labels_read_alike_in_every_format(table_format: Format, kind: pa.DataType) -> None:
+    table = pa.table({"node": ["a", "b"], "label": pa.array([-0.5, 100.25], kind)})
+    content = written(table, table_format)
+    assert label_rows(content, table_format, "string") == [
+        LabelRow(node="a", label=-0.5),
+        LabelRow(node="b", label=100.25),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "labels"),
+    [
+        (["1.5", "-2", ".5", "3.", "1e3", "+7"], [1.5, -2.0, 0.5, 3.0, 1000.0, 7.0]),
+        (["1", "20000000000000000000"], ["1", "20000000000000000000"]),
+        (["nan", "inf"], ["nan", "inf"]),
+        (["1.5", "x"], ["1.5", "x"]),
+        (["1.5.2", "1.5"], ["1.5.2", "1.5"]),
+    ],
+)
+def test_a_csv_column_is_real_when_all_of_it_can_be(column: list[str], labels: list[Any]) -> None:
+    rows = "".join(f"n{row},{text}\n" for row, text in enumerate(column))
+    found = label_rows(io.BytesIO(f"node,label\n{rows}".encode()), Format.CSV, "string")
+    assert [row.label for row in found] == labels
+    assert [type(row.label) for row in found] == [type(label) for label in labels]
+
+
+@pytest.mark.parametrize("bad", ["nan", "-inf", "Infinity", "1e999"])
+def test_numbers_of_a_csv_that_are_not_finite_are_named(bad: str) -> None:
+    content = io.BytesIO(f"node,label\na,1.5\nb,{bad}\n".encode())
+    with pytest.raises(BadUpload, match="'label' must be a finite number") as caught:
+        label_rows(content, Format.CSV, "string")
+    assert caught.value.row == 1
+
+
+@pytest.mark.parametrize("table_format", [Format.ARROW, Format.PARQUET])
+def test_numbers_of_a_table_that_are_not_finite_are_named(table_format: Format) -> None:
+    table = pa.table({"node": ["a", "b"], "label": [1.0, np.inf]})
+    with pytest.raises(BadUpload, match="finite number, got inf in row 1"):
+        label_rows(written(table, table_format), table_format, "string")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class Api:
         )
         return response.json()
 
-    def put_labels(self, labels: dict[str | int, str | int], name: str = "g") -> Any:
+    def put_labels(self, labels: dict[Any, str | float], name: str = "g") -> Any:
         """Put labels as JSON, which must be taken."""
         body = {"labels": [{"node": node, "label": label} for node, label in labels.items()]}
         return self.call("PUT", f"/graphs/{name}/labels", 200, json=body).json()
