@@ -6,9 +6,17 @@ line here.
 """
 
 from solvers.models.base import Model
+from solvers.models.eigenfunctions import EigFun
 from solvers.models.harmonic import HFS, StableHFS
+from solvers.models.nearest_neighbor import NearestNeighbor
+from solvers.models.simple_hfs import SimpleHFS
+from solvers.models.subsampling import SubSampling
 
 CATALOGUE: dict[str, type[Model]] = {
+    "eigfun": EigFun,
     "hfs": HFS,
+    "nearest-neighbor": NearestNeighbor,
+    "simple-hfs": SimpleHFS,
     "stable-hfs": StableHFS,
+    "subsampling": SubSampling,
 }

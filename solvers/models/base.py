@@ -149,7 +149,10 @@ class Model(ABC):
     """
 
     uses_features: ClassVar[bool] = False
-    """Whether `prepare` needs node features; models that do not refuse them."""
+    """Whether `prepare` takes node features; models that do not refuse them.
+
+    Those that do also work on a graph alone, and their stats say by ``input`` what they used.
+    """
 
     score_kind: ClassVar[ScoreKind] = "class score"
     """What the scores of classes are."""
@@ -165,7 +168,7 @@ class Model(ABC):
         Raises
         ------
         ValueError
-            Features are missing where they are used, or given where they are not.
+            Features are given where they are not used, or do not fit the graph.
         """
 
     @abstractmethod

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from solvers.graph import Graph
 from solvers.iterate import ProgressReport
@@ -195,3 +196,86 @@ def test_features_are_refused_by_models_that_use_none(model: Model) -> None:
     if not model.uses_features:
         with pytest.raises(ValueError, match="uses no features, got ndarray"):
             model.prepare(graph, np.ones((N_NODES, 2)))
+
+
+@pytest.fixture(params=sorted(name for name, kind in CATALOGUE.items() if kind.uses_features))
+def featured(request) -> Model:
+    return CATALOGUE[request.param]()
+
+
+def blobs() -> np.ndarray:
+    """Three clouds of 29 points around the corners of a triangle, and three points at the first."""
+    rng = np.random.default_rng(0)
+    centers = np.repeat([[0.0, 0.0, 0.0], [6.0, 0.0, 0.0], [3.0, 5.0, 0.0]], 29, axis=0)
+    return rng.normal(np.vstack([centers, np.zeros((3, 3))]), 1.0)
+
+
+def test_features_are_used_whatever_the_edges(featured: Model) -> None:
+    graph, classes = communities()
+    empty = Graph.from_edges([], [], [], n_nodes=N_NODES)
+    labels = some_labels(classes)
+    solution = featured.solve(featured.prepare(empty, blobs()), labels)
+    assert solution.status is Status.CONVERGED
+    assert solution.stats["input"] == "features"
+    assert solution.reachable.all()
+    expected = np.append(classes, [0, 0, 0])
+    assert (solution.scores.argmax(axis=1) == expected).mean() > 0.9
+    other = featured.solve(featured.prepare(graph, blobs()), labels)
+    np.testing.assert_array_equal(other.scores, solution.scores)
+
+
+def test_without_features_the_stats_say_what_stood_for_them(featured: Model) -> None:
+    graph, classes = communities()
+    stats = solve(featured, graph, some_labels(classes)).stats
+    assert stats["input"] in {"shortest paths", "spectral embedding"}
+
+
+def test_sparse_features_give_the_scores_of_dense_ones(featured: Model) -> None:
+    graph, classes = communities()
+    labels = some_labels(classes)
+    rows = np.where(np.abs(blobs()) > 1.0, blobs(), 0.0)
+    dense = featured.solve(featured.prepare(graph, rows), labels)
+    for matrix in (sp.csr_matrix(rows), sp.csr_array(rows.astype(np.float64))):
+        sparse = featured.solve(featured.prepare(graph, matrix), labels)
+        np.testing.assert_allclose(sparse.scores, dense.scores, atol=1e-6)
+
+
+def test_shifting_and_turning_features_changes_no_scores(featured: Model) -> None:
+    graph, classes = communities()
+    labels = some_labels(classes)
+    turn, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))
+    one = featured.solve(featured.prepare(graph, blobs()), labels).scores
+    other = featured.solve(featured.prepare(graph, blobs() @ turn + 2.0), labels).scores
+    np.testing.assert_allclose(other, one, atol=1e-6)
+
+
+def test_equal_features_everywhere_leave_finite_scores(featured: Model) -> None:
+    graph, classes = communities()
+    solution = featured.solve(featured.prepare(graph, np.ones((N_NODES, 2))), some_labels(classes))
+    assert np.isfinite(solution.scores).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "error", "message"),
+    [
+        (np.ones((N_NODES - 1, 2)), ValueError, r"one row for each of the 90 nodes .*\(89, 2\)"),
+        (np.ones(N_NODES), ValueError, r"at least one column, got shape \(90,\)"),
+        (np.ones((N_NODES, 0)), ValueError, r"at least one column, got shape \(90, 0\)"),
+        (sp.csr_array((N_NODES + 1, 2)), ValueError, r"one row for each of the 90 nodes"),
+        (np.full((N_NODES, 2), "a"), TypeError, "features must be real numbers, got dtype <U1"),
+        (
+            np.where(np.arange(2 * N_NODES).reshape(-1, 2) == 7, np.nan, 1.0),
+            ValueError,
+            "features must be finite, got nan in row 3",
+        ),
+        (
+            sp.csr_array(([1.0, -np.inf], ([2, 5], [0, 1])), shape=(N_NODES, 2)),
+            ValueError,
+            "features must be finite, got -inf in row 5",
+        ),
+    ],
+)
+def test_features_that_do_not_fit_are_refused(featured: Model, features, error, message) -> None:
+    graph, _ = communities()
+    with pytest.raises(error, match=message):
+        featured.prepare(graph, features)
