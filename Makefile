@@ -68,7 +68,7 @@ secrets: ## Make the two secret files of docker/compose.yaml, unless they are th
 
 freeze: ## Renew constraints.txt from a clean install of the newest releases
 	@python=$$($(FIND_PYTHON)) && clean=$$(mktemp -d) && trap 'rm -rf "$$clean"' EXIT && \
-	"$$python" -m venv "$$clean" && "$$clean/bin/pip" install --quiet '.[dev,s3,gs,az]' && \
+	"$$python" -m venv "$$clean" && "$$clean/bin/pip" install --quiet '.[dev,bench,s3,gs,az]' && \
 	"$$clean/bin/pip" freeze | grep -v '^lapwing ' | sort -f > "$$clean/frozen" && \
 	{ grep '^#' constraints.txt; cat "$$clean/frozen"; } > "$$clean/constraints.txt" && \
 	cp "$$clean/constraints.txt" constraints.txt

@@ -32,6 +32,15 @@ def four_gaussians(n_nodes: int = 12_100, k: int = 500, *, seed: int = 0) -> Edg
 
 def four_rectangles(n_nodes: int = 12_100, k: int = 4_500, *, seed: int = 0) -> EdgeList:
     """Union k-NN graph of the reconstructed set of 12,100 points (D.6), unit weights."""
+    points, _ = rectangle_points(n_nodes, seed=seed)
+    return neighbors(points, k, seed=seed)
+
+
+def rectangle_points(n_nodes: int = 12_100, *, seed: int = 0) -> tuple[FloatArray, IntArray]:
+    """The reconstructed set of 12,100 points (D.6), and the number of each one's rectangle.
+
+    Four rectangles, 0 the uppermost; the inner two lie close together, and hold 4,100 points.
+    """
     rng = np.random.default_rng(seed)
     shares = np.array([4_000, 2_050, 2_050, 4_000]) / 12_100
     ends = np.round(n_nodes * np.cumsum(shares)).astype(int)
@@ -42,7 +51,7 @@ def four_rectangles(n_nodes: int = 12_100, k: int = 4_500, *, seed: int = 0) -> 
         rng.uniform(-half, half, (size, 2)) + np.array([0.0, height])
         for size, half, height in zip(sizes, halves, heights, strict=True)
     ]
-    return neighbors(np.concatenate(points), k, seed=seed)
+    return np.concatenate(points), np.repeat(np.arange(4), sizes)
 
 
 def mnist(k: int = 100, *, n_nodes: int | None = None) -> EdgeList:
