@@ -609,7 +609,9 @@ class ModelOut(_Output):
 
     name: str
     description: str
-    uses_features: bool
+    uses_features: bool = Field(
+        description="Whether it takes node features; it works on a graph without them too."
+    )
     parameters: dict[str, Any] = Field(description="JSON Schema of its hyperparameters.")
     options: dict[str, Any] = Field(
         description="JSON Schema of what else may stand among a job's parameters."
