@@ -53,6 +53,7 @@ class Solution:
         Class scores, columns in the order of ``Labels.class_names``; the largest wins.
     reachable : (n_nodes,) bool
         Whether a labeled node lies in the node's component; elsewhere the class prior is given.
+        True everywhere where the model had features.
     status : Status
         How the linear solves ended.
     stats : Mapping

@@ -30,14 +30,14 @@ class Basis:
     ----------
     functions : (n_nodes, n_functions) float64
         Columns of unit length, smoothest first.
-    roughness : (n_functions,) float64
-        Eigenvalue of each: how rough (EigFun), or how much of the kernel it carries (Simple-HFS).
+    eigenvalues : (n_functions,) float64
+        How rough each is (EigFun), or how much of the kernel it carries (Simple-HFS).
     stats : dict
         What its making chose.
     """
 
     functions: FloatArray
-    roughness: FloatArray
+    eigenvalues: FloatArray
     stats: dict[str, float | int | str]
 
 
@@ -102,7 +102,8 @@ class BasisModel(Model):
         try:
             watch.step("basis", 0, 2)
             points, status = prepared.points(self.n_dimensions, watch)
-            basis = prepared.basis.get(self, lambda: self._basis(points, watch))
+            n_kept = self._n_kept(labels)
+            basis = prepared.basis.get((self, n_kept), lambda: self._basis(points, n_kept, watch))
             stats |= basis.stats
             watch.step("fit", 1, 2)
             function = self._fitted(basis, labels, task.centred, stats)
@@ -112,8 +113,12 @@ class BasisModel(Model):
         return task.solution(function + task.baseline, status, stats)
 
     @abstractmethod
-    def _basis(self, points: Any, watch: Watch) -> Basis:
-        """The functions on these points."""
+    def _n_kept(self, labels: Labels) -> int:
+        """Functions worth making for these labels; few different numbers, as each is a basis."""
+
+    @abstractmethod
+    def _basis(self, points: Any, n_kept: int, watch: Watch) -> Basis:
+        """At most ``n_kept`` functions on these points."""
 
     @abstractmethod
     def _fitted(

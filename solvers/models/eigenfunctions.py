@@ -62,21 +62,24 @@ class EigFun(BasisModel):
         100.0, Rule(doc="Weight of a label against smoothness.", above=0.0)
     )
 
-    def _basis(self, points: Any, watch: Watch) -> Basis:
+    def _n_kept(self, labels: Labels) -> int:  # noqa: ARG002 - any labels take as many
+        return self.n_functions
+
+    def _basis(self, points: Any, n_kept: int, watch: Watch) -> Basis:
         watch.step("principal directions", 0, 1)
         rotated = principal_coordinates(points, self.n_dimensions)
         spread = rotated.std(axis=0)
         rotated = rotated[:, spread > _FLAT * spread.max()]
         n_nodes, n_directions = rotated.shape
         if n_directions == 0:
-            return Basis(functions=np.zeros((n_nodes, 0)), roughness=np.zeros(0), stats={})
+            return Basis(functions=np.zeros((n_nodes, 0)), eigenvalues=np.zeros(0), stats={})
         width = _AUTO_WIDTH * float(spread.max()) if self.width == "auto" else self.width
         along = []
         for direction in range(n_directions):
             watch.step("eigenfunctions", direction, n_directions)
             along.append(bin_eigenfunctions(rotated[:, direction], self.n_bins, width))
         roughness = np.concatenate([values for values, _, _ in along])
-        chosen = np.argsort(roughness, kind="stable")[: self.n_functions]
+        chosen = np.argsort(roughness, kind="stable")[:n_kept]
         functions = np.empty((n_nodes, chosen.size))
         for column, (direction, number) in enumerate(
             zip(*divmod(chosen, self.n_bins - 1), strict=True)
@@ -88,7 +91,7 @@ class EigFun(BasisModel):
         watch.step("eigenfunctions", n_directions, n_directions)
         return Basis(
             functions=functions,
-            roughness=roughness[chosen],
+            eigenvalues=roughness[chosen],
             stats={"width": width, "n_directions": n_directions, "n_functions": chosen.size},
         )
 
@@ -100,7 +103,7 @@ class EigFun(BasisModel):
         stats: dict[str, float | int | str],  # noqa: ARG002 - nothing is chosen here
     ) -> FloatArray:
         known = basis.functions[labels.nodes]
-        matrix = np.diag(basis.roughness) + self.label_weight * known.T @ known
+        matrix = np.diag(basis.eigenvalues) + self.label_weight * known.T @ known
         coefficients = np.linalg.solve(matrix, self.label_weight * known.T @ centred)
         fitted: FloatArray = basis.functions @ coefficients
         return fitted

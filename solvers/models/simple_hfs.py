@@ -70,16 +70,27 @@ class SimpleHFS(BasisModel):
         ),
     )
 
-    def _basis(self, points: Any, watch: Watch) -> Basis:
+    def _n_used(self, labels: Labels) -> int:
+        """Eigenvectors that fit these labels."""
+        if self.n_functions != "auto":
+            return self.n_functions
+        wanted = max(2 * labels.n_classes, labels.n_labeled // _LABELS_PER_FUNCTION)
+        return min(wanted, _MOST_FUNCTIONS)
+
+    def _n_kept(self, labels: Labels) -> int:
+        """As many as used, or in steps of powers of two: a new label is no new basis."""
+        used = self._n_used(labels)
+        return used if self.n_functions != "auto" else 1 << (used - 1).bit_length()
+
+    def _basis(self, points: Any, n_kept: int, watch: Watch) -> Basis:
         rng = np.random.default_rng(self.seed)
         width = neighbor_width(points, rng, watch) if self.width == "auto" else self.width
         size = min(self.n_landmarks, points.shape[0])
         landmarks = np.sort(rng.choice(points.shape[0], size, replace=False))
-        n_kept = _MOST_FUNCTIONS if self.n_functions == "auto" else self.n_functions
         values, functions = kernel_eigenvectors(points, landmarks, width, n_kept, watch)
         return Basis(
             functions=functions,
-            roughness=values,
+            eigenvalues=values,
             stats={"width": width, "n_landmarks": size},
         )
 
@@ -90,10 +101,7 @@ class SimpleHFS(BasisModel):
         centred: FloatArray,
         stats: dict[str, float | int | str],
     ) -> FloatArray:
-        wanted = self.n_functions
-        if wanted == "auto":
-            wanted = max(2 * labels.n_classes, labels.n_labeled // _LABELS_PER_FUNCTION)
-        functions = basis.functions[:, :wanted]
+        functions = basis.functions[:, : self._n_used(labels)]
         stats["n_functions"] = functions.shape[1]
         known = functions[labels.nodes]
         gram = known.T @ known
