@@ -1,0 +1,25 @@
+"""scikit-learn's interface to the models: ``StableHFS().fit(adjacency, y).transduction_``.
+
+Context: people who know scikit-learn should need nothing new. Decision: an estimator takes a
+graph, or features with affinity 'knn'; it has the hyperparameters of its model under the same
+names. Consequence: `clone`, pipelines, parameter searches and pickling work, and nothing learned
+by one `fit` is used by the next; to solve again warm, use the model itself.
+
+Examples
+--------
+Ten labels tell the other 1,787 digits:
+
+>>> import numpy as np
+>>> from sklearn.datasets import load_digits
+>>> from solvers.estimators import StableHFS
+>>> images, digits = load_digits(return_X_y=True)
+>>> y = np.full(digits.size, -1)  # -1: not known
+>>> y[:10] = digits[:10]
+>>> model = StableHFS(affinity="knn", n_neighbors=10).fit(images, y)
+>>> print(f"{np.mean(model.transduction_ == digits):.0%}")
+88%
+"""
+
+from solvers.estimators.harmonic import HFS, StableHFS
+
+__all__ = ["HFS", "StableHFS"]

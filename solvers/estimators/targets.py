@@ -1,0 +1,123 @@
+"""What y says: which entries are labels, their classes, and what stands where no class is known."""
+
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from solvers.arrays import AnyArray, BoolArray, IntArray, frozen
+from solvers.labels import Labels
+
+Marker = str | int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClassTargets:
+    """The classes in ``y``; build it with `of_vector`.
+
+    Attributes
+    ----------
+    labels : Labels
+        The labeled entries; class names are places in ``classes``.
+    classes : (n_classes,) array
+        Distinct classes, sorted, in the type of ``y``.
+    unlabeled : str, int or None
+        What stands for "no label".
+    """
+
+    labels: Labels
+    classes: AnyArray
+    unlabeled: Marker
+
+    @classmethod
+    def of_vector(cls, y: AnyArray, unlabeled: Marker) -> "ClassTargets":
+        """Classes of the entries of ``y`` that are not ``unlabeled``.
+
+        Parameters
+        ----------
+        y : (n_nodes,) array
+            Strings, integers, booleans or whole floats; an object array may mix strings with the
+            marker.
+        unlabeled : str, int or None
+            The marker. In strings ``-1`` is found as ``"-1"``, which numpy makes of it.
+
+        Raises
+        ------
+        TypeError
+            ``unlabeled`` is of another type, or classes mix strings and numbers.
+        ValueError
+            No label, one class only, or real numbers.
+        """
+        if isinstance(unlabeled, bool) or not isinstance(unlabeled, str | int | None):
+            raise TypeError(f"unlabeled must be an integer, a string or None, got {unlabeled!r}")
+        known = ~_marked(y, unlabeled)
+        nodes: IntArray = np.flatnonzero(known)
+        classes, codes = np.unique(_of_one_kind(y[known]), return_inverse=True)
+        if classes.size < 2:
+            raise ValueError(_too_few(classes.tolist(), bool(known.all()), unlabeled))
+        labels = Labels(
+            nodes=frozen(nodes.astype(np.int64)),
+            classes=frozen(codes.astype(np.int64)),
+            class_names=tuple(range(classes.size)),
+        )
+        return cls(labels=labels, classes=classes.astype(y.dtype), unlabeled=unlabeled)
+
+    def named(self, codes: IntArray, known: BoolArray) -> AnyArray:
+        """Classes of the codes, the marker where not ``known``; in the type of ``classes``."""
+        names: AnyArray = self.classes[codes]
+        if not known.all():
+            is_text = names.dtype.kind == "U"
+            names[~known] = str(self.unlabeled) if is_text else self.unlabeled
+        return names
+
+
+def _marked(y: AnyArray, unlabeled: Marker) -> BoolArray:
+    """Whether each entry is the marker."""
+    if y.dtype.kind == "O":
+        as_text = None if unlabeled is None else str(unlabeled)
+        found = (
+            value is None if as_text is None else value in (unlabeled, as_text)
+            for value in y.tolist()
+        )
+        return np.fromiter(found, bool, y.size)
+    if unlabeled is None:
+        return np.zeros(y.size, bool)
+    if y.dtype.kind == "U":
+        return np.asarray(y == str(unlabeled))
+    if isinstance(unlabeled, str):
+        return np.zeros(y.size, bool)
+    return np.asarray(y == unlabeled)
+
+
+def _of_one_kind(values: AnyArray) -> AnyArray:
+    """The labels as an array of strings, or of whole numbers."""
+    if values.dtype.kind == "O":
+        entries = values.tolist()
+        if all(isinstance(entry, str) for entry in entries):
+            return values
+        if not all(isinstance(entry, Real) for entry in entries):
+            kinds = sorted({type(entry).__name__ for entry in entries})
+            raise TypeError(
+                "Unknown label type: classes in y must be all strings or all numbers, got "
+                + " and ".join(kinds)
+            )
+        values = np.asarray(entries)
+    if values.dtype.kind not in "biufU":
+        raise TypeError(f"Unknown label type: classes in y cannot be of type {values.dtype}")
+    if values.dtype.kind == "f" and (values != np.floor(values)).any():
+        value = values[np.argmax(values != np.floor(values))]
+        raise ValueError(f"y must hold classes, got the continuous value {value}")
+    return values
+
+
+def _too_few(classes: list[str | int], all_known: bool, unlabeled: Marker) -> str:
+    """Why ``classes``, none or one, pose no problem."""
+    if not classes:
+        return f"every entry of y is the marker {unlabeled!r}; at least two classes need a label"
+    if all_known:
+        return f"y holds one class only ({classes[0]!r}); at least two needed"
+    return (
+        f"y holds one class only ({classes[0]!r}) beside the marker {unlabeled!r} of entries "
+        f"without label; at least two needed. If {unlabeled!r} is a class, name another marker, "
+        "such as unlabeled=None"
+    )

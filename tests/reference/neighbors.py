@@ -1,0 +1,38 @@
+"""Slow obvious twins of the self-tuned graph of nearest neighbors and of ties to new points."""
+
+import numpy as np
+
+from solvers.arrays import FloatArray
+
+
+def ties(distances: FloatArray, n_neighbors: int) -> FloatArray:
+    """(n,) weights of one point to others, 0 beyond its nearest; no two distances are equal or
+    equal ones are 0."""
+    nearest = np.argsort(distances, kind="stable")[:n_neighbors]
+    farthest = distances[nearest[-1]]
+    weight = np.zeros(distances.size)
+    for node in nearest:
+        weight[node] = 1.0 if farthest == 0 else np.exp(-4 * (distances[node] / farthest) ** 2)
+    return weight
+
+
+def self_tuned_adjacency(points: FloatArray, n_neighbors: int) -> FloatArray:
+    """(W + W^T) / 2 with a row of ties to others for each point."""
+    n_points = len(points)
+    weight = np.zeros((n_points, n_points))
+    for node in range(n_points):
+        distances = np.linalg.norm(points - points[node], axis=1)
+        distances[node] = np.inf
+        weight[node] = ties(distances, n_neighbors)
+    return (weight + weight.T) / 2
+
+
+def harmonic_extension(
+    points: FloatArray, new: FloatArray, values: FloatArray, n_neighbors: int
+) -> FloatArray:
+    """Mean of the values of each new point's nearest ``points``, weighted by its ties to them."""
+    rows = []
+    for point in new:
+        weight = ties(np.linalg.norm(points - point, axis=1), n_neighbors)
+        rows.append(weight @ values / weight.sum())
+    return np.array(rows)

@@ -1,0 +1,377 @@
+import doctest
+import inspect
+import pickle
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
+
+from solvers import estimators
+from solvers.estimators import HFS, StableHFS
+from solvers.graph import Graph
+from solvers.labels import Labels
+from solvers.models import CATALOGUE
+from solvers.solution import Status
+from tests.reference.neighbors import harmonic_extension, self_tuned_adjacency
+from tests.strategies import problems
+
+CLASSIFIERS = [getattr(estimators, name) for name in estimators.__all__]
+both = pytest.mark.parametrize("estimator", CLASSIFIERS)
+
+PATH = np.diag([1.0, 2.0, 1.0, 0.0], 1) + np.diag([1.0, 2.0, 1.0, 0.0], -1)
+"""Nodes 0 - 1 - 2 - 3 in a row; node 4 is alone."""
+
+
+def beyond_the_contract(_: object) -> dict[str, str]:
+    return {"check_classifiers_classes": "labels {-1, 1}: -1 marks nodes without label"}
+
+
+@parametrize_with_checks(
+    [made(affinity="knn", n_neighbors=5, graph_penalty=0.1) for made in CLASSIFIERS],
+    expected_failed_checks=beyond_the_contract,
+)
+def test_scikit_learn_checks(estimator, check) -> None:
+    check(estimator)
+
+
+@both
+def test_scikit_learn_check_of_classes_with_another_marker(estimator) -> None:
+    made = estimator(affinity="knn", n_neighbors=5, unlabeled=None)
+    check_classifiers_classes(estimator.__name__, made)
+
+
+def test_every_catalogue_model_has_its_estimator() -> None:
+    assert {made._model for made in CLASSIFIERS} == set(CATALOGUE.values())
+
+
+@both
+def test_parameters_are_those_of_the_model(estimator) -> None:
+    given = {
+        name: parameter.default
+        for name, parameter in inspect.signature(estimator).parameters.items()
+    }
+    model = {parameter.name: parameter.default for parameter in fields(estimator._model)}
+    own = {"affinity": "precomputed", "n_neighbors": 10, "unlabeled": -1}
+    assert given == model | own
+    assert estimator().get_params() == given
+
+
+def vector_of(labels: Labels, n_nodes: int) -> np.ndarray:
+    y = np.full(n_nodes, -1)
+    y[labels.nodes] = labels.classes
+    return y
+
+
+@both
+@settings(max_examples=20)
+@given(problems())
+def test_scores_are_those_of_the_model(estimator, problem) -> None:
+    graph, labels = problem
+    y = vector_of(labels, graph.n_nodes)
+    fitted = estimator().fit(graph, y)
+    model = estimator._model()
+    solution = model.solve(model.prepare(graph), labels)
+    np.testing.assert_allclose(fitted._scores(), solution.scores, atol=1e-6)
+    np.testing.assert_array_equal(fitted.reachable_, solution.reachable)
+    assert fitted.status_ is solution.status
+    assert fitted.stats_ == solution.stats
+    expected = np.where(solution.reachable, fitted._scores().argmax(axis=1), -1)
+    np.testing.assert_array_equal(fitted.transduction_, expected)
+
+
+@both
+def test_every_form_of_a_graph_gives_the_same(estimator) -> None:
+    y = [0, -1, -1, 1, -1]
+    with_loops = PATH + np.diag([3.0, 0.0, 1.0, 0.0, 2.0])
+    expected = estimator().fit(Graph.from_adjacency(PATH), y)
+    for form in (
+        PATH,
+        PATH.tolist(),
+        PATH.astype(int),
+        with_loops,
+        sp.csr_array(PATH),
+        sp.csc_matrix(PATH),
+        sp.coo_array(PATH),
+    ):
+        fitted = estimator().fit(form, y)
+        np.testing.assert_array_equal(fitted._scores(), expected._scores())
+        assert fitted.n_features_in_ == 5
+    assert expected.n_features_in_ == 5
+    np.testing.assert_array_equal(expected.transduction_, [0, 0, 1, 1, -1])
+
+
+def test_probabilities_are_distributions() -> None:
+    points, classes = make_blobs(200, random_state=0)
+    y = np.where(np.arange(200) < 20, classes, -1)
+    fitted = HFS(affinity="knn").fit(points, y)
+    for rows in (fitted.label_distributions_, fitted.predict_proba(points[:50] + 0.1)):
+        assert rows.min() >= 0
+        np.testing.assert_allclose(rows.sum(axis=1), 1)
+    assert not hasattr(fitted, "decision_function")
+
+
+def test_class_scores_are_no_probabilities() -> None:
+    fitted = StableHFS(graph_penalty=1.0).fit(PATH, [0, -1, -1, 1, -1])
+    assert fitted.decision_.shape == (5, 2)
+    assert not hasattr(fitted, "predict_proba")
+
+
+@pytest.mark.parametrize(
+    ("y", "unlabeled", "transduction"),
+    [
+        ([0, -1, -1, 1, -1], -1, [0, 0, 1, 1, -1]),
+        ([7.0, -1.0, -1.0, 9.0, -1.0], -1, [7.0, 7.0, 9.0, 9.0, -1.0]),
+        (["cat", -1, -1, "dog", -1], -1, ["cat", "cat", "dog", "dog", "-1"]),
+        (
+            np.array(["cat", -1, -1, "dog", -1], object),
+            -1,
+            np.array(["cat", "cat", "dog", "dog", -1], object),
+        ),
+        (
+            np.array(["cat", "-1", "-1", "dog", "-1"], object),
+            -1,
+            np.array(["cat", "cat", "dog", "dog", -1], object),
+        ),
+        (["cat", "?", "?", "dog", "?"], "?", ["cat", "cat", "dog", "dog", "?"]),
+        (["a", "unknown", "unknown", "b", "unknown"], "unknown", ["a", "a", "b", "b", "unknown"]),
+        (
+            ["cat", None, None, "dog", None],
+            None,
+            np.array(["cat", "cat", "dog", "dog", None], object),
+        ),
+        ([-1, 0, 0, 1, 0], 0, [-1, -1, 1, 1, 0]),
+        ([-1, -9, -9, 1, -9], -9, [-1, -1, 1, 1, -9]),
+        (
+            np.array([200, 255, 255, 100, 255], np.uint8),
+            255,
+            np.array([200, 200, 100, 100, 255], np.uint8),
+        ),
+        (
+            np.array([200, 3, 3, 100, 3], np.uint8),
+            np.int64(3),
+            np.array([200, 200, 100, 100, 3], np.uint8),
+        ),
+        (
+            np.array([True, None, None, False, None], object),
+            None,
+            np.array([True, True, False, False, None], object),
+        ),
+    ],
+)
+def test_the_marker_stands_for_no_label_and_classes_keep_their_type(
+    y, unlabeled, transduction
+) -> None:
+    fitted = StableHFS(graph_penalty=1.0, unlabeled=unlabeled).fit(PATH, y)
+    expected = np.asarray(transduction)
+    assert fitted.transduction_.tolist() == expected.tolist()
+    assert fitted.transduction_.dtype.kind == expected.dtype.kind
+    assert fitted.classes_.tolist() == sorted({expected.tolist()[0], expected.tolist()[3]})
+
+
+@both
+@pytest.mark.parametrize(
+    ("y", "unlabeled", "error", "message"),
+    [
+        ([-1, 1, 1, -1, 1], -1, ValueError, r"one class only \(1\) beside the marker -1 .*None"),
+        (["-1", "1", "1", "-1", "1"], -1, ValueError, r"one class only \('1'\) beside the marker"),
+        ([-1] * 5, -1, ValueError, "every entry of y is the marker -1"),
+        ([2] * 5, -1, ValueError, r"one class only \(2\); at least two"),
+        ([0.5, -1, -1, 1, 0], -1, ValueError, "continuous value 0.5"),
+        ([0, np.nan, 1, 1, 0], -1, ValueError, "y contains NaN"),
+        ([0, -1, -1, 1], -1, ValueError, "4"),
+        ([[0, 1]] * 5, -1, ValueError, r"1d array"),
+        (None, -1, ValueError, "requires y"),
+        (np.array(["a", 1, -1, -1, -1], object), -1, TypeError, "got int and str"),
+        ([0, -1, -1, 1, -1], 0.5, TypeError, "unlabeled must be an integer, a string or None"),
+        ([0, -1, -1, 1, -1], True, TypeError, "unlabeled must be an integer, a string or None"),
+    ],
+)
+@pytest.mark.parametrize("form", [np.asarray, Graph.from_adjacency])
+def test_targets_that_pose_no_problem_are_refused(
+    estimator, form, y, unlabeled, error, message
+) -> None:
+    with pytest.raises(error, match=message):
+        estimator(unlabeled=unlabeled).fit(form(PATH), y)
+
+
+@both
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.where(PATH > 1, np.nan, PATH), "NaN"),
+        (np.where(PATH > 1, np.inf, PATH), "infinity"),
+        (sp.csr_array(np.where(PATH > 1, np.nan, PATH)), "NaN"),
+        (np.triu(PATH), "symmetric"),
+        (-PATH, ">= 0"),
+        (PATH[:, :4], r"square, got shape \(5, 4\)"),
+        (PATH.astype(complex), "Complex"),
+    ],
+)
+def test_matrices_that_are_no_graph_are_refused(estimator, matrix, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        estimator().fit(matrix, [0, -1, -1, 1, -1])
+
+
+@both
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"affinity": "rbf"}, ValueError, r"affinity must be one of .*got 'rbf'"),
+        ({"affinity": "knn", "n_neighbors": 0}, ValueError, "n_neighbors must be an integer >= 1"),
+        ({"affinity": "knn", "n_neighbors": 5}, ValueError, "got 5 neighbors for 5 samples"),
+        ({"affinity": "knn", "n_neighbors": 2.5}, TypeError, "n_neighbors must be an integer"),
+        ({"rtol": -1.0}, ValueError, "rtol must be a finite number > 0"),
+    ],
+)
+def test_parameters_that_break_their_rule_are_refused(
+    estimator, parameters, error, message
+) -> None:
+    with pytest.raises(error, match=message):
+        estimator(**parameters).fit(PATH, [0, -1, -1, 1, -1])
+
+
+def test_a_graph_with_neighbors_to_find_is_refused() -> None:
+    with pytest.raises(ValueError, match="affinity must be 'precomputed' when a Graph"):
+        StableHFS(affinity="knn").fit(Graph.from_adjacency(PATH), [0, -1, -1, 1, -1])
+
+
+@both
+def test_new_samples_need_features(estimator) -> None:
+    made = estimator()
+    with pytest.raises(NotFittedError):
+        made.predict(PATH)
+    made.fit(PATH, [0, -1, -1, 1, -1])
+    with pytest.raises(ValueError, match="fit with affinity='knn'"):
+        made.predict(PATH)
+    with pytest.raises(ValueError, match="fit with affinity='knn'"):
+        made.set_params(affinity="knn").predict(PATH)
+
+
+@both
+def test_neighbors_make_the_self_tuned_graph(estimator) -> None:
+    points, classes = make_blobs(60, random_state=0)
+    points[:4] = 50.0  # four in one place are three neighbors of each at distance 0
+    y = np.where(np.arange(60) % 6 == 0, classes, -1)
+    by_features = estimator(affinity="knn", n_neighbors=3, graph_penalty=1.0).fit(points, y)
+    by_graph = estimator(graph_penalty=1.0).fit(self_tuned_adjacency(points, 3), y)
+    np.testing.assert_allclose(by_features._scores(), by_graph._scores(), atol=1e-6)
+    sparse = clone(by_features).fit(sp.csr_array(points), y)
+    np.testing.assert_allclose(by_features._scores(), sparse._scores(), atol=1e-6)
+
+
+@both
+def test_new_samples_take_the_mean_of_their_neighbors(estimator) -> None:
+    points, classes = make_blobs(60, random_state=0)
+    y = np.where(np.arange(60) % 6 == 0, classes, -1)
+    fitted = estimator(affinity="knn", n_neighbors=4).fit(points, y)
+    new = np.concatenate([points[:3], make_blobs(20, random_state=1)[0]])
+    expected = harmonic_extension(points, new, fitted._scores(), 4)
+    np.testing.assert_allclose(fitted._new_scores(new)[0], expected, atol=1e-12)
+    np.testing.assert_array_equal(fitted.predict(new), fitted.classes_[expected.argmax(axis=1)])
+
+
+@both
+def test_no_class_is_invented_where_no_label_reaches(estimator) -> None:
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(center, 0.1, (20, 2)) for center in (0, 10, 20)])
+    y = np.full(60, -1)
+    y[[0, 20]] = [3, 4]
+    fitted = estimator(affinity="knn", n_neighbors=3, graph_penalty=0.1).fit(points, y)
+    np.testing.assert_array_equal(fitted.transduction_, np.repeat([3, 4, -1], 20))
+    np.testing.assert_array_equal(fitted.reachable_, np.repeat([True, True, False], 20))
+    assert fitted.predict([[0.0, 0.0], [10.0, 10.0], [20.0, 20.0]]).tolist() == [3, 4, -1]
+
+
+@both
+def test_only_nodes_that_a_label_reaches_lend_their_scores(estimator) -> None:
+    places = np.array([0.0, 1.0, 2.0, 7.0, 8.0, 9.0, 14.0, 15.0, 16.0])[:, None]
+    y = [0, -1, -1, 1, -1, -1, -1, -1, -1]
+    fitted = estimator(affinity="knn", n_neighbors=2, graph_penalty=0.1).fit(places, y)
+    np.testing.assert_array_equal(fitted.transduction_, np.repeat([0, 1, -1], 3))
+    between = [[11.4], [11.6]]  # neighbors: 9, which is reached, and 14, which is not
+    np.testing.assert_allclose(fitted._new_scores(between)[0], fitted._scores()[[5, 5]], atol=1e-12)
+    assert fitted.predict(between).tolist() == [1, 1]
+
+
+@both
+def test_a_solve_that_stops_early_warns(estimator) -> None:
+    points, classes = make_blobs(300, centers=4, random_state=0)
+    y = np.where(np.arange(300) < 8, classes, -1)
+    made = estimator(affinity="knn", graph_penalty=10.0, max_iter=1, rtol=1e-12)
+    with pytest.warns(ConvergenceWarning, match=r"did not converge in 1 iterations: the iteration"):
+        made.fit(points, y)
+    assert made.status_ is Status.MAX_ITER
+    assert made.n_iter_ == 1
+
+
+@both
+def test_a_copy_and_a_pickle_answer_alike(estimator) -> None:
+    points, classes = make_blobs(60, random_state=0)
+    y = np.where(np.arange(60) % 6 == 0, classes, -1)
+    made = estimator(affinity="knn", n_neighbors=4, graph_penalty=0.5)
+    copied = clone(made)
+    assert copied.get_params() == made.get_params()
+    fitted = made.fit(points, y)
+    assert not hasattr(copied, "classes_")
+    loaded = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(loaded.predict(points), fitted.predict(points))
+    np.testing.assert_array_equal(loaded.transduction_, fitted.transduction_)
+    assert loaded.status_ is fitted.status_
+    on_graph = pickle.loads(
+        pickle.dumps(estimator(graph_penalty=0.5).fit(PATH, [0, -1, -1, 1, -1]))
+    )
+    assert on_graph.transduction_.tolist() == [0, 0, 1, 1, -1]
+
+
+@both
+def test_a_second_fit_forgets_the_first(estimator) -> None:
+    points, classes = make_blobs(60, random_state=0)
+    made = estimator(affinity="knn", n_neighbors=4).fit(points, classes)
+    made.set_params(affinity="precomputed").fit(PATH, ["a", -1, -1, "b", -1])
+    again = estimator(n_neighbors=4).fit(PATH, ["a", -1, -1, "b", -1])
+    np.testing.assert_array_equal(made._scores(), again._scores())
+    assert made.n_features_in_ == again.n_features_in_ == 5
+    assert vars(made).keys() == vars(again).keys()
+
+
+@both
+def test_a_search_over_parameters_in_a_pipeline(estimator) -> None:
+    assert is_classifier(estimator())
+    points, classes = make_blobs(120, random_state=0)
+    name = estimator.__name__.lower()
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), estimator(affinity="knn")),
+        {
+            f"{name}__n_neighbors": np.array([3, 8]),
+            f"{name}__graph_penalty": np.array([0.01, 1.0]),
+        },
+        cv=3,
+        error_score="raise",
+    )
+    search.fit(points, classes)
+    assert search.best_score_ > 0.9
+    assert search.predict(points).shape == (120,)
+
+
+def test_ten_labels_of_digits_tell_the_rest() -> None:
+    images, digits = load_digits(return_X_y=True)
+    first = [int(np.argmax(digits == digit)) for digit in range(10)]
+    y = np.full(digits.size, -1)
+    y[first] = digits[first]
+    fitted = StableHFS(affinity="knn").fit(images, y)
+    assert (fitted.transduction_ == digits).mean() > 0.8
+
+
+def test_the_example_says_what_is_printed() -> None:
+    results = doctest.testmod(estimators)
+    assert results.attempted > 0
+    assert results.failed == 0
