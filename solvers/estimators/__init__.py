@@ -20,6 +20,6 @@ Ten labels tell the other 1,787 digits:
 88%
 """
 
-from solvers.estimators.harmonic import HFS, StableHFS
+from solvers.estimators.harmonic import HFS, HFSRegressor, StableHFS, StableHFSRegressor
 
-__all__ = ["HFS", "StableHFS"]
+__all__ = ["HFS", "HFSRegressor", "StableHFS", "StableHFSRegressor"]

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from solvers.estimators.classifiers import ProbabilityClassifier, ScoreClassifier
+from solvers.estimators.regressors import GraphRegressor
 from solvers.estimators.targets import Marker
 from solvers.models import harmonic
 
@@ -84,3 +85,75 @@ class StableHFS(ScoreClassifier):
         self.affinity = affinity
         self.n_neighbors = n_neighbors
         self.unlabeled = unlabeled
+
+
+class HFSRegressor(GraphRegressor):
+    """`solvers.models.harmonic.HFS` as an estimator of numbers.
+
+    Parameters
+    ----------
+    graph_penalty : float or 'auto'
+        Weight of smoothness against the labels; 0 keeps the labels exactly, 'auto' chooses it by
+        leave-one-out.
+    rtol : float
+        Relative residual asked of the linear solves.
+    max_iter : int
+        Limit on the iterations of one linear solve.
+    affinity : {'precomputed', 'knn'}
+        Whether `fit` takes a graph, or features whose nearest neighbors make one.
+    n_neighbors : int
+        Neighbors of each sample, with affinity 'knn'.
+    """
+
+    _model = harmonic.HFS
+
+    def __init__(
+        self,
+        *,
+        graph_penalty: float | Literal["auto"] = "auto",
+        rtol: float = 1e-6,
+        max_iter: int = 10_000,
+        affinity: Literal["precomputed", "knn"] = "precomputed",
+        n_neighbors: int = 10,
+    ) -> None:
+        self.graph_penalty = graph_penalty
+        self.rtol = rtol
+        self.max_iter = max_iter
+        self.affinity = affinity
+        self.n_neighbors = n_neighbors
+
+
+class StableHFSRegressor(GraphRegressor):
+    """`solvers.models.harmonic.StableHFS` as an estimator of numbers.
+
+    Parameters
+    ----------
+    graph_penalty : float or 'auto'
+        Weight of smoothness against the labels; 'auto' chooses it by
+        leave-one-out.
+    rtol : float
+        Relative residual asked of the linear solves.
+    max_iter : int
+        Limit on the iterations of one linear solve.
+    affinity : {'precomputed', 'knn'}
+        Whether `fit` takes a graph, or features whose nearest neighbors make one.
+    n_neighbors : int
+        Neighbors of each sample, with affinity 'knn'.
+    """
+
+    _model = harmonic.StableHFS
+
+    def __init__(
+        self,
+        *,
+        graph_penalty: float | Literal["auto"] = "auto",
+        rtol: float = 1e-6,
+        max_iter: int = 10_000,
+        affinity: Literal["precomputed", "knn"] = "precomputed",
+        n_neighbors: int = 10,
+    ) -> None:
+        self.graph_penalty = graph_penalty
+        self.rtol = rtol
+        self.max_iter = max_iter
+        self.affinity = affinity
+        self.n_neighbors = n_neighbors

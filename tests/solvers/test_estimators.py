@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
-from sklearn.base import clone, is_classifier
+from sklearn.base import ClassifierMixin, clone, is_classifier
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -20,11 +20,13 @@ from solvers.estimators import HFS, StableHFS
 from solvers.graph import Graph
 from solvers.labels import Labels
 from solvers.models import CATALOGUE
+from solvers.models.base import RegressionModel
 from solvers.solution import Status
 from tests.reference.neighbors import harmonic_extension, self_tuned_adjacency
 from tests.strategies import problems
 
-CLASSIFIERS = [getattr(estimators, name) for name in estimators.__all__]
+ESTIMATORS = [getattr(estimators, name) for name in estimators.__all__]
+CLASSIFIERS = [made for made in ESTIMATORS if issubclass(made, ClassifierMixin)]
 both = pytest.mark.parametrize("estimator", CLASSIFIERS)
 
 PATH = np.diag([1.0, 2.0, 1.0, 0.0], 1) + np.diag([1.0, 2.0, 1.0, 0.0], -1)
@@ -49,8 +51,20 @@ def test_scikit_learn_check_of_classes_with_another_marker(estimator) -> None:
     check_classifiers_classes(estimator.__name__, made)
 
 
-def test_every_catalogue_model_has_its_estimator() -> None:
-    assert {made._model for made in CLASSIFIERS} == set(CATALOGUE.values())
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_estimators_bear_the_names_of_their_models(estimator) -> None:
+    model = estimator._model
+    assert estimator.__name__.removesuffix("Regressor") == model.__name__
+    assert model in CATALOGUE.values()
+    assert f"{model.__name__}Regressor" in estimators.__all__ or not issubclass(
+        model, RegressionModel
+    )
+
+
+@both
+def test_scores_that_are_probabilities_are_called_so(estimator) -> None:
+    assert hasattr(estimator, "predict_proba") == (estimator._model.score_kind == "probability")
+    assert hasattr(estimator, "decision_function") != hasattr(estimator, "predict_proba")
 
 
 @both
@@ -116,13 +130,6 @@ def test_probabilities_are_distributions() -> None:
     for rows in (fitted.label_distributions_, fitted.predict_proba(points[:50] + 0.1)):
         assert rows.min() >= 0
         np.testing.assert_allclose(rows.sum(axis=1), 1)
-    assert not hasattr(fitted, "decision_function")
-
-
-def test_class_scores_are_no_probabilities() -> None:
-    fitted = StableHFS(graph_penalty=1.0).fit(PATH, [0, -1, -1, 1, -1])
-    assert fitted.decision_.shape == (5, 2)
-    assert not hasattr(fitted, "predict_proba")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""Base of the estimators that predict numbers."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import column_or_1d
+
+from solvers.arrays import AnyArray, BoolArray, FloatArray
+from solvers.estimators.base import GraphEstimator
+from solvers.labels import RealLabels
+from solvers.models.base import RegressionModel
+
+
+class GraphRegressor(RegressorMixin, GraphEstimator):
+    """Base of the regressors; further attributes are those of `GraphEstimator`.
+
+    Attributes
+    ----------
+    transduction_ : (n_nodes,) float64
+        Number of every node; nan at nodes that no label reaches.
+    """
+
+    _model: ClassVar[type[RegressionModel]]
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Numbers of all nodes from those of some.
+
+        Parameters
+        ----------
+        X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
+            With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
+            >= 0, diagonal ignored. With affinity 'knn' features.
+        y : (n_nodes,) array-like
+            Number of each node; nan where it is not known. Here -1 is a number like others.
+
+        Raises
+        ------
+        TypeError, ValueError
+            ``X`` or ``y`` breaks a rule above, no number is known, or a hyperparameter breaks
+            its rule.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            The solve ended before the residual asked for was reached.
+        """
+        vector, known = _numbers(y)
+        graph, values = self._graph_and_target(X, vector, y_numeric=True)
+        if not known.any():
+            raise ValueError("every entry of y is nan, which marks unknown numbers; give one")
+        model = self._model(**self._hyperparameters())
+        labels = RealLabels.from_pairs(np.flatnonzero(known), values[known])
+        solution = model.solve(model.prepare(graph), labels)
+        self._finish(solution)
+        self.transduction_ = np.where(solution.reachable, solution.scores[:, 0], np.nan)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Numbers of new samples; nan where no neighbor is reached by a label.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array or scipy sparse matrix
+            Features; what was fitted must have been features too.
+
+        Returns
+        -------
+        (n_samples,) float64
+
+        Raises
+        ------
+        ValueError
+            What was fitted was a graph, or ``X`` has another number of features.
+        """
+        values, reached = self._new_scores(X)
+        return np.where(reached, values[:, 0], np.nan)
+
+    def _scores(self) -> FloatArray:
+        return np.where(self.reachable_, self.transduction_, 0.0)[:, None]
+
+
+def _numbers(y: Any) -> tuple[AnyArray | None, BoolArray]:
+    """``y`` with 0 in place of nan, and where it was not nan; further checks are the caller's."""
+    if y is None:
+        return None, np.zeros(0, bool)
+    vector: AnyArray = column_or_1d(y, warn=True)
+    if vector.dtype.kind == "O":
+        vector = vector.astype(np.float64)
+    known = ~np.isnan(vector) if vector.dtype.kind in "fc" else np.ones(vector.shape, bool)
+    return np.where(known, vector, np.zeros((), vector.dtype)), known
