@@ -34,7 +34,7 @@ class Rule:
     minimum, above, below : float or None
         Value >= minimum, > above, < below.
     words : tuple of str
-        Strings allowed instead of a number, such as ``auto``.
+        Strings allowed, such as ``auto``; instead of a number unless ``kind`` is str.
     """
 
     doc: str
@@ -65,7 +65,7 @@ class Rule:
                 raise ValueError(f"{name} must be {self._allowed()}, got {value!r}")
             return
         number = int if self.kind is int else (int, float)
-        if isinstance(value, bool) or not isinstance(value, number):
+        if self.kind is str or isinstance(value, bool) or not isinstance(value, number):
             raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
         inside = (
             _is_finite(value)
@@ -101,7 +101,8 @@ class Rule:
         signs = ((">=", self.minimum), (">", self.above), ("<", self.below))
         bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
         number = "an integer" if self.kind is int else "a finite number"
-        return " or ".join([f"{number} {bounds}".rstrip(), *(repr(word) for word in self.words)])
+        numbers = [] if self.kind is str else [f"{number} {bounds}".rstrip()]
+        return " or ".join([*numbers, *(repr(word) for word in self.words)])
 
 
 def _is_finite(value: float) -> bool:

@@ -23,6 +23,7 @@ from solvers.models.base import (
     hyperparameter,
     refuse_features,
 )
+from solvers.models.class_mass import normalized_masses
 from solvers.models.leave_one_out import LabeledKernel, choose_penalty
 from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
@@ -148,7 +149,7 @@ class _Harmonic(Refinable, RegressionModel):
                 "residual": float(solution.residual.max(initial=0.0)),
                 "preconditioner": solution.preconditioner,
             }
-        scores = function + offset_rows
+        scores = self._weighed(function + offset_rows, task)
         scores[~task.reachable] = labels.mean_target()
         return Solution(scores=scores, reachable=task.reachable, status=status, stats=stats)
 
@@ -158,9 +159,8 @@ class _Harmonic(Refinable, RegressionModel):
         """D1, or (C1) with the penalty that was used; see `solvers.models.refining.Refinable`."""
         task = _Task.of_labels(prepared.graph, labels)
         penalty = float(solution.stats["graph_penalty"])
-        function = solution.scores - self.full_scores(
-            prepared, labels, np.zeros_like(solution.scores)
-        )
+        function = solution.scores - self._offset(task)[prepared.graph.component]
+        function[~task.reachable] = 0.0
         known = task.on_nodes(task.centred)
         on_labels = task.on_nodes(np.ones((labels.n_labeled, 1)))[:, 0]
         if penalty == 0:
@@ -192,7 +192,7 @@ class _Harmonic(Refinable, RegressionModel):
     def full_scores(self, prepared: PreparedGraph, labels: Targets, x: FloatArray) -> FloatArray:
         """Scores from the harmonic function of the centred labels."""
         task = _Task.of_labels(prepared.graph, labels)
-        scores: FloatArray = x + self._offset(task)[prepared.graph.component]
+        scores = self._weighed(x + self._offset(task)[prepared.graph.component], task)
         scores[~task.reachable] = labels.mean_target()
         return scores
 
@@ -200,6 +200,10 @@ class _Harmonic(Refinable, RegressionModel):
         """(n_components, n_classes) what scores are above the harmonic function."""
         shows_class_scores = self.is_stable and isinstance(task.labels, Labels)
         return task.baseline - task.labels.mean_target() if shows_class_scores else task.baseline
+
+    def _weighed(self, scores: FloatArray, task: _Task) -> FloatArray:  # noqa: ARG002 - for HFS
+        """The scores, with class masses put right where a model asks for that."""
+        return scores
 
     def _function(
         self, task: _Task, penalty: float, first: FloatArray | None, watch: _Watch
@@ -265,7 +269,8 @@ class HFS(_Harmonic):
     Minimises the mean squared miss on the labels plus graph_penalty * f^T L f; with
     graph_penalty 0 the labels are kept exactly. Scores of classes lie in [0, 1] and sum to 1,
     numbers between the least and the greatest label. At a few labels per class on a large graph
-    they flatten out: prefer `StableHFS` there.
+    they flatten out: class masses normalised by the labels repair that while labels come about
+    equally from all classes, `StableHFS` and `solvers.models.harmonic_mbo.HarmonicMBO` in any case.
     """
 
     graph_penalty: float | Literal["auto"] = hyperparameter(
@@ -277,11 +282,25 @@ class HFS(_Harmonic):
             words=("auto",),
         ),
     )
+    class_mass: Literal["none", "labels"] = hyperparameter(
+        "none",
+        Rule(
+            doc="'labels' scales each class to the share of the nodes that its labels have "
+            "(class-mass normalisation), 'none' leaves scores as they are.",
+            kind=str,
+            words=("none", "labels"),
+        ),
+    )
     rtol: float = hyperparameter(1e-6, _RTOL)
     max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     is_stable: ClassVar[bool] = False
     score_kind: ClassVar[ScoreKind] = "probability"
+
+    def _weighed(self, scores: FloatArray, task: _Task) -> FloatArray:
+        if self.class_mass == "none" or not isinstance(task.labels, Labels):
+            return scores
+        return normalized_masses(scores, task.labels, task.graph)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

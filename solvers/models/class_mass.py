@@ -1,0 +1,101 @@
+"""Class masses: the share of a component that the scores of each class add up to, put right.
+
+Few labels say little of how large a class is, and a harmonic function says even less: how much of
+it a class gets depends on where its labels happen to lie. All is done per component.
+"""
+
+import numpy as np
+
+from solvers.arrays import FloatArray
+from solvers.graph import Graph
+from solvers.kernels.block_products import component_sums
+from solvers.labels import Labels
+
+
+def label_shares(labels: Labels, graph: Graph) -> FloatArray:
+    """(n_components, n_classes) pi_k = (l_k + 1) / (l + c), of the labels of each component."""
+    counts = np.zeros((graph.n_components, labels.n_classes))
+    np.add.at(counts, (graph.component[labels.nodes], labels.classes), 1.0)
+    shares: FloatArray = (counts + 1.0) / (counts.sum(axis=1, keepdims=True) + labels.n_classes)
+    return shares
+
+
+def normalized_masses(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
+    """Distributions proportional to pi_k f_ik / sum_i f_ik: class-mass normalisation.
+
+    Parameters
+    ----------
+    scores : (n_nodes, n_classes)
+        f >= 0 up to rounding, rows summing to 1.
+    labels : Labels
+        pi_k is `label_shares`; a class without label in a component keeps scores of 0 there.
+    graph : Graph
+        Names the components.
+
+    Returns
+    -------
+    (n_nodes, n_classes) float64
+        Rows sum to 1.
+
+    Notes
+    -----
+    Where labels are few and their counts unequal, f is nearly constant, pi decides and the
+    largest class wins everywhere; `contrasts` does not have that flaw.
+
+    References
+    ----------
+    Zhu, Ghahramani and Lafferty (2003), section 4; ALGORITHMS D.3.
+    """
+    positive = np.maximum(scores, 0.0)
+    masses = np.zeros((graph.n_components, labels.n_classes))
+    component_sums(positive, graph.component, masses)
+    factors = np.zeros_like(masses)
+    np.divide(label_shares(labels, graph), masses, out=factors, where=masses > 0)
+    weighed = positive * factors[graph.component]
+    normalized: FloatArray = weighed / weighed.sum(axis=1, keepdims=True)
+    return normalized
+
+
+def contrasts(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
+    """How much a node leans to each class, beyond what all nodes of its component do.
+
+    Parameters
+    ----------
+    scores : (n_nodes, n_classes)
+        A harmonic function f of one-hot labels: rows sum to 1.
+    labels : Labels
+        The labels that f extends.
+    graph : Graph
+        Names the components, and weighs nodes by their degree.
+
+    Returns
+    -------
+    (n_nodes, n_classes) float64
+        p_k (f_ik / m_k - (1 - r)), to be compared within a row. m_k is the mean of f_k weighed by
+        degree, r = sum_k var(f_k) / sum_k m_k (1 - m_k) in [0, 1] says how decided f is, and
+        p_k = r m_k + (1 - r) pi_k. A class without label in a component never wins there.
+
+    Notes
+    -----
+    A decided f (r = 1) is compared as it is: its masses are the sizes of the classes. A flat one
+    (r = 0, few labels) is compared by pi_k (f_ik - m_k) / m_k: its constant part is an accident
+    of where the labels lie, and what is left is Poisson learning with the labels kept as they
+    are. With equal numbers of labels the order is that of class-mass normalisation.
+    """
+    component, shape = graph.component, (graph.n_components, labels.n_classes)
+    total = np.bincount(component, graph.degree, graph.n_components)
+    weight = np.where(total[component] > 0, graph.degree, 1.0)  # an isolated node is all there is
+    total[total == 0] = 1.0
+    mean, variance = np.zeros(shape), np.zeros(shape)
+    component_sums(weight[:, None] * scores, component, mean)
+    mean /= total[:, None]
+    component_sums(weight[:, None] * (scores - mean[component]) ** 2, component, variance)
+    spread = (mean * (1.0 - mean)).sum(axis=1)
+    decided = np.ones_like(spread)
+    np.divide(variance.sum(axis=1) / total, spread, out=decided, where=spread > 0)
+    decided = np.clip(decided, 0.0, 1.0)[:, None]
+    share = decided * mean + (1.0 - decided) * label_shares(labels, graph)
+    relative = np.zeros_like(scores)
+    np.divide(scores, mean[component], out=relative, where=mean[component] > 0)
+    contrast: FloatArray = share[component] * (relative - (1.0 - decided[component]))
+    return contrast

@@ -1,0 +1,90 @@
+import numpy as np
+from hypothesis import given
+
+from solvers.graph import Graph
+from solvers.labels import Labels
+from solvers.models.class_mass import contrasts, label_shares, normalized_masses
+from solvers.models.harmonic import HFS
+from tests.data_sets import accuracy, digits_graph, draw_per_class
+from tests.reference import class_mass as reference
+from tests.reference.harmonic import hfs_scores
+from tests.strategies import problems
+from tests.streaming.graphs import random_graph
+
+
+def reached(graph: Graph, labels: Labels) -> np.ndarray:
+    return np.isin(graph.component, graph.component[labels.nodes])
+
+
+@given(problems())
+def test_hfs_normalises_class_masses_as_its_twin(problem) -> None:
+    graph, labels = problem
+    model = HFS(graph_penalty=0.0, class_mass="labels", rtol=1e-10)
+    scores = model.solve(model.prepare(graph), labels).scores
+    expected = reference.normalized_masses(hfs_scores(graph, labels, 0), labels, graph)
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
+    np.testing.assert_allclose(scores.sum(axis=1), 1.0)
+    np.testing.assert_allclose(scores[labels.nodes], labels.targets(), atol=1e-12)
+
+
+@given(problems())
+def test_contrasts_agree_with_their_twin(problem) -> None:
+    graph, labels = problem
+    scores = hfs_scores(graph, labels, 0)
+    rows = reached(graph, labels)
+    expected = reference.contrasts(scores, labels, graph)[rows]
+    found = contrasts(scores, labels, graph)[rows]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@given(problems())
+def test_no_class_wins_a_contrast_in_a_component_without_its_label(problem) -> None:
+    graph, labels = problem
+    winners = contrasts(hfs_scores(graph, labels, 0), labels, graph).argmax(axis=1)
+    for node in np.flatnonzero(reached(graph, labels)):
+        inside = graph.component[labels.nodes] == graph.component[node]
+        assert winners[node] in labels.classes[inside]
+
+
+def test_a_decided_function_is_compared_as_it_is() -> None:
+    graph = random_graph(30, 0.3, seed=0).graph()
+    labels = Labels.from_pairs([0, 1, 2, 3], [0, 1, 1, 2])
+    decided = np.eye(3)[np.arange(30) % 3]
+    np.testing.assert_allclose(contrasts(decided, labels, graph), decided, atol=1e-12)
+
+
+def test_a_flat_function_is_compared_by_relative_excess() -> None:
+    graph = random_graph(30, 0.3, seed=0).graph()
+    labels = Labels.from_pairs([0, 1, 2, 3], [0, 1, 1, 2])
+    bumps = np.random.default_rng(0).standard_normal((30, 3))
+    bumps -= bumps.mean(axis=1, keepdims=True)
+    bumps -= graph.degree @ bumps / graph.degree.sum()
+    mean, size = np.array([0.7, 0.2, 0.1]), 1e-6
+    expected = label_shares(labels, graph) * bumps / mean
+    found = contrasts(mean + size * bumps, labels, graph) / size
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+
+
+def test_flat_masses_with_unequal_shares_elect_the_largest_class() -> None:
+    """Why `contrasts` exists: normalised masses of a flat function only repeat the label counts."""
+    graph = random_graph(30, 0.3, seed=0).graph()
+    labels = Labels.from_pairs([0, 1, 2, 3], [0, 1, 1, 2])
+    bumps = np.random.default_rng(0).standard_normal((30, 3))
+    bumps -= bumps.mean(axis=1, keepdims=True)
+    flat = np.array([0.7, 0.2, 0.1]) + 1e-3 * bumps
+    assert (normalized_masses(flat, labels, graph).argmax(axis=1) == 1).all()
+    assert np.unique(contrasts(flat, labels, graph).argmax(axis=1)).size == 3
+
+
+def test_class_masses_repair_hfs_at_one_label_per_class_on_digits() -> None:
+    graph, classes = digits_graph()
+    gained = []
+    for seed in range(2):
+        nodes = draw_per_class(classes, 1, seed=seed)
+        labels = Labels.from_pairs(nodes, classes[nodes])
+        plain, weighed = HFS(graph_penalty=0.0), HFS(graph_penalty=0.0, class_mass="labels")
+        prepared = plain.prepare(graph)
+        before = plain.solve(prepared, labels).scores
+        after = weighed.solve(prepared, labels).scores
+        gained.append(accuracy(after, classes, nodes) - accuracy(before, classes, nodes))
+    assert np.mean(gained) > 0.05
