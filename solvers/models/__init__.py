@@ -11,12 +11,15 @@ from solvers.models.harmonic import HFS, StableHFS
 from solvers.models.nearest_neighbor import NearestNeighbor
 from solvers.models.simple_hfs import SimpleHFS
 from solvers.models.subsampling import SubSampling
+from solvers.models.poisson import Poisson, PoissonMBO
 
 CATALOGUE: dict[str, type[Model]] = {
     "eigfun": EigFun,
     "hfs": HFS,
     "nearest-neighbor": NearestNeighbor,
     "simple-hfs": SimpleHFS,
+    "poisson": Poisson,
+    "poisson-mbo": PoissonMBO,
     "stable-hfs": StableHFS,
     "subsampling": SubSampling,
 }

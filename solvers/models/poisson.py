@@ -1,0 +1,316 @@
+"""Poisson learning and PoissonMBO: labels as sources and sinks, for very few labels per class.
+
+On every component the labels are centred with that component's mean. A class without label in a
+component gets scores below those of all others there.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.arrays import BoolArray, FloatArray, Int64Array
+from solvers.graph import Graph
+from solvers.iterate import Cancelled, Progress, iterate
+from solvers.labels import Labels
+from solvers.laplacian.solver import LaplacianSolver
+from solvers.models.base import Model, Rule, check_labels, hyperparameter, refuse_features
+from solvers.models.class_balance import balanced_weights
+from solvers.solution import Solution, Status
+
+_RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
+_MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
+_BALANCE = Rule(
+    doc="'labels' weighs classes until each wins the share of the nodes that it has among the "
+    "labels, 'none' leaves class sizes free.",
+    kind=str,
+    words=("none", "labels"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedPoisson:
+    """What the Poisson models keep of a graph: it and an unshifted solver on it."""
+
+    graph: Graph
+    solver: LaplacianSolver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Sources:
+    """Labels of a graph as a right-hand side.
+
+    ``rhs`` (n_nodes, n_classes) is sum_j (y_j - ybar) delta_j with ybar of j's component,
+    ``absent`` (n_components, n_classes) tells the classes without label there.
+    """
+
+    graph: Graph
+    labels: Labels
+    rhs: FloatArray
+    absent: BoolArray
+
+    @classmethod
+    def of_labels(cls, graph: Graph, labels: Labels) -> "_Sources":
+        targets, component = labels.targets(), graph.component[labels.nodes]
+        counts = np.zeros((graph.n_components, labels.n_classes))
+        np.add.at(counts, component, targets)
+        mean = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+        rhs = np.zeros((graph.n_nodes, labels.n_classes))
+        rhs[labels.nodes] = targets - mean[component]
+        return cls(graph=graph, labels=labels, rhs=rhs, absent=counts == 0)
+
+    @property
+    def reachable(self) -> BoolArray:
+        """(n_nodes,) whether a label lies in the node's component."""
+        has_label = np.logical_not(np.all(self.absent, axis=1))
+        reachable: BoolArray = has_label[self.graph.component]
+        return reachable
+
+    def settled(self, potential: FloatArray) -> FloatArray:
+        """``potential`` with sum_i d_i u_i = 0 on every component, and classes that are absent low.
+
+        Their scores are minus the largest score of all, or -1 where all are zero.
+        """
+        graph, component = self.graph, self.graph.component
+        means = np.zeros_like(self.absent, dtype=np.float64)
+        np.add.at(means, component, graph.degree[:, None] * potential)
+        total = np.bincount(component, graph.degree, graph.n_components)
+        means /= np.where(total > 0, total, 1.0)[:, None]
+        scores = potential - means[component]
+        largest = float(np.abs(scores[self.reachable]).max(initial=0.0))
+        scores[self.absent[component]] = -(largest or 1.0)
+        return scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PoissonModel(Model):
+    """What both models share: preparation and the Poisson equation."""
+
+    rtol: float
+    max_iter: int
+
+    def prepare(self, graph: Graph, features: Any = None) -> PreparedPoisson:
+        """The graph and a solver on it; little is paid before labels come.
+
+        Raises
+        ------
+        ValueError
+            ``features`` is not None.
+        """
+        refuse_features(type(self).__name__, features)
+        return PreparedPoisson(graph=graph, solver=LaplacianSolver(graph))
+
+    def _poisson(
+        self,
+        prepared: PreparedPoisson,
+        labels: Labels,
+        start: Solution | None,
+        progress: Progress | None,
+        cancelled: Cancelled | None,
+    ) -> tuple[_Sources, Solution]:
+        """The sources and the solution of (H1), with class weights 1."""
+        check_labels(labels, prepared.graph)
+        sources = _Sources.of_labels(prepared.graph, labels)
+        solver = prepared.solver
+        solver.rtol, solver.max_iter = self.rtol, self.max_iter
+        first = None
+        if start is not None and start.scores.shape == sources.rhs.shape:
+            first = np.where(sources.absent[prepared.graph.component], 0.0, start.scores)
+        solution = solver.solve(
+            sources.rhs,
+            first,
+            project=True,
+            phase="scores",
+            progress=progress,
+            cancelled=cancelled,
+        )
+        scores = sources.settled(solution.x.astype(np.float64, copy=False))
+        scores[~sources.reachable] = labels.class_prior()
+        return sources, Solution(
+            scores=scores,
+            reachable=sources.reachable,
+            status=solution.status,
+            stats={
+                "n_iter": solution.n_iter,
+                "residual": float(solution.residual.max(initial=0.0)),
+                "preconditioner": solution.preconditioner,
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poisson(_PoissonModel):
+    """Poisson learning of Calder, Cook, Thorpe and Slepcev (2020), on any graph.
+
+    Solves L u = sum_S (y_j - ybar) delta_j with sum_i d_i u_i = 0 (H1): labels are sources of their
+    class and sinks of the others. Scores are class scores around 0 in units of 1 / weight, not
+    probabilities. It holds at one label per class; from about five on, models that keep the labels
+    do better. Balancing helps where classes are of equal size and hurts badly where they are not:
+    on USPS digits, whose largest class has twice the nodes of the smallest, it costs 10 points.
+
+    Notes
+    -----
+    One linear solve for all classes with the graph's own Laplacian. A start serves when its scores
+    have the shape of the answer.
+    """
+
+    class_balance: Literal["none", "labels"] = hyperparameter("none", _BALANCE)
+    rtol: float = hyperparameter(1e-6, _RTOL)
+    max_iter: int = hyperparameter(10_000, _MAX_ITER)
+
+    def solve(
+        self,
+        prepared: PreparedPoisson,
+        labels: Labels,
+        *,
+        start: Solution | None = None,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> Solution:
+        """Scores of every node; see `solvers.models.base.Model.solve`.
+
+        With class balance, scores are multiplied by the weights of their classes.
+        """
+        sources, solution = self._poisson(prepared, labels, start, progress, cancelled)
+        if self.class_balance == "labels" and solution.status is not Status.CANCELLED:
+            reached = solution.scores[sources.reachable]
+            weights = balanced_weights(reached, labels.class_prior())
+            solution.scores[sources.reachable] = reached * weights
+        return solution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonMBO(_PoissonModel):
+    """PoissonMBO of Calder, Cook, Thorpe and Slepcev (2020): Poisson learning, then cuts.
+
+    From the classes Poisson learning gives, ``n_outer`` times: ``n_inner`` steps
+    u <- u - dt (L u - fidelity b), b the sources, dt = 1 / (largest degree); then every node takes
+    the class of its largest score, under class weights where sizes are balanced. Published for
+    known class sizes; here they come from the labels or stay free.
+
+    Scores are the values before the last cut, times the class weights: class scores, near
+    [0, 1] away from labels.
+
+    Notes
+    -----
+    One Poisson solve and at most ``n_outer`` times ``n_inner`` products with L. Rounds end once one
+    moves no node; ``n_moved`` of the last one is in the stats. A start serves the Poisson solve.
+    """
+
+    class_balance: Literal["none", "labels"] = hyperparameter("none", _BALANCE)
+    n_outer: int = hyperparameter(20, Rule(doc="Most rounds.", kind=int, minimum=1))
+    n_inner: int = hyperparameter(40, Rule(doc="Heat steps of a round.", kind=int, minimum=1))
+    fidelity: float = hyperparameter(
+        1.0, Rule(doc="Weight of the labels in the heat steps.", minimum=0.0)
+    )
+    rtol: float = hyperparameter(1e-6, _RTOL)
+    max_iter: int = hyperparameter(10_000, _MAX_ITER)
+
+    phase: ClassVar[str] = "cuts"
+
+    def solve(
+        self,
+        prepared: PreparedPoisson,
+        labels: Labels,
+        *,
+        start: Solution | None = None,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> Solution:
+        """Scores of every node; see `solvers.models.base.Model.solve`."""
+        sources, poisson = self._poisson(prepared, labels, start, progress, cancelled)
+        if poisson.status is Status.CANCELLED:
+            return poisson
+        step = 1.0 / float(prepared.graph.degree.max(initial=0.0) or 1.0)
+        cuts = _Cuts(
+            heat=_heat_matrix(prepared.graph, step),
+            gain=self.fidelity * step * sources.rhs,
+            first=poisson.scores,
+            reachable=sources.reachable,
+            shares=labels.class_prior() if self.class_balance == "labels" else None,
+            n_inner=self.n_inner,
+            n_outer=self.n_outer,
+        )
+        outcome = iterate(
+            cuts, max_iter=self.n_outer, phase=self.phase, progress=progress, cancelled=cancelled
+        )
+        scores = outcome.state.scores
+        scores[~sources.reachable] = labels.class_prior()
+        stopped = outcome.status is Status.CANCELLED
+        return Solution(
+            scores=scores,
+            reachable=sources.reachable,
+            status=outcome.status if stopped else poisson.status,
+            stats={**poisson.stats, "n_rounds": outcome.n_iter, "n_moved": outcome.state.n_moved},
+        )
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _CutState:
+    """Weighted scores, the classes they say, class weights, and how far the rounds are.
+
+    ``n_moved`` counts the reachable nodes whose class the last round changed.
+    """
+
+    scores: FloatArray
+    classes: Int64Array
+    weights: FloatArray
+    n_moved: int
+    n_rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Cuts:
+    """Heat steps and thresholds, for `iterate`."""
+
+    heat: Any
+    gain: FloatArray
+    first: FloatArray
+    reachable: BoolArray
+    shares: FloatArray | None
+    n_inner: int
+    n_outer: int
+
+    def init(self) -> _CutState:
+        """The classes of Poisson learning."""
+        return self._cut(self.first.copy(), None)
+
+    def step(self, state: _CutState) -> _CutState:
+        """Heat the partition, then cut again."""
+        heated = np.eye(self.first.shape[1])[state.classes]
+        for _ in range(self.n_inner):
+            heated = self.heat @ heated
+            heated += self.gain
+        return self._cut(heated, state)
+
+    def terminate(self, state: _CutState) -> Status | None:
+        """Converged at a fixed point, or after all the rounds that the method has."""
+        is_over = state.n_moved == 0 or state.n_rounds == self.n_outer
+        return Status.CONVERGED if is_over else None
+
+    def fraction(self, state: _CutState) -> float:
+        """Share of the rounds that are done or need not be."""
+        return 1.0 if state.n_moved == 0 else state.n_rounds / self.n_outer
+
+    def _cut(self, scores: FloatArray, before: _CutState | None) -> _CutState:
+        """Classes of the largest scores, sizes balanced where asked for."""
+        weights = np.ones(scores.shape[1]) if before is None else before.weights
+        if self.shares is not None:
+            weights = balanced_weights(scores[self.reachable], self.shares, weights)
+            scores[self.reachable] *= weights
+        classes = scores.argmax(axis=1)
+        moved = self.reachable if before is None else self.reachable & (classes != before.classes)
+        return _CutState(
+            scores=scores,
+            classes=classes,
+            weights=weights,
+            n_moved=int(np.count_nonzero(moved)),
+            n_rounds=0 if before is None else before.n_rounds + 1,
+        )
+
+
+def _heat_matrix(graph: Graph, step: float) -> Any:
+    """I - step * L."""
+    diagonal = sp.diags_array(1.0 - step * graph.degree)
+    return sp.csr_array(diagonal + step * graph.adjacency)

@@ -1,0 +1,173 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.graph import Graph
+from solvers.labels import Labels
+from solvers.models.class_balance import balanced_weights
+from solvers.models.poisson import Poisson, PoissonMBO
+from solvers.solution import Solution, Status
+from tests.data_sets import accuracy, digits_graph, draw_per_class
+from tests.reference.laplacian import dense_laplacian
+from tests.reference.poisson import poisson_mbo_scores, poisson_scores, random_walk_form
+from tests.strategies import problems
+from tests.streaming.graphs import random_graph
+
+MODELS = [Poisson(), PoissonMBO(), PoissonMBO(class_balance="labels")]
+
+
+def solved(model: Poisson | PoissonMBO, graph: Graph, labels: Labels, **settings) -> Solution:
+    solution = model.solve(model.prepare(graph), labels, **settings)
+    assert solution.status is Status.CONVERGED
+    return solution
+
+
+def shares(scores: np.ndarray) -> np.ndarray:
+    return np.bincount(scores.argmax(axis=1), minlength=scores.shape[1]) / len(scores)
+
+
+@given(problems())
+def test_poisson_agrees_with_the_dense_pseudo_inverse(problem) -> None:
+    graph, labels = problem
+    expected = poisson_scores(graph, labels)
+    scores = solved(Poisson(rtol=1e-10), graph, labels).scores
+    np.testing.assert_allclose(scores, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
+
+
+@given(problems(connected=True))
+def test_potentials_solve_the_poisson_equation_with_degree_weighted_mean_zero(problem) -> None:
+    graph, labels = problem
+    scores = solved(Poisson(rtol=1e-10), graph, labels).scores
+    sources = np.zeros_like(scores)
+    sources[labels.nodes] = labels.targets() - labels.class_prior()
+    np.testing.assert_allclose(dense_laplacian(graph) @ scores, sources, atol=1e-7)
+    size = max(1.0, np.abs(scores).max())
+    np.testing.assert_allclose(graph.degree @ scores / graph.degree.sum(), 0, atol=1e-9 * size)
+    np.testing.assert_allclose(scores.sum(axis=1), 0, atol=1e-7 * size)
+
+
+def test_the_random_walk_form_is_the_same_function() -> None:
+    graph = random_graph(40, 0.3, seed=3).graph()
+    labels = Labels.from_pairs([0, 5, 9, 17, 30], ["a", "b", "c", "a", "b"])
+    scores = solved(Poisson(rtol=1e-10), graph, labels).scores
+    np.testing.assert_allclose(scores, random_walk_form(graph, labels, 2_000), atol=1e-7)
+
+
+def test_a_path_by_hand() -> None:
+    """Half a unit flows from the one label to the other; potentials fall by flow / weight."""
+    graph = Graph.from_edges([0, 1], [1, 2], [1.0, 2.0], n_nodes=3)
+    scores = solved(Poisson(rtol=1e-12), graph, Labels.from_pairs([0, 2], ["a", "b"])).scores
+    by_hand = np.array([0.5, 0.0, -0.25])
+    np.testing.assert_allclose(scores, np.column_stack([by_hand, -by_hand]), atol=1e-12)
+
+
+@given(problems(connected=True), st.sampled_from([1e-3, 10.0, 1e4]))
+def test_scaling_all_weights_scales_the_potentials_back(problem, factor: float) -> None:
+    graph, labels = problem
+    scaled = Graph.from_adjacency(graph.adjacency * factor)
+    one = solved(Poisson(rtol=1e-10), graph, labels).scores
+    other = solved(Poisson(rtol=1e-10), scaled, labels).scores
+    np.testing.assert_allclose(other * factor, one, atol=1e-6 * max(1.0, np.abs(one).max()))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@given(problem=problems())
+def test_no_class_wins_in_a_component_without_its_label(model, problem) -> None:
+    graph, labels = problem
+    solution = solved(model, graph, labels)
+    winners = solution.scores.argmax(axis=1)
+    for node in np.flatnonzero(solution.reachable):
+        inside = graph.component[labels.nodes] == graph.component[node]
+        assert winners[node] in labels.classes[inside]
+
+
+def test_isolated_labeled_nodes_keep_their_class_and_leave_the_rest_alone() -> None:
+    graph = Graph.from_edges([0, 1], [1, 2], [1.0, 2.0], n_nodes=5)
+    labels = Labels.from_pairs([0, 2, 3], ["a", "b", "c"])
+    for model in MODELS:
+        solution = solved(model, graph, labels)
+        assert solution.scores[[0, 2, 3]].argmax(axis=1).tolist() == [0, 1, 2]
+        assert solution.reachable.tolist() == [True, True, True, True, False]
+    scores = solved(Poisson(rtol=1e-12), graph, labels).scores
+    np.testing.assert_allclose(scores[:3, 0], [0.5, 0.0, -0.25], atol=1e-12)
+
+
+@given(problem=problems(connected=True), n_outer=st.integers(1, 4), n_inner=st.integers(1, 5))
+def test_mbo_agrees_with_all_its_rounds(problem, n_outer: int, n_inner: int) -> None:
+    graph, labels = problem
+    expected = poisson_mbo_scores(graph, labels, n_outer, n_inner)
+    model = PoissonMBO(n_outer=n_outer, n_inner=n_inner, rtol=1e-12)
+    solution = solved(model, graph, labels)
+    one_hot = np.sort(poisson_scores(graph, labels), axis=1)
+    if (one_hot[:, -1] - one_hot[:, -2]).min() > 1e-6 and _clear(expected):
+        np.testing.assert_allclose(solution.scores, expected, atol=1e-7)
+
+
+def _clear(scores: np.ndarray) -> bool:
+    """Whether every row has a winner beyond rounding."""
+    ordered = np.sort(scores, axis=1)
+    return bool((ordered[:, -1] - ordered[:, -2]).min() > 1e-6)
+
+
+def test_a_start_saves_steps() -> None:
+    graph, classes = digits_graph()
+    nodes = draw_per_class(classes, 3, seed=0)
+    model = Poisson()
+    prepared = model.prepare(graph)
+    first = model.solve(prepared, Labels.from_pairs(nodes[:-1], classes[nodes[:-1]]))
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    cold, warm = model.solve(prepared, labels), model.solve(prepared, labels, start=first)
+    assert warm.stats["n_iter"] < cold.stats["n_iter"]
+    np.testing.assert_allclose(warm.scores, cold.scores, atol=1e-4 * np.abs(cold.scores).max())
+
+
+def test_one_label_per_class_is_enough_on_digits() -> None:
+    graph, classes = digits_graph()
+    found = {model: [] for model in MODELS[:2]}
+    for seed in range(2):
+        nodes = draw_per_class(classes, 1, seed=seed)
+        labels = Labels.from_pairs(nodes, classes[nodes])
+        for model, values in found.items():
+            scores = solved(model, graph, labels).scores
+            values.append(accuracy(scores, classes, nodes))
+    assert all(np.mean(values) > 0.75 for values in found.values())
+
+
+def test_a_class_with_most_of_the_labels_does_not_take_most_of_the_nodes() -> None:
+    graph, classes = digits_graph()
+    many, few = (draw_per_class(classes, number, seed=0) for number in (20, 1))
+    nodes = np.union1d(many[classes[many] == 3], few)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    assert labels.class_prior()[3] > 0.6
+    assert shares(solved(Poisson(), graph, labels).scores)[3] < 0.5
+
+
+@pytest.mark.parametrize("model", [Poisson(class_balance="labels"), MODELS[2]])
+def test_class_sizes_follow_the_labels_where_asked(model) -> None:
+    graph, classes = digits_graph()
+    nodes = draw_per_class(classes, 4, seed=2)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    free = type(model)()
+    asked = labels.class_prior()
+    balanced = np.abs(shares(solved(model, graph, labels).scores) - asked).max()
+    assert balanced <= 2e-3
+    assert np.abs(shares(solved(free, graph, labels).scores) - asked).max() > 3 * balanced
+
+
+@given(st.integers(2, 6), st.integers(0, 1_000))
+def test_balanced_weights_reach_the_shares(n_classes: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.random((5_000, n_classes))
+    asked = rng.dirichlet(np.full(n_classes, 5.0))
+    weights = balanced_weights(scores, asked)
+    assert (weights > 0).all()
+    assert np.abs(shares(scores * weights) - asked).max() <= 1e-3
+
+
+def test_what_did_not_converge_says_so() -> None:
+    graph, classes = digits_graph()
+    nodes = draw_per_class(classes, 1, seed=0)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    for model in (Poisson(max_iter=1), PoissonMBO(max_iter=1, n_outer=1)):
+        assert model.solve(model.prepare(graph), labels).status is Status.MAX_ITER
