@@ -8,18 +8,20 @@ line here.
 from solvers.models.base import Model
 from solvers.models.eigenfunctions import EigFun
 from solvers.models.harmonic import HFS, StableHFS
+from solvers.models.harmonic_mbo import HarmonicMBO
 from solvers.models.nearest_neighbor import NearestNeighbor
+from solvers.models.poisson import Poisson, PoissonMBO
 from solvers.models.simple_hfs import SimpleHFS
 from solvers.models.subsampling import SubSampling
-from solvers.models.poisson import Poisson, PoissonMBO
 
 CATALOGUE: dict[str, type[Model]] = {
     "eigfun": EigFun,
+    "harmonic-mbo": HarmonicMBO,
     "hfs": HFS,
     "nearest-neighbor": NearestNeighbor,
-    "simple-hfs": SimpleHFS,
     "poisson": Poisson,
     "poisson-mbo": PoissonMBO,
+    "simple-hfs": SimpleHFS,
     "stable-hfs": StableHFS,
     "subsampling": SubSampling,
 }
