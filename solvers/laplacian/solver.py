@@ -103,7 +103,7 @@ class LaplacianSolver:
     rtol : float
         Relative residual asked of every column, in (0, 1).
     max_iter : int
-        Limit on the steps of one `solve`, >= 1.
+        Limit on the steps of one `solve`, >= 1; the trial on one column has its own.
     preconditioner : {"auto", "jacobi", "multigrid", "approx-chol"}
         ``auto`` starts with Jacobi, on one column, and goes on to aggregation multigrid and then
         to approximate Cholesky where the one before stalls or its rate forecasts more steps than
@@ -216,7 +216,7 @@ class LaplacianSolver:
         if not self._is_settled and block.shape[1] > 1:
             trial = self._tried(block[:, :1], first[:, :1], self.max_iter, run)
             first[:, :1], n_iter = trial.x, trial.n_iter
-        attempt = self._tried(block, first, max(self.max_iter - n_iter, 0), run)
+        attempt = self._tried(block, first, self.max_iter, run)
         answer = attempt.x.astype(self._dtype, copy=False)
         return replace(attempt, x=answer.reshape(np.shape(rhs)), n_iter=attempt.n_iter + n_iter)
 
