@@ -21,5 +21,15 @@ Ten labels tell the other 1,787 digits:
 """
 
 from solvers.estimators.harmonic import HFS, HFSRegressor, StableHFS, StableHFSRegressor
+from solvers.estimators.harmonic_mbo import HarmonicMBO
+from solvers.estimators.poisson import Poisson, PoissonMBO
 
-__all__ = ["HFS", "HFSRegressor", "StableHFS", "StableHFSRegressor"]
+__all__ = [
+    "HFS",
+    "HFSRegressor",
+    "HarmonicMBO",
+    "Poisson",
+    "PoissonMBO",
+    "StableHFS",
+    "StableHFSRegressor",
+]

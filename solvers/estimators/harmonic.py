@@ -16,6 +16,9 @@ class HFS(ProbabilityClassifier):
     graph_penalty : float or 'auto'
         Weight of smoothness against the labels; 0 keeps the labels exactly, 'auto' chooses it by
         leave-one-out.
+    class_mass : {'none', 'labels'}
+        'labels' scales each class to the share of the nodes that its labels have (class-mass
+        normalisation), 'none' leaves scores as they are.
     rtol : float
         Relative residual asked of the linear solves.
     max_iter : int
@@ -34,6 +37,7 @@ class HFS(ProbabilityClassifier):
         self,
         *,
         graph_penalty: float | Literal["auto"] = "auto",
+        class_mass: Literal["none", "labels"] = "none",
         rtol: float = 1e-6,
         max_iter: int = 10_000,
         affinity: Literal["precomputed", "knn"] = "precomputed",
@@ -41,6 +45,7 @@ class HFS(ProbabilityClassifier):
         unlabeled: Marker = -1,
     ) -> None:
         self.graph_penalty = graph_penalty
+        self.class_mass = class_mass
         self.rtol = rtol
         self.max_iter = max_iter
         self.affinity = affinity
