@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
 from solvers.labels import Labels, Targets
+from solvers.laplacian.parallel import Parallel
 from solvers.solution import Solution
 
 ScoreKind = Literal["probability", "class score"]
@@ -163,8 +164,18 @@ class Model(ABC):
             rule_of(parameter).check(parameter.name, getattr(self, parameter.name))
 
     @abstractmethod
-    def prepare(self, graph: Graph, features: Any = None) -> Any:
+    def prepare(self, graph: Graph, features: Any = None, *, parallel: Parallel = map) -> Any:
         """What depends on the graph alone; paid once per snapshot, shared by many solves.
+
+        Parameters
+        ----------
+        graph : Graph
+            What is to be labeled.
+        features : array or None
+            Rows of features, for models that use them.
+        parallel : callable
+            Runs the parts of products, ``map`` or that of a thread pool, for as long as what is
+            returned is in use; results do not depend on it.
 
         Raises
         ------

@@ -8,6 +8,7 @@ from solvers.arrays import FloatArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
 from solvers.labels import Labels
+from solvers.laplacian.parallel import Parallel
 from solvers.models.base import Model, check_labels
 from solvers.models.embedding import EMBEDDED, Embedding, spectral_embedding
 from solvers.models.features import (
@@ -72,7 +73,13 @@ class BasisModel(Model):
 
     uses_features: ClassVar[bool] = True
 
-    def prepare(self, graph: Graph, features: Any = None) -> PreparedPoints:
+    def prepare(
+        self,
+        graph: Graph,
+        features: Any = None,
+        *,
+        parallel: Parallel = map,  # noqa: ARG002 - no large product is repeated here
+    ) -> PreparedPoints:
         """The features, checked; the basis is made at the first solve and kept.
 
         Raises

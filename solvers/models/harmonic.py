@@ -14,6 +14,7 @@ from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
 from solvers.labels import Labels, Targets
 from solvers.laplacian.full_graph import FullSystem
+from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from solvers.models.base import (
     RegressionModel,
@@ -24,30 +25,63 @@ from solvers.models.base import (
     refuse_features,
 )
 from solvers.models.class_mass import normalized_masses
-from solvers.models.leave_one_out import LabeledKernel, choose_penalty
+from solvers.models.labeled_kernel import KernelFunction, LabeledKernel
+from solvers.models.leave_one_out import choose_penalty
 from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
 
-_KERNEL_RTOL = 1e-4
-_KERNEL_MAX_ITER = 10_000
 _RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
 _MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class PreparedGraph:
-    """What the harmonic models keep of a graph.
+    """What the harmonic models keep of a graph; it grows with the labels seen.
 
     Attributes
     ----------
     graph : Graph
         The graph itself.
     kernel : LabeledKernel
-        For the choice of the penalty; it grows with the labels seen.
+        For the choice of the penalty and for warm solves.
+    parallel : callable
+        Runs the parts of products.
+    n_warm_columns : int
+        Columns that warm solves without the kernel have cost so far.
+    last : Solution or None
+        The last harmonic solution, where a model makes something else of it.
     """
 
     graph: Graph
     kernel: LabeledKernel
+    parallel: Parallel = map
+    n_warm_columns: int = 0
+    last: Solution | None = None
+
+    @classmethod
+    def of_graph(cls, graph: Graph, parallel: Parallel = map) -> "PreparedGraph":
+        """Nothing but the graph and an unshifted solver on it."""
+        solver = LaplacianSolver(graph, parallel=parallel)
+        return cls(graph=graph, kernel=LabeledKernel(solver=solver), parallel=parallel)
+
+    def solver(self, *, scale: float, shift: FloatArray, **settings: Any) -> LaplacianSolver:
+        """A solver on the graph that shares its hierarchy."""
+        hierarchy = self.kernel.solver.hierarchy
+        return LaplacianSolver(
+            self.graph,
+            scale=scale,
+            shift=shift,
+            hierarchy=hierarchy,
+            parallel=self.parallel,
+            **settings,
+        )
+
+    def learn(self, solver: LaplacianSolver) -> None:
+        """Keep the hierarchy that a solver had to make."""
+        if self.kernel.solver.hierarchy is None and solver.hierarchy is not None:
+            self.kernel.solver = LaplacianSolver(
+                self.graph, hierarchy=solver.hierarchy, parallel=self.parallel
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,6 +114,13 @@ class _Task:
             reachable=counts[graph.component] > 0,
         )
 
+    def pull_of_labels(self) -> FloatArray:
+        """(n_nodes, n_classes) L times the centred labels, 0 elsewhere."""
+        nodes = self.labels.nodes
+        pull: FloatArray = -(self.graph.adjacency[nodes].T @ self.centred)
+        pull[nodes] += self.graph.degree[nodes, None] * self.centred
+        return pull
+
     def on_nodes(self, values: FloatArray) -> FloatArray:
         """(n_nodes, n_classes) with ``values`` at the labeled nodes and 0 elsewhere."""
         block = np.zeros((self.graph.n_nodes, self.labels.n_columns))
@@ -105,7 +146,9 @@ class _Harmonic(Refinable, RegressionModel):
 
     is_stable: ClassVar[bool]
 
-    def prepare(self, graph: Graph, features: Any = None) -> PreparedGraph:
+    def prepare(
+        self, graph: Graph, features: Any = None, *, parallel: Parallel = map
+    ) -> PreparedGraph:
         """The graph and an unshifted solver on it; little is paid before labels come.
 
         Raises
@@ -114,8 +157,7 @@ class _Harmonic(Refinable, RegressionModel):
             ``features`` is not None.
         """
         refuse_features(type(self).__name__, features)
-        solver = LaplacianSolver(graph, rtol=_KERNEL_RTOL, max_iter=_KERNEL_MAX_ITER)
-        return PreparedGraph(graph=graph, kernel=LabeledKernel(solver=solver))
+        return PreparedGraph.of_graph(graph, parallel)
 
     def solve(
         self,
@@ -134,6 +176,7 @@ class _Harmonic(Refinable, RegressionModel):
         check_targets(labels, prepared.graph)
         task = _Task.of_labels(prepared.graph, labels)
         watch = _Watch(progress=progress, cancelled=cancelled)
+        prepared.kernel.solver.max_iter = self.max_iter
         offset_rows = self._offset(task)[prepared.graph.component]
         first = None
         if start is not None and start.scores.shape == offset_rows.shape:
@@ -142,7 +185,11 @@ class _Harmonic(Refinable, RegressionModel):
         status: Status = choice_status
         function = np.zeros_like(offset_rows) if first is None else first
         if choice_status is not Status.CANCELLED:
-            solution, function = self._function(task, penalty, first, watch)
+            made = self._kernel_function(prepared, task, penalty, first is not None, watch)
+            if penalty == 0:
+                solution, function = self._hard(prepared, task, first, made, watch)
+            else:
+                solution, function = self._soft(prepared, task, penalty, first, made, watch)
             status = choice_status if solution.status is Status.CONVERGED else solution.status
             stats |= {
                 "n_iter": solution.n_iter,
@@ -205,13 +252,31 @@ class _Harmonic(Refinable, RegressionModel):
         """The scores, with class masses put right where a model asks for that."""
         return scores
 
-    def _function(
-        self, task: _Task, penalty: float, first: FloatArray | None, watch: _Watch
-    ) -> tuple[LinearSolution, FloatArray]:
-        """The harmonic function of the centred labels."""
-        if penalty == 0:
-            return _hard(task, first, self.rtol, self.max_iter, watch)
-        return self._soft(task, penalty, first, watch)
+    def _kernel_function(
+        self,
+        prepared: PreparedGraph,
+        task: _Task,
+        penalty: float,
+        is_warm: bool,
+        watch: _Watch,
+    ) -> KernelFunction | None:
+        """The answer in kernel form, where its columns are known or cost no more than they save.
+
+        Missing columns are solved for when they are as few as the columns of the answer, or once
+        warm solves have cost as many.
+        """
+        kernel, nodes = prepared.kernel, task.labels.nodes
+        n_missing, n_columns = kernel.n_missing(nodes), task.centred.shape[1]
+        is_worth_it = n_missing <= max(n_columns, prepared.n_warm_columns)
+        if not (kernel.fits(nodes.size) and is_worth_it):
+            prepared.n_warm_columns += n_columns if is_warm else 0
+            return None
+        if n_missing:
+            _, status = kernel.between(nodes, watch.progress, watch.cancelled)
+            if status is not Status.CONVERGED:
+                return None
+        kappa = penalty * task.labels.n_labeled
+        return kernel.harmonic(nodes, task.centred, kappa, zero_mean=self.is_stable)
 
     def _penalty(
         self, prepared: PreparedGraph, labels: Targets, watch: _Watch
@@ -231,7 +296,13 @@ class _Harmonic(Refinable, RegressionModel):
         return choice.graph_penalty, stats, choice.status
 
     def _soft(
-        self, task: _Task, penalty: float, first: FloatArray | None, watch: _Watch
+        self,
+        prepared: PreparedGraph,
+        task: _Task,
+        penalty: float,
+        first: FloatArray | None,
+        made: KernelFunction | None,
+        watch: _Watch,
     ) -> tuple[LinearSolution, FloatArray]:
         """Solve M f = centred labels, M = kappa L + I_S (C1), with zero sums for Stable-HFS (D4).
 
@@ -239,27 +310,74 @@ class _Harmonic(Refinable, RegressionModel):
         would not see the other nodes. Then the unknown is what f is above the labels.
         """
         kappa = penalty * task.labels.n_labeled
-        solver = LaplacianSolver(
-            task.graph,
+        known = task.on_nodes(task.centred)
+        pulled = kappa * task.pull_of_labels()
+        follows_labels = np.linalg.norm(pulled) < np.linalg.norm(known)
+        rhs = -pulled if follows_labels else known
+        if made is not None:
+            bound = kappa * made.residual + made.off_labels
+            exact = _accepted(bound, rhs, made.values, self.rtol)
+            if exact is not None:
+                return exact, made.values
+            first = made.values
+        base = known if follows_labels else np.zeros_like(known)
+        solver = prepared.solver(
             scale=kappa,
             shift=task.on_nodes(np.ones((task.labels.n_labeled, 1)))[:, 0],
             zero_mean=self.is_stable,
             rtol=self.rtol,
             max_iter=self.max_iter,
         )
-        known = task.on_nodes(task.centred)
-        pulled = kappa * task.graph.laplacian_product(known)
-        follows_labels = np.linalg.norm(pulled) < np.linalg.norm(known)
-        base = known if follows_labels else np.zeros_like(known)
         solution = solver.solve(
-            -pulled if follows_labels else known,
+            rhs,
             None if first is None else first - base,
             project=True,
             phase="scores",
             progress=watch.progress,
             cancelled=watch.cancelled,
         )
+        prepared.learn(solver)
         return solution, solution.x + base
+
+    def _hard(
+        self,
+        prepared: PreparedGraph,
+        task: _Task,
+        first: FloatArray | None,
+        made: KernelFunction | None,
+        watch: _Watch,
+    ) -> tuple[LinearSolution, FloatArray]:
+        """Solve L_UU f_U = A_US y_S (D1): the unlabeled part's Laplacian, shifted by A_US 1."""
+        free = np.ones(task.graph.n_nodes, dtype=bool)
+        free[task.labels.nodes] = False
+        function = task.on_nodes(task.centred)
+        rhs = -task.pull_of_labels()[free]
+        if made is not None:
+            function[free] = made.values[free]
+            most = 2.0 * float(task.graph.degree.max(initial=0.0))
+            bound = made.residual + most * made.off_labels
+            exact = _accepted(bound, rhs, function[free], self.rtol)
+            if exact is not None:
+                return exact, function
+            first = made.values
+        rows = task.graph.adjacency[free]
+        solver = LaplacianSolver(
+            Graph.from_adjacency(rows[:, free]),
+            shift=rows[:, task.labels.nodes].sum(axis=1),
+            rtol=self.rtol,
+            max_iter=self.max_iter,
+            parallel=prepared.parallel,
+        )
+        solution = solver.solve(
+            rhs,
+            None if first is None else first[free],
+            project=True,
+            phase="scores",
+            progress=watch.progress,
+            cancelled=watch.cancelled,
+        )
+        function[free] = solution.x
+        return solution, function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,28 +445,14 @@ class StableHFS(_Harmonic):
     is_stable: ClassVar[bool] = True
 
 
-def _hard(
-    task: _Task, first: FloatArray | None, rtol: float, max_iter: int, watch: _Watch
-) -> tuple[LinearSolution, FloatArray]:
-    """Solve L_UU f_U = A_US y_S (D1): the Laplacian of the unlabeled part, shifted by A_US 1."""
-    free = np.ones(task.graph.n_nodes, dtype=bool)
-    free[task.labels.nodes] = False
-    rows = task.graph.adjacency[free]
-    to_labels = rows[:, task.labels.nodes]
-    solver = LaplacianSolver(
-        Graph.from_adjacency(rows[:, free]),
-        shift=to_labels.sum(axis=1),
-        rtol=rtol,
-        max_iter=max_iter,
+def _accepted(
+    bound: FloatArray, rhs: FloatArray, values: FloatArray, rtol: float
+) -> LinearSolution | None:
+    """The solution in kernel form, unless its residual may be above ``rtol``."""
+    norms = np.linalg.norm(rhs, axis=0)
+    relative = np.divide(bound, norms, out=np.where(bound > 0, np.inf, 0.0), where=norms > 0)
+    if not (relative <= rtol).all():
+        return None
+    return LinearSolution(
+        x=values, status=Status.CONVERGED, residual=relative, n_iter=0, preconditioner="kernel"
     )
-    solution = solver.solve(
-        to_labels @ task.centred,
-        None if first is None else first[free],
-        project=True,
-        phase="scores",
-        progress=watch.progress,
-        cancelled=watch.cancelled,
-    )
-    function = task.on_nodes(task.centred)
-    function[free] = solution.x
-    return solution, function

@@ -16,7 +16,8 @@ from solvers.arrays import BoolArray, FloatArray, Int64Array
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, iterate
 from solvers.labels import Labels
-from solvers.models.base import Model, Rule, hyperparameter, refuse_features
+from solvers.laplacian.parallel import Parallel
+from solvers.models.base import Model, Rule, check_labels, hyperparameter, refuse_features
 from solvers.models.class_mass import contrasts
 from solvers.models.harmonic import HFS, PreparedGraph
 from solvers.solution import Solution, Status
@@ -75,7 +76,9 @@ class HarmonicMBO(Model):
         Rule(doc="Limit on the iterations of the harmonic solve.", kind=int, minimum=1),
     )
 
-    def prepare(self, graph: Graph, features: Any = None) -> PreparedGraph:
+    def prepare(
+        self, graph: Graph, features: Any = None, *, parallel: Parallel = map
+    ) -> PreparedGraph:
         """What `HFS` prepares.
 
         Raises
@@ -84,7 +87,7 @@ class HarmonicMBO(Model):
             ``features`` is not None.
         """
         refuse_features(type(self).__name__, features)
-        return self._harmonic.prepare(graph)
+        return self._harmonic.prepare(graph, parallel=parallel)
 
     def solve(
         self,
@@ -98,10 +101,15 @@ class HarmonicMBO(Model):
         """Scores of every node; see `solvers.models.base.Model.solve`.
 
         A start is not used: its scores say which class won, not what the harmonic function was.
+        The harmonic solve starts from that of the labels before, which ``prepared`` keeps.
         """
-        harmonic = self._harmonic.solve(prepared, labels, progress=progress, cancelled=cancelled)
+        check_labels(labels, prepared.graph)
+        harmonic = self._harmonic.solve(
+            prepared, labels, start=prepared.last, progress=progress, cancelled=cancelled
+        )
         if harmonic.status is Status.CANCELLED:
             return harmonic
+        prepared.last = harmonic
         dynamics = _Dynamics(
             walk=_transitions(prepared.graph),
             labels=labels,

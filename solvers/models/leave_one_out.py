@@ -10,14 +10,14 @@ On a component the soft models are kernel ridge regression with the pseudo-inver
 the prediction of every label by all others for any penalty, without another solve.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from solvers.iterate import Cancelled, Progress
 from solvers.labels import Labels, Targets
-from solvers.laplacian.solver import LaplacianSolver
+from solvers.models.labeled_kernel import LabeledKernel
 from solvers.solution import Status
 
 MAX_KERNEL_NODES = 200
@@ -27,58 +27,6 @@ PENALTY_GRID = 10.0 ** np.arange(-3.0, 3.5, 0.5)
 """Penalties tried: kappa of (C1) as a multiple of the mean kernel diagonal."""
 
 _INVERSE_TEMPERATURES = 2.0 ** np.arange(-3.0, 6.0, 0.5)
-_RHS_ENTRIES = 2**24
-_MAX_COLUMNS = 64
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class LabeledKernel:
-    """Entries of the pseudo-inverse of L between labeled nodes, kept from solve to solve.
-
-    A changed label set costs one solve per node that is new.
-
-    Attributes
-    ----------
-    solver : LaplacianSolver
-        Of L, without shift.
-    nodes : (n_known,) int64
-        Nodes whose entries are known, increasing.
-    entries : (n_known, n_known) float64
-        Symmetric; zero between components.
-    """
-
-    solver: LaplacianSolver
-    nodes: Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    entries: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-
-    def between(
-        self, nodes: Int64Array, progress: Progress | None, cancelled: Cancelled | None
-    ) -> tuple[FloatArray, Status]:
-        """Entries between ``nodes`` (increasing), and how the solves for the new ones ended.
-
-        Entries are kept only when all solves converged.
-        """
-        known = np.isin(nodes, self.nodes)
-        kernel = np.zeros((nodes.size, nodes.size))
-        place = np.searchsorted(self.nodes, nodes[known])
-        kernel[np.ix_(known, known)] = self.entries[np.ix_(place, place)]
-        fresh = np.flatnonzero(~known)
-        width = max(1, min(_MAX_COLUMNS, _RHS_ENTRIES // max(self.solver.graph.n_nodes, 1)))
-        for first in range(0, fresh.size, width):
-            chosen = fresh[first : first + width]
-            rhs = np.zeros((self.solver.graph.n_nodes, chosen.size))
-            rhs[nodes[chosen], np.arange(chosen.size)] = 1.0
-            solution = self.solver.solve(
-                rhs, project=True, phase="leave-one-out", progress=progress, cancelled=cancelled
-            )
-            if solution.status is not Status.CONVERGED:
-                return kernel, solution.status
-            columns = solution.x[nodes]
-            kernel[:, chosen] = columns
-            kernel[chosen, :] = columns.T
-        kernel = (kernel + kernel.T) / 2
-        self.nodes, self.entries = nodes, kernel
-        return kernel, Status.CONVERGED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

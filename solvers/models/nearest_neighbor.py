@@ -11,6 +11,7 @@ from solvers.arrays import FloatArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
 from solvers.labels import Labels
+from solvers.laplacian.parallel import Parallel
 from solvers.models.base import Model, check_labels
 from solvers.models.features import (
     GIVEN,
@@ -46,7 +47,13 @@ class NearestNeighbor(Model):
 
     uses_features: ClassVar[bool] = True
 
-    def prepare(self, graph: Graph, features: Any = None) -> PreparedRows:
+    def prepare(
+        self,
+        graph: Graph,
+        features: Any = None,
+        *,
+        parallel: Parallel = map,  # noqa: ARG002 - no large product is repeated here
+    ) -> PreparedRows:
         """The features, checked.
 
         Raises

@@ -14,6 +14,7 @@ from solvers.arrays import BoolArray, FloatArray, Int64Array
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, iterate
 from solvers.labels import Labels
+from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models.base import Model, Rule, check_labels, hyperparameter, refuse_features
 from solvers.models.class_balance import balanced_weights
@@ -90,7 +91,9 @@ class _PoissonModel(Model):
     rtol: float
     max_iter: int
 
-    def prepare(self, graph: Graph, features: Any = None) -> PreparedPoisson:
+    def prepare(
+        self, graph: Graph, features: Any = None, *, parallel: Parallel = map
+    ) -> PreparedPoisson:
         """The graph and a solver on it; little is paid before labels come.
 
         Raises
@@ -99,7 +102,7 @@ class _PoissonModel(Model):
             ``features`` is not None.
         """
         refuse_features(type(self).__name__, features)
-        return PreparedPoisson(graph=graph, solver=LaplacianSolver(graph))
+        return PreparedPoisson(graph=graph, solver=LaplacianSolver(graph, parallel=parallel))
 
     def _poisson(
         self,

@@ -11,6 +11,7 @@ from solvers.arrays import Int64Array
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
 from solvers.labels import Labels
+from solvers.laplacian.parallel import Parallel
 from solvers.models.base import Model, Rule, check_labels, hyperparameter
 from solvers.models.features import (
     GIVEN,
@@ -80,7 +81,13 @@ class SubSampling(Model):
 
     uses_features: ClassVar[bool] = True
 
-    def prepare(self, graph: Graph, features: Any = None) -> PreparedSampling:
+    def prepare(
+        self,
+        graph: Graph,
+        features: Any = None,
+        *,
+        parallel: Parallel = map,  # noqa: ARG002 - no large product is repeated here
+    ) -> PreparedSampling:
         """The features, checked; the sample waits for the labels.
 
         Raises

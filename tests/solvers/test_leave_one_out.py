@@ -7,9 +7,9 @@ from solvers.graph import Graph
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels
 from solvers.laplacian.solver import LaplacianSolver
+from solvers.models.labeled_kernel import LabeledKernel
 from solvers.models.leave_one_out import (
     MAX_KERNEL_NODES,
-    LabeledKernel,
     choose_penalty,
     left_out_targets,
     stratified_sample,
@@ -22,7 +22,7 @@ from tests.strategies import problems
 
 
 def kernel_of(graph: Graph, rtol: float = 1e-9) -> LabeledKernel:
-    return LabeledKernel(solver=LaplacianSolver(graph, rtol=rtol))
+    return LabeledKernel(solver=LaplacianSolver(graph), rtol=rtol)
 
 
 def without(labels: Labels, left_out: int) -> Labels:
@@ -80,7 +80,7 @@ def test_nodes_whose_entries_are_known_cost_no_solve() -> None:
     kernel.between(np.arange(0, 90, 2), steps.append, None)
     assert not steps
     kernel.between(np.append(np.arange(0, 90, 2), 91), steps.append, None)
-    assert {step.phase for step in steps} == {"leave-one-out"}
+    assert {step.phase for step in steps} == {"kernel"}
 
 
 def test_scaling_all_weights_scales_the_penalty_and_nothing_else() -> None:

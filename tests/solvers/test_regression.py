@@ -11,7 +11,8 @@ from solvers.laplacian.solver import LaplacianSolver
 from solvers.models import CATALOGUE
 from solvers.models.base import RegressionModel, check_labels
 from solvers.models.harmonic import HFS, StableHFS
-from solvers.models.leave_one_out import LabeledKernel, choose_penalty
+from solvers.models.labeled_kernel import LabeledKernel
+from solvers.models.leave_one_out import choose_penalty
 from solvers.solution import Solution, Status
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.strategies import problems, real_problems
@@ -120,7 +121,7 @@ def test_the_penalty_grows_with_the_noise_of_the_labels(zero_mean) -> None:
     graph, numbers = wave_on_a_grid()
     rng = np.random.default_rng(1)
     nodes = rng.choice(graph.n_nodes, 150, replace=False)
-    kernel = LabeledKernel(solver=LaplacianSolver(graph, rtol=1e-4))
+    kernel = LabeledKernel(solver=LaplacianSolver(graph), rtol=1e-4)
     penalties = []
     for noise in (0.01, 5.0):
         noisy = numbers[nodes] + noise * rng.standard_normal(nodes.size)

@@ -1,0 +1,195 @@
+"""The kernel between labeled nodes, L^+ E_S, and the harmonic functions that it gives.
+
+On a component the soft models are kernel ridge regression with the pseudo-inverse of L as kernel
+(ALGORITHMS D.3): f = G alpha with G = L^+ E_S, one column per labeled node. L does not change when
+labels do, so a new label costs one solve and a system of the size of the labels, for all classes
+at once, where M = kappa L + I_S changes in every entry.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from solvers.arrays import FloatArray, Int64Array
+from solvers.iterate import Cancelled, Progress
+from solvers.laplacian.solver import LaplacianSolver
+from solvers.solution import Status
+
+COLUMN_BYTES = 1 << 30
+"""Columns are kept while they take no more than this."""
+
+KEPT_RTOL = 1e-8
+"""Residual of the columns that are kept: answers made of them meet 1e-6 without more work."""
+
+ENTRIES_RTOL = 1e-4
+"""Residual of columns of which only the entries between labels are kept."""
+
+_RHS_ENTRIES = 2**24
+_MAX_COLUMNS = 64
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LabeledKernel:
+    """Columns of the pseudo-inverse of L at labeled nodes, kept from solve to solve.
+
+    A changed label set costs one solve per node that is new. Where the columns would take more
+    than ``column_bytes``, only the entries between labeled nodes are kept.
+
+    Attributes
+    ----------
+    solver : LaplacianSolver
+        Of L, without shift; its ``rtol`` is set here.
+    rtol : float
+        Residual asked of columns that are kept; of others only entries, to `ENTRIES_RTOL`.
+    column_bytes : int
+        Limit on the memory of the columns.
+    nodes : (n_known,) int64
+        Nodes whose entries are known, increasing.
+    entries : (n_known, n_known) float64
+        Symmetric; zero between components.
+    columns : (n_nodes, n_known) float64, or None
+        The columns of ``nodes``, where they are kept.
+    residuals : (n_known,) float64
+        True residual of every column, relative to its right-hand side, whose norm is below 1.
+    """
+
+    solver: LaplacianSolver
+    rtol: float = KEPT_RTOL
+    column_bytes: int = COLUMN_BYTES
+    nodes: Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    entries: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    columns: FloatArray | None = None
+    residuals: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def fits(self, n_labeled: int) -> bool:
+        """Whether the columns of so many labels may be kept."""
+        return 8 * self.solver.graph.n_nodes * n_labeled <= self.column_bytes
+
+    def n_missing(self, nodes: Int64Array) -> int:
+        """How many of ``nodes`` have no column."""
+        known = self.nodes if self.columns is not None else self.nodes[:0]
+        return int(np.count_nonzero(~np.isin(nodes, known)))
+
+    def between(
+        self, nodes: Int64Array, progress: Progress | None, cancelled: Cancelled | None
+    ) -> tuple[FloatArray, Status]:
+        """Entries between ``nodes`` (increasing), and how the solves for the new ones ended.
+
+        Nothing is kept unless all solves converged.
+        """
+        keeps = self.fits(nodes.size)
+        known = np.isin(nodes, self.nodes) & (not keeps or self.columns is not None)
+        place = np.searchsorted(self.nodes, nodes[known])
+        kernel = np.zeros((nodes.size, nodes.size))
+        kernel[np.ix_(known, known)] = self.entries[np.ix_(place, place)]
+        n_nodes = self.solver.graph.n_nodes
+        columns = None
+        residuals = np.zeros(nodes.size)
+        residuals[known] = self.residuals[place]
+        if keeps and known.all() and known.size == self.nodes.size:
+            return kernel, Status.CONVERGED
+        if keeps:
+            columns = np.empty((n_nodes, nodes.size))
+            if self.columns is not None:
+                columns[:, known] = self.columns[:, place]
+        self.solver.rtol = self.rtol if keeps else ENTRIES_RTOL
+        fresh = np.flatnonzero(~known)
+        width = max(1, min(_MAX_COLUMNS, _RHS_ENTRIES // max(n_nodes, 1)))
+        for first in range(0, fresh.size, width):
+            chosen = fresh[first : first + width]
+            rhs = np.zeros((n_nodes, chosen.size))
+            rhs[nodes[chosen], np.arange(chosen.size)] = 1.0
+            solution = self.solver.solve(
+                rhs, project=True, phase="kernel", progress=progress, cancelled=cancelled
+            )
+            if solution.status is not Status.CONVERGED:
+                return kernel, solution.status
+            residuals[chosen] = solution.residual
+            if columns is not None:
+                columns[:, chosen] = solution.x
+            kernel[:, chosen] = solution.x[nodes]
+            kernel[chosen, :] = solution.x[nodes].T
+        kernel = (kernel + kernel.T) / 2
+        self.nodes, self.entries, self.columns = nodes, kernel, columns
+        self.residuals = residuals
+        return kernel, Status.CONVERGED
+
+    def harmonic(
+        self,
+        nodes: Int64Array,
+        targets: FloatArray,
+        kappa: float,
+        *,
+        zero_mean: bool,
+    ) -> "KernelFunction | None":
+        """The soft harmonic function (C1) of centred targets, None where columns are not known.
+
+        Parameters
+        ----------
+        nodes : (n_labeled,) int64
+            Labeled nodes, increasing.
+        targets : (n_labeled, k) float64
+            Centred per component.
+        kappa : float
+            >= 0; 0 gives the hard harmonic function (D1).
+        zero_mean : bool
+            True for Stable-HFS: f sums to zero on a component; False for HFS, where a constant of
+            each component is free.
+        """
+        if self.n_missing(nodes) > 0 or self.columns is None:
+            return None
+        place = np.searchsorted(self.nodes, nodes)
+        component = self.solver.graph.component
+        of_label = component[nodes]
+        weights = np.zeros((self.nodes.size, targets.shape[1]))
+        constants = np.zeros((self.solver.graph.n_components, targets.shape[1]))
+        for number in np.unique(of_label):
+            rows = np.flatnonzero(of_label == number)
+            at = place[rows]
+            weights[at], constants[number] = _coefficients(
+                self.entries[np.ix_(at, at)], targets[rows], kappa, zero_mean=zero_mean
+            )
+        values = self.columns @ weights
+        if not zero_mean:
+            values += constants[component]
+        # f fits the labels up to what the columns and the symmetric entries differ by
+        off_labels = values[nodes] + kappa * weights[place] - targets
+        return KernelFunction(
+            values=values,
+            residual=self.residuals @ np.abs(weights),
+            off_labels=np.linalg.norm(off_labels, axis=0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelFunction:
+    """A harmonic function made of columns, and how exact it is.
+
+    Attributes
+    ----------
+    values : (n_nodes, k) float64
+        f.
+    residual : (k,) float64
+        Bound on the norm of L f - E_S alpha, from the columns' true residuals.
+    off_labels : (k,) float64
+        Norm of f_S + kappa alpha - targets.
+    """
+
+    values: FloatArray
+    residual: FloatArray
+    off_labels: FloatArray
+
+
+def _coefficients(
+    kernel: FloatArray, targets: FloatArray, kappa: float, *, zero_mean: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Alpha and b of (K + kappa I) alpha + 1 b = targets with sum alpha = 0, or with b = 0."""
+    n_labeled = len(kernel)
+    system = kernel + kappa * np.eye(n_labeled)
+    if zero_mean:
+        return np.linalg.solve(system, targets).astype(np.float64), np.zeros(targets.shape[1])
+    ones = np.ones((n_labeled, 1))
+    bordered = np.block([[system, ones], [ones.T, np.zeros((1, 1))]])
+    right = np.vstack([targets, np.zeros((1, targets.shape[1]))])
+    solved = np.linalg.solve(bordered, right).astype(np.float64)
+    return solved[:-1], solved[-1]

@@ -1,0 +1,122 @@
+"""Answers in kernel form are those of the linear system, and say how exact they are."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.graph import Graph
+from solvers.labels import Labels
+from solvers.laplacian.solver import LaplacianSolver
+from solvers.models.harmonic import HFS, PreparedGraph, StableHFS
+from solvers.models.labeled_kernel import LabeledKernel
+from solvers.solution import Status
+from tests.data_sets import digits_graph, draw_per_class
+from tests.reference.laplacian import dense_laplacian, pseudo_inverse
+from tests.strategies import problems
+
+
+def kernel_of(graph: Graph, **settings) -> LabeledKernel:
+    return LabeledKernel(solver=LaplacianSolver(graph), **settings)
+
+
+def digits(per_class: int, seed: int = 0) -> tuple[Graph, Labels, np.ndarray]:
+    graph, truth = digits_graph()
+    nodes = draw_per_class(truth, per_class, seed=seed)
+    return graph, Labels.from_pairs(nodes, truth[nodes]), truth
+
+
+@given(problem=problems(max_nodes=15))
+def test_columns_are_those_of_the_pseudo_inverse(problem) -> None:
+    graph, labels = problem
+    kernel = kernel_of(graph, rtol=1e-10)
+    entries, status = kernel.between(labels.nodes, None, None)
+    inverse = pseudo_inverse(dense_laplacian(graph))
+    scale = np.abs(inverse).max()
+    assert status is Status.CONVERGED
+    np.testing.assert_allclose(kernel.columns, inverse[:, labels.nodes], atol=1e-6 * scale)
+    np.testing.assert_allclose(
+        entries, inverse[np.ix_(labels.nodes, labels.nodes)], atol=1e-6 * scale
+    )
+
+
+@pytest.mark.parametrize("model", [HFS, StableHFS])
+@pytest.mark.parametrize("graph_penalty", [0.0, 1e-3, 1.0])
+def test_the_kernel_form_is_the_solution_of_the_system(model, graph_penalty) -> None:
+    if model is StableHFS and graph_penalty == 0:
+        return  # stable HFS is soft
+    graph, labels, _ = digits(3)
+    chosen = model(graph_penalty=graph_penalty, rtol=1e-9)
+    direct = PreparedGraph(graph=graph, kernel=kernel_of(graph, column_bytes=0))
+    by_system = chosen.solve(direct, labels)
+    known = PreparedGraph(graph=graph, kernel=kernel_of(graph, rtol=1e-11))
+    known.kernel.between(labels.nodes, None, None)
+    by_kernel = chosen.solve(known, labels)
+    assert by_system.stats["preconditioner"] != "kernel"
+    assert by_kernel.stats["preconditioner"] == "kernel"
+    assert by_kernel.stats["n_iter"] == 0
+    assert by_kernel.stats["residual"] <= 1e-9
+    np.testing.assert_allclose(by_kernel.scores, by_system.scores, atol=1e-6)
+
+
+@given(problem=problems(max_nodes=15), kappa=st.sampled_from([1e-3, 0.5, 20.0]))
+def test_the_residual_is_no_larger_than_is_said(problem, kappa) -> None:
+    graph, labels = problem
+    kernel = kernel_of(graph, rtol=1e-3)
+    kernel.between(labels.nodes, None, None)
+    targets = labels.targets() - labels.targets().mean(axis=0)
+    made = kernel.harmonic(labels.nodes, targets, kappa, zero_mean=False)
+    assert made is not None
+    laplacian = dense_laplacian(graph)
+    right = np.zeros_like(made.values)
+    right[labels.nodes] = targets
+    on_labels = np.zeros(graph.n_nodes)
+    on_labels[labels.nodes] = 1.0
+    missed = right - (kappa * laplacian + np.diag(on_labels)) @ made.values
+    bound = kappa * made.residual + made.off_labels
+    assert (np.linalg.norm(missed, axis=0) <= bound * (1 + 1e-9) + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    "model", [StableHFS(), StableHFS(graph_penalty=0.3), HFS(), HFS(graph_penalty=0)]
+)
+def test_changed_labels_give_what_a_fresh_fit_gives(model) -> None:
+    graph, labels, truth = digits(5)
+    rng = np.random.default_rng(1)
+    prepared = model.prepare(graph)
+    solution = model.solve(prepared, labels)
+    forms = set()
+    for _ in range(8):
+        nodes = np.union1d(labels.nodes[1:], rng.choice(graph.n_nodes, 2, replace=False))
+        labels = Labels.from_pairs(nodes, truth[nodes])
+        solution = model.solve(prepared, labels, start=solution)
+        fresh = model.solve(model.prepare(graph), labels)
+        forms.add(solution.stats["preconditioner"] == "kernel")
+        spread = np.abs(fresh.scores).max()
+        np.testing.assert_allclose(solution.scores, fresh.scores, atol=1e-5 * spread)
+        np.testing.assert_allclose(
+            np.linalg.norm(solution.scores - fresh.scores),
+            0.0,
+            atol=3e-6 * np.linalg.norm(fresh.scores),
+        )
+    assert True in forms  # the kernel form came into use
+
+
+def test_columns_beyond_the_budget_are_not_kept() -> None:
+    graph, labels, _ = digits(2)
+    kernel = kernel_of(graph, column_bytes=8 * graph.n_nodes * (labels.n_labeled - 1))
+    entries, _ = kernel.between(labels.nodes, None, None)
+    assert kernel.columns is None
+    assert kernel.harmonic(labels.nodes, labels.targets(), 1.0, zero_mean=True) is None
+    whole, _ = kernel_of(graph).between(labels.nodes, None, None)
+    np.testing.assert_allclose(entries, whole, atol=1e-3 * np.abs(whole).max())
+
+
+def test_a_cancelled_solve_keeps_what_was_known() -> None:
+    graph, labels, _ = digits(2)
+    kernel = kernel_of(graph)
+    kernel.between(labels.nodes[:5], None, None)
+    _, status = kernel.between(labels.nodes, None, lambda: True)
+    assert status is Status.CANCELLED
+    np.testing.assert_array_equal(kernel.nodes, labels.nodes[:5])
+    assert kernel.columns.shape == (graph.n_nodes, 5)
