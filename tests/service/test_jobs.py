@@ -450,6 +450,19 @@ def test_auto_solve_waits_for_a_snapshot_and_a_label(
         assert (job.model, job.parameters) == (AUTO_SOLVE.model, AUTO_SOLVE.parameters)
 
 
+@pytest.mark.parametrize(("refine", "lane"), [(True, "heavy"), (False, "fast")])
+def test_auto_solve_that_takes_long_keeps_out_of_the_fast_lane(
+    database: Database, graph_id: str, refine: bool, lane: str
+) -> None:
+    auto_solve = {"model": "stable-hfs", "parameters": {"refine": refine}}
+    with database.write() as connection:
+        values = {"auto_solve": auto_solve, "snapshot": 1, "labels_seq": 1}
+        connection.execute(update(graphs).where(graphs.c.id == graph_id).values(**values))
+        job = request_auto_solve(connection, graph_id)
+    assert job is not None
+    assert job.lane == lane
+
+
 def test_pages_list_every_job_once_newest_first(
     database: Database, queue: DatabaseJobQueue, spec: JobSpec
 ) -> None:
