@@ -298,7 +298,7 @@ class _FullCG:
             return self._begin(state)
         if self._is_done(state) or state.n_passes + 1 == self.max_passes:
             return self._look(state)
-        basis = _orthonormal(state.residual)
+        basis = _orthonormal(state.residual[:, state.relative > self.system.rtol])
         raw = self.inner.solve(basis)
         if raw is None:
             return state
