@@ -39,6 +39,7 @@ from service.tasks import (
     Stopped,
     Task,
 )
+from solvers.graph import Graph
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels, RealLabels
 from solvers.models.base import Model, solve_either
@@ -52,6 +53,8 @@ from streaming.snapshots import GraphPaths, Snapshot, SnapshotNotFound, Snapshot
 
 REPORT_SECONDS: Final = 0.5
 """Progress within one phase is reported this often."""
+
+_GROWING_SWEEPS: Final = 3
 
 _PASSING: Final = (OSError, MemoryError, CorruptSegment, NodeCollision, SnapshotNotFound)
 """What another attempt, which reads the files anew, may not meet again."""
@@ -96,6 +99,7 @@ class _Progress:
 class _LastSolution:
     """Where the next solve of a model starts; ``class_names`` is None where it predicts numbers."""
 
+    snapshot: int
     class_names: tuple[str | int, ...] | None
     solution: Solution
 
@@ -154,7 +158,9 @@ class WarmSolver:
                 if not is_warm:
                     graph.prepared[type(model)] = model.prepare(graph.snapshot.graph)
             with progress.phase("solving"):
-                solution = _solve(model, graph, labels, progress, cancelled)
+                start = _start_of(model, graph, labels)
+                started_from = None if start is None else graph.last[type(model)].snapshot
+                solution = _solve(model, graph, labels, start, progress, cancelled)
             if options.refine and isinstance(model, Refinable):
                 with progress.phase("refining"):
                     solution = refined(
@@ -187,6 +193,7 @@ class WarmSolver:
                 "n_labels_waiting": n_waiting,
                 "n_classes": labels.n_classes if isinstance(labels, Labels) else None,
                 "warm": is_warm,
+                "started_from": started_from,
                 "seconds": progress.seconds,
                 "stats": dict(solution.stats),
             }
@@ -266,19 +273,28 @@ def _node_ids(task: SolveTask, kind: NodeKind) -> pa.Array:
     return task.nodes if kind == "string" else task.nodes.cast(pa.int64())
 
 
+def _class_names(labels: Labels | RealLabels) -> tuple[str | int, ...] | None:
+    """The classes, None where numbers are predicted."""
+    return labels.class_names if isinstance(labels, Labels) else None
+
+
+def _start_of(model: Model, graph: _WarmGraph, labels: Labels | RealLabels) -> Solution | None:
+    """The last solution for the same classes, on this snapshot or an older one."""
+    last = graph.last.get(type(model))
+    if last is None or last.class_names != _class_names(labels):
+        return None
+    return _grown(last.solution, graph.snapshot.graph)
+
+
 def _solve(
     model: Model,
     graph: _WarmGraph,
     labels: Labels | RealLabels,
+    start: Solution | None,
     progress: _Progress,
     cancelled: Cancelled,
 ) -> Solution:
     """The solution, which the next one starts from."""
-    last = graph.last.get(type(model))
-    class_names = labels.class_names if isinstance(labels, Labels) else None
-    start = None
-    if last is not None and last.class_names == class_names:
-        start = _grown(last.solution, graph.snapshot.meta.n_nodes)
     solution = solve_either(
         model,
         graph.prepared[type(model)],
@@ -288,7 +304,9 @@ def _solve(
         cancelled=cancelled,
     )
     _require_whole(solution)
-    graph.last[type(model)] = _LastSolution(class_names=class_names, solution=solution)
+    graph.last[type(model)] = _LastSolution(
+        snapshot=graph.snapshot.meta.number, class_names=_class_names(labels), solution=solution
+    )
     return solution
 
 
@@ -303,16 +321,21 @@ def _require_whole(solution: Solution) -> None:
         )
 
 
-def _grown(solution: Solution, n_nodes: int) -> Solution:
-    """A solution of an older snapshot, with zeros for the nodes that came since."""
-    n_new = n_nodes - len(solution.scores)
+def _grown(solution: Solution, graph: Graph) -> Solution:
+    """A solution of an older snapshot, with their neighbors' mean for the nodes that came since."""
+    n_old = len(solution.scores)
+    n_new = graph.n_nodes - n_old
     if n_new <= 0:
         return solution
-    return replace(
-        solution,
-        scores=np.pad(solution.scores, ((0, n_new), (0, 0))),
-        reachable=np.pad(solution.reachable, (0, n_new)),
-    )
+    scores = np.pad(solution.scores, ((0, n_new), (0, 0)))
+    rows = graph.adjacency[n_old:]
+    known = np.zeros(graph.n_nodes)
+    known[:n_old] = 1.0
+    for _ in range(_GROWING_SWEEPS):  # the next one reaches the neighbors of new nodes
+        weight = rows @ known
+        scores[n_old:] = (rows @ scores) / np.where(weight > 0, weight, 1.0)[:, None]
+        known[n_old:] = weight > 0
+    return replace(solution, scores=scores, reachable=np.pad(solution.reachable, (0, n_new)))
 
 
 def _write(

@@ -173,16 +173,60 @@ def test_a_solve_with_other_classes_does_not_start_from_the_last_one(
 def test_a_new_snapshot_replaces_the_old_one_and_starts_from_its_solution(
     directory: Path, solver: WarmSolver
 ) -> None:
-    solved(solver, task(directory))
+    first = solved(solver, task(directory))
+    assert first.result["started_from"] is None
     u, v = two_communities()
     publish_snapshot(directory, 2, np.append(u, 3), np.append(v, 60))
     answer = solved(solver, task(directory, snapshot=2))
     assert not answer.result["warm"]
+    assert answer.result["started_from"] == 1
     assert answer.result["n_nodes"] == 61
     file = predictions(directory, answer)
     assert file.meta.snapshot == 2
     assert file.lookup(np.array([60]))["label"].to_pylist() == ["left"]
     assert solver.n_graphs == 1
+
+
+def test_a_start_from_an_older_snapshot_saves_iterations(tmp_path: Path) -> None:
+    """Nodes that came since, in chains off the old ones, start at what their neighbors have."""
+    asked = {"graph_penalty": 1e-3, "rtol": 1e-8}
+    labels = spread_labels(900, 3)
+    u, v = grid(30)
+    publish_snapshot(tmp_path / "g", 1, u, v)
+    old, new = np.arange(0, 900, 30), np.arange(900, 930)
+    publish_snapshot(tmp_path / "g", 2, np.concatenate([u, old]), np.concatenate([v, new]))
+    publish_snapshot(
+        tmp_path / "g",
+        3,
+        np.concatenate([u, old, new]),
+        np.concatenate([v, new, new + 30]),
+    )
+    solver = WarmSolver(memory_bytes=MEMORY_BYTES)
+    cold = [
+        solved(
+            WarmSolver(memory_bytes=MEMORY_BYTES),
+            replace(
+                task(tmp_path / "g", labels, snapshot=number, parameters=asked), attempt=number
+            ),
+        )
+        for number in (1, 2, 3)
+    ]
+    warm = [
+        solved(
+            solver,
+            replace(
+                task(tmp_path / "g", labels, snapshot=number, parameters=asked),
+                attempt=10 + number,
+            ),
+        )
+        for number in (1, 2, 3)
+    ]
+    assert [each.result["started_from"] for each in cold] == [None, None, None]
+    assert [each.result["started_from"] for each in warm] == [None, 1, 2]
+    for one, other in zip(cold[1:], warm[1:], strict=True):
+        assert other.result["stats"]["n_iter"] < 0.9 * one.result["stats"]["n_iter"]
+        first, second = (predictions(tmp_path / "g", each).table() for each in (one, other))
+        np.testing.assert_allclose(first["score:1"], second["score:1"], atol=1e-5)
 
 
 def test_graphs_beyond_the_memory_are_forgotten(tmp_path: Path) -> None:
