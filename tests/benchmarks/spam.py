@@ -37,8 +37,10 @@ def messages(n_messages: int | None = None) -> Messages:
     """The messages of ``$LAPWING_DATA/trec07p_part1_counts.npz``, the first of them where told.
 
     Stop words and the 1 % rarest of the other words that occur are dropped. The 1 % most common
-    stay: without them 3,194 messages, all spam, would hold no word and be nearest to every other.
+    stay: without them 3,194 messages, all spam, would hold no word.
     Words are hashed, so they are not stemmed, and what shares the column of a stop word goes too.
+    Messages without any word left share one of their own, the last column: as rows of zeros they
+    would be nearer to most others than messages that have words.
 
     Raises
     ------
@@ -56,9 +58,13 @@ def messages(n_messages: int | None = None) -> Messages:
     by_frequency = np.argsort(frequency, kind="stable")[np.count_nonzero(frequency == 0) :]
     kept = np.sort(by_frequency[round(_DROPPED_SHARE * by_frequency.size) :])
     features = TfidfTransformer().fit_transform(counts[:, kept].astype(np.float64))
-    features = sp.csr_array(features)
-    n_empty = int(np.count_nonzero(np.diff(features.indptr) == 0))
-    return Messages(features=features, classes=classes, n_empty=n_empty)
+    is_empty = np.diff(features.indptr) == 0
+    last = sp.csr_array(is_empty[:, None].astype(np.float64))
+    return Messages(
+        features=sp.csr_array(sp.hstack([features, last])),
+        classes=classes,
+        n_empty=int(is_empty.sum()),
+    )
 
 
 def nearest(
@@ -66,8 +72,7 @@ def nearest(
 ) -> tuple[IntArray, FloatArray]:
     """The k nearest other rows of each row, nearest first, and their distances; kept in ``cache``.
 
-    Rows have unit length. A row of zeros is as far from others as rows that share no column, and
-    at distance 0 from other rows of zeros.
+    Rows have unit length.
 
     Returns
     -------
@@ -84,13 +89,11 @@ def nearest(
         for place, dtype in zip(unfinished, (np.int32, np.float32), strict=True)
     ]
     vectors = features.astype(np.float32)
-    is_empty = (np.diff(features.indptr) == 0).astype(np.float32)
     for start in range(0, n_rows, _ROWS_AT_A_TIME):
         rows = np.arange(start, min(start + _ROWS_AT_A_TIME, n_rows))
         cosines = np.ascontiguousarray(
             (vectors @ np.ascontiguousarray(vectors[rows].toarray().T)).T
         )
-        cosines += is_empty[rows, None] * is_empty
         squared = 2.0 - 2.0 * cosines
         squared[np.arange(rows.size), rows] = np.inf
         near = np.argpartition(squared, k - 1, axis=1)[:, :k]
