@@ -17,7 +17,6 @@ from solvers.laplacian.full_graph import FullSystem
 from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from solvers.models.base import (
-    RegressionModel,
     Rule,
     ScoreKind,
     check_targets,
@@ -28,6 +27,7 @@ from solvers.models.class_mass import normalized_masses
 from solvers.models.labeled_kernel import KernelFunction, LabeledKernel
 from solvers.models.leave_one_out import choose_penalty
 from solvers.models.refining import Refinable
+from solvers.models.uncertainty import GaussianField
 from solvers.solution import Solution, Status
 
 _RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
@@ -137,7 +137,7 @@ class _Watch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Harmonic(Refinable, RegressionModel):
+class _Harmonic(GaussianField, Refinable):
     """What both models share: preparation, checks, the choice of the penalty, the answer's form."""
 
     graph_penalty: float | Literal["auto"]

@@ -1,0 +1,169 @@
+"""How well a model predicts labels that it was not given: cross-validation over the given labels.
+
+Works for every model by its own `solve`, each fold started from the solution with all labels,
+which changes the work and not the answer. Hyperparameters that the model chooses from the labels
+are chosen in each fold anew, without the labels left out.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from solvers.arrays import FloatArray, Int64Array
+from solvers.iterate import Cancelled, Progress
+from solvers.labels import ClassName, Labels, RealLabels
+from solvers.models.base import Model, solve_either
+from solvers.solution import Solution, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossValidation:
+    """What became of the labels left out.
+
+    Attributes
+    ----------
+    figure : str
+        ``accuracy`` of classes, ``rmse`` of numbers.
+    mean : float
+        Over all labels left out; of numbers the root of the mean squared miss.
+    folds : tuple of float
+        The same of each fold.
+    n_left_out : int
+        Labels left out, each once.
+    n_unreachable : int
+        Labels left out that no other label reaches: wrong, or predicted the mean of the others.
+    always_kept : tuple of str or int
+        Classes with one label, which was never left out.
+    status : Status
+        The first that is not converged, or converged.
+    """
+
+    figure: str
+    mean: float
+    folds: tuple[float, ...]
+    n_left_out: int
+    n_unreachable: int
+    always_kept: tuple[ClassName, ...]
+    status: Status
+
+
+def cross_validate(
+    model: Model,
+    prepared: Any,
+    labels: Labels | RealLabels,
+    *,
+    n_folds: int,
+    seed: int = 0,
+    start: Solution | None = None,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> CrossValidation:
+    """Predict each label from those of the other folds.
+
+    Folds are stratified: of each class, or of numbers of each size, they hold equally many to
+    within one.
+
+    Parameters
+    ----------
+    model : Model
+        With ``prepared`` from its `prepare`.
+    prepared
+        Of the graph.
+    labels : Labels or RealLabels
+        Those that are given. A class with one label keeps it in every fold.
+    n_folds : int
+        At least 2, at most the number of labels that can be left out.
+    seed : int
+        Deals the labels to folds.
+    start : Solution or None
+        With all labels.
+    progress, cancelled
+        As in `solvers.iterate.iterate`. After a cancelled fold no other begins.
+
+    Raises
+    ------
+    ValueError
+        ``n_folds`` is less than 2 or more than labels can be left out.
+    """
+    fold, always_kept = deal_folds(labels, n_folds, seed)
+    told: list[float] = []
+    losses: list[FloatArray] = []
+    n_unreachable, status = 0, Status.CONVERGED
+    for number in range(n_folds):
+        left_out = np.flatnonzero(fold == number)
+        solution = solve_either(
+            model,
+            prepared,
+            labels.subset(np.flatnonzero(fold != number)),
+            start=start,
+            progress=progress,
+            cancelled=cancelled,
+        )
+        if status is Status.CONVERGED:
+            status = solution.status
+        if solution.status is Status.CANCELLED:
+            break
+        reached = solution.reachable[labels.nodes[left_out]]
+        n_unreachable += int(np.count_nonzero(~reached))
+        losses.append(_losses(labels, left_out, solution))
+        told.append(_told(labels, losses[-1]))
+    return CrossValidation(
+        figure="accuracy" if isinstance(labels, Labels) else "rmse",
+        mean=_told(labels, np.concatenate(losses)) if losses else float("nan"),
+        folds=tuple(told),
+        n_left_out=sum(each.size for each in losses),
+        n_unreachable=n_unreachable,
+        always_kept=always_kept,
+        status=status,
+    )
+
+
+def deal_folds(
+    labels: Labels | RealLabels, n_folds: int, seed: int
+) -> tuple[Int64Array, tuple[ClassName, ...]]:
+    """(n_labeled,) fold of each label, -1 for those never left out; and the classes of those.
+
+    Labels lie in the order of their classes or numbers, at random within a class, and are dealt
+    out in turn; so no fold holds a class whole.
+    """
+    if n_folds < 2:
+        raise ValueError(f"the number of folds must be at least 2, got {n_folds}")
+    always_kept: tuple[ClassName, ...] = ()
+    may_leave = np.ones(labels.n_labeled, dtype=bool)
+    groups: FloatArray | Int64Array
+    if isinstance(labels, Labels):
+        is_single = np.bincount(labels.classes, minlength=labels.n_classes) == 1
+        may_leave = ~is_single[labels.classes]
+        always_kept = tuple(labels.class_names[code] for code in np.flatnonzero(is_single))
+        groups = labels.classes
+    else:
+        groups = labels.values
+    n_usable = int(np.count_nonzero(may_leave))
+    if n_folds > n_usable:
+        raise ValueError(
+            f"the number of folds must be at most that of the labels that can be left out, "
+            f"{n_usable} (a class keeps its last one), got {n_folds}"
+        )
+    mixed = np.random.default_rng(seed).permutation(labels.n_labeled)
+    dealt = mixed[np.argsort(groups[mixed], kind="stable")]
+    dealt = dealt[may_leave[dealt]]
+    fold = np.full(labels.n_labeled, -1)
+    fold[dealt] = np.arange(dealt.size) % n_folds
+    return fold, always_kept
+
+
+def _losses(labels: Labels | RealLabels, rows: Int64Array, solution: Solution) -> FloatArray:
+    """Of each label left out: 1 where its class is missed, or the squared miss."""
+    nodes = labels.nodes[rows]
+    if isinstance(labels, RealLabels):
+        squares: FloatArray = np.square(solution.scores[nodes, 0] - labels.values[rows])
+        return squares
+    is_right = solution.scores[nodes].argmax(axis=1) == labels.classes[rows]
+    missed: FloatArray = (~(is_right & solution.reachable[nodes])).astype(np.float64)
+    return missed
+
+
+def _told(labels: Labels | RealLabels, losses: FloatArray) -> float:
+    """The figure of some losses."""
+    return float(1.0 - losses.mean() if isinstance(labels, Labels) else np.sqrt(losses.mean()))
