@@ -24,7 +24,7 @@ LANES: tuple[Lane, ...] = get_args(Lane)
 FAST_MODELS = frozenset({"harmonic-mbo", "hfs", "poisson", "stable-hfs"})
 """Models that answer within seconds once a graph is prepared."""
 
-HEAVY_OPTIONS = frozenset({"refine"})
+HEAVY_OPTIONS = frozenset({"refine", "variance", "bound", "cross_validate"})
 """Options of solve jobs with which any model takes long; see `service.solve_options`."""
 
 KINDS = ("solve", "certify")

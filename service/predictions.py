@@ -21,7 +21,7 @@ from sqlalchemy import ColumnElement, Row, Select, and_, select
 from service.database import Database, jobs, now
 from service.job_queue import job_from_row
 from service.jobs import Job, JobStatus
-from solvers.arrays import BoolArray, FloatArray, IntArray
+from solvers.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from streaming.durable import publish_file
 from streaming.snapshots import GraphPaths
 
@@ -109,6 +109,7 @@ def write_predictions(
     nodes: pa.Array | pa.ChunkedArray,
     scores: FloatArray,
     reachable: BoolArray,
+    variance: Float32Array | None = None,
 ) -> Path:
     """Write the predictions of one attempt whole, flushed to the disk.
 
@@ -121,6 +122,9 @@ def write_predictions(
     where no label reaches; ``score``, the same number, and there the mean of the labels;
     ``margin``, null; ``reachable``.
 
+    With ``variance``, a column of that name stands after ``reachable``, null where no label
+    reaches.
+
     Parameters
     ----------
     directory : Path
@@ -132,6 +136,8 @@ def write_predictions(
     scores : (n_nodes, n_columns) float64
         In the order of ``meta.class_names``, two classes or more; or one column of numbers.
     reachable : (n_nodes,) bool
+    variance : (n_nodes,) float32, optional
+        Posterior variance of each node.
 
     Returns
     -------
@@ -146,13 +152,17 @@ def write_predictions(
     n_nodes, n_columns = scores.shape
     is_value = meta.score == "value"
     n_expected = 1 if is_value else len(meta.class_names)
-    if len(nodes) != n_nodes or len(reachable) != n_nodes or n_columns != n_expected:
+    lengths = [len(nodes), len(reachable), n_nodes if variance is None else len(variance)]
+    if lengths != [n_nodes] * 3 or n_columns != n_expected:
         raise ValueError(
             f"nodes, scores and reachable must agree, got {len(nodes)} nodes, scores of shape "
-            f"{scores.shape}, {len(reachable)} in reachable and {len(meta.class_names)} classes"
+            f"{scores.shape}, {len(reachable)} in reachable, {lengths[2]} variances and "
+            f"{len(meta.class_names)} classes"
         )
     labels = None if is_value else label_values(meta.class_names)
-    schema = _schema(nodes.type, labels).with_metadata(meta.to_schema_metadata())
+    schema = _schema(nodes.type, labels, has_variance=variance is not None).with_metadata(
+        meta.to_schema_metadata()
+    )
 
     def write(path: Path) -> None:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -167,6 +177,9 @@ def write_predictions(
                     else _class_columns(labels, some, reachable[rows])
                 )
                 columns = [_one_chunk(nodes[rows]), *told]
+                if variance is not None:
+                    column = pa.array(variance[rows], pa.float32(), mask=~reachable[rows])
+                    columns.insert(schema.get_field_index("variance"), column)
                 writer.write_batch(pa.record_batch(columns, schema=schema))
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -195,7 +208,7 @@ def label_values(class_names: tuple[str | int, ...]) -> pa.Array:
     return pa.array(shown, pa.string())
 
 
-def _schema(node_type: pa.DataType, labels: pa.Array | None) -> pa.Schema:
+def _schema(node_type: pa.DataType, labels: pa.Array | None, *, has_variance: bool) -> pa.Schema:
     """The columns; ``labels`` are the classes, None where numbers are predicted."""
     label_type = pa.float64() if labels is None else labels.type
     if pa.types.is_string(label_type):
@@ -207,6 +220,8 @@ def _schema(node_type: pa.DataType, labels: pa.Array | None) -> pa.Schema:
         pa.field("margin", pa.float32(), nullable=labels is None),
         pa.field("reachable", pa.bool_(), nullable=False),
     ]
+    if has_variance:
+        fields.append(pa.field("variance", pa.float32()))
     if labels is not None and len(labels) <= MAX_SCORE_COLUMNS:
         fields += [
             pa.field(f"score:{name}", pa.float32(), nullable=False) for name in labels.to_pylist()

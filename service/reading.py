@@ -42,6 +42,8 @@ class Prediction:
         Distance to the runner-up; None where labels are real numbers.
     reachable : bool
         Whether any label reaches the node.
+    variance : float, optional
+        Of the node given the labels; None unless it was asked for, and where no label reaches.
     scores : dict, optional
         Score of each class by its name; None where there are too many classes, or none.
     """
@@ -51,6 +53,7 @@ class Prediction:
     score: float
     margin: float | None
     reachable: bool
+    variance: float | None
     scores: dict[str, float] | None
 
 
@@ -169,6 +172,7 @@ def _predictions(rows: pa.Table) -> list[Prediction]:
             score=columns["score"][row],
             margin=columns["margin"][row],
             reachable=columns["reachable"][row],
+            variance=columns["variance"][row] if "variance" in columns else None,
             scores={name.removeprefix(SCORE_PREFIX): columns[name][row] for name in classes}
             or None,
         )

@@ -13,7 +13,9 @@ from typing import Any, Final
 from solvers.laplacian.full_graph import LEAST_PASSES
 from solvers.models import CATALOGUE
 from solvers.models.base import Model, RegressionModel, Rule, fields_schema, rule_of
+from solvers.models.harmonic import StableHFS
 from solvers.models.refining import Refinable
+from solvers.models.uncertainty import GaussianField
 
 _RULE: Final = "rule"
 _NEEDS: Final = "needs"
@@ -57,6 +59,12 @@ class SolveOptions:
         needs=Refinable,
         verb="be refined on the full graph",
     )
+    max_passes: int = option(
+        100,
+        Rule(doc="Most passes over the raw edges with refine.", kind=int, minimum=LEAST_PASSES),
+        needs=Refinable,
+        verb="be refined on the full graph",
+    )
     target: str = option(
         "class",
         Rule(
@@ -67,12 +75,33 @@ class SolveOptions:
         needs=RegressionModel,
         verb="predict real numbers",
     )
-
-    max_passes: int = option(
-        100,
-        Rule(doc="Most passes over the raw edges with refine.", kind=int, minimum=LEAST_PASSES),
-        needs=Refinable,
-        verb="be refined on the full graph",
+    variance: bool = option(
+        False,
+        Rule(
+            doc="Add a column variance: of the Gaussian field at each node given the labels, in "
+            "units of 1 / weight, to a standard deviation of an eighth.",
+            kind=bool,
+        ),
+        needs=GaussianField,
+        verb="tell a variance",
+    )
+    bound: bool = option(
+        False,
+        Rule(
+            doc="Compute the bound of Theorem 1 on the mean squared miss of unlabeled nodes; a "
+            "diagnostic, not a certificate.",
+            kind=bool,
+        ),
+        needs=StableHFS,
+        verb="be bounded by Theorem 1",
+    )
+    cross_validate: int = option(
+        0,
+        Rule(
+            doc="Folds of a cross-validation over the given labels, at least 2; 0 for none.",
+            kind=int,
+            minimum=0,
+        ),
     )
 
     def __post_init__(self) -> None:
@@ -80,6 +109,8 @@ class SolveOptions:
             rule_of(each).check(each.name, getattr(self, each.name))
         if "max_passes" in self.chosen() and not self.refine:
             raise ValueError(f"max_passes must stand beside refine=true, got {self.max_passes}")
+        if self.cross_validate == 1:
+            raise ValueError("cross_validate must be 0 or at least 2 folds, got 1")
 
     def chosen(self) -> dict[str, Any]:
         """The options that differ from their defaults, by name."""

@@ -24,6 +24,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
+from service.assessing import Answered, Assessment, assess
 from service.certifying import certify_task
 from service.predictions import PredictionMeta, label_values, write_predictions
 from service.refining import refined
@@ -161,12 +162,19 @@ class WarmSolver:
                 start = _start_of(model, graph, labels)
                 started_from = None if start is None else graph.last[type(model)].snapshot
                 solution = _solve(model, graph, labels, start, progress, cancelled)
+            answer = Answered(
+                model=model,
+                prepared=graph.prepared[type(model)],
+                snapshot=graph.snapshot,
+                labels=labels,
+                solution=solution,
+            )
             if options.refine and isinstance(model, Refinable):
                 with progress.phase("refining"):
                     solution = refined(
                         task,
                         model,
-                        graph.prepared[type(model)],
+                        answer.prepared,
                         labels,
                         solution,
                         graph.snapshot.meta,
@@ -175,9 +183,16 @@ class WarmSolver:
                         cancelled=cancelled,
                     )
                     _require_whole(solution)
+            assessment = assess(
+                answer,
+                options,
+                phase=progress.phase,
+                progress=progress.iteration,
+                cancelled=cancelled,
+            )
             with progress.phase("writing"):
                 asked = asdict(model) | options.chosen()
-                file_name = _write(task, model, asked, graph, labels, solution)
+                file_name = _write(task, asked, graph, answer, solution, assessment)
         except (_StoppedEarly, PassStopped):
             return Stopped()
         finally:
@@ -186,7 +201,7 @@ class WarmSolver:
             result={
                 "file": file_name,
                 "status": solution.status.value,
-                "warning": _warning(solution),
+                "warning": _warning(solution, assessment),
                 "n_nodes": len(solution.reachable),
                 "n_unreachable": int(np.count_nonzero(~solution.reachable)),
                 "n_labels": labels.n_labeled,
@@ -195,7 +210,7 @@ class WarmSolver:
                 "warm": is_warm,
                 "started_from": started_from,
                 "seconds": progress.seconds,
-                "stats": dict(solution.stats),
+                "stats": {**solution.stats, **assessment.figures},
             }
         )
 
@@ -340,13 +355,14 @@ def _grown(solution: Solution, graph: Graph) -> Solution:
 
 def _write(
     task: SolveTask,
-    model: Model,
     parameters: Mapping[str, Any],
     graph: _WarmGraph,
-    labels: Labels | RealLabels,
+    answer: Answered,
     solution: Solution,
+    assessment: Assessment,
 ) -> str:
-    """Write the file of predictions; its name."""
+    """Write the file of predictions; its name. ``solution`` may be refined, ``answer`` is not."""
+    labels = answer.labels
     made_of = graph.snapshot.meta
     meta = PredictionMeta(
         graph_id=task.graph_id,
@@ -360,8 +376,8 @@ def _write(
         epsilon_asked=made_of.epsilon_asked,
         epsilon_expected=made_of.epsilon_expected,
         solver_status=solution.status.value,
-        score=model.score_kind if isinstance(labels, Labels) else "value",
-        class_names=labels.class_names if isinstance(labels, Labels) else (),
+        score=answer.model.score_kind if isinstance(labels, Labels) else "value",
+        class_names=_class_names(labels) or (),
         stats=dict(solution.stats),
     )
     path = write_predictions(
@@ -370,19 +386,20 @@ def _write(
         nodes=graph.nodes.external_ids(0, made_of.n_nodes),
         scores=solution.scores,
         reachable=solution.reachable,
+        variance=assessment.variance,
     )
     return path.name
 
 
-def _warning(solution: Solution) -> str | None:
+def _warning(solution: Solution, assessment: Assessment) -> str | None:
     """What is short of perfect, and what to try."""
-    status = solution.status
-    if status is Status.CONVERGED:
-        return None
-    advice = status.advice
-    if status is Status.MAX_ITER and "refined" in solution.stats:
-        advice = f"raise max_passes, of which {solution.stats['passes']} were made, or max_iter"
-    return f"{status.message}; {advice}"
+    own, status = [], solution.status
+    if status is not Status.CONVERGED:
+        advice = status.advice
+        if status is Status.MAX_ITER and "refined" in solution.stats:
+            advice = f"raise max_passes, of which {solution.stats['passes']} were made, or max_iter"
+        own.append(f"{status.message}; {advice}")
+    return ". ".join(own + assessment.warnings) or None
 
 
 class _Mailbox:

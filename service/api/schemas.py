@@ -523,6 +523,7 @@ class PredictionOut(_Output):
     score: float = Field(description="Of the winner; of real targets the number predicted.")
     margin: float | None = Field(description="Winner minus runner-up; null of real targets.")
     reachable: bool
+    variance: float | None = Field(description="Null unless the job was asked for it.")
     scores: dict[str, float] | None = Field(description="By class; null where there are many.")
 
 

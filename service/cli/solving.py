@@ -1,6 +1,7 @@
 """`lapwing solve`: ask for predictions and wait for them."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +13,7 @@ from service.cli.session import (
     open_session,
     print_json,
     say,
+    shown,
 )
 from service.cli.tables import parsed_settings
 from service.jobs import Job, JobSpec, JobStatus, lane_of
@@ -80,4 +82,27 @@ def _tell_outcome(name: str, job: Job) -> None:
         say(f"{result['n_unreachable']:,} nodes cannot be reached by any label")
     if result["n_labels_waiting"]:
         say(f"{result['n_labels_waiting']:,} labels wait for their nodes to come")
+    for line in _worth(result["stats"]):
+        say(line)
     say(f"`lapwing predictions {name} -o FILE` writes them")
+
+
+def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
+    """What the job was asked to say of its answer."""
+    if (folds := stats.get("cross_validation")) is not None:
+        figure = "accuracy" if "accuracy" in folds else "rmse"
+        yield (
+            f"cross-validated {figure} {shown(folds[figure])} over {folds['n_left_out']:,} labels "
+            f"in {len(folds['folds'])} folds"
+        )
+        if folds["always_kept"]:
+            kept = ", ".join(map(str, folds["always_kept"]))
+            yield f"never left out, since they have one label: {kept}"
+    if (bound := stats.get("bound")) is not None:
+        yield (
+            f"mean squared miss {shown(bound['empirical_risk'])} on the labels; on the others at "
+            f"most {shown(bound['bound'])} (as printed: {shown(bound['bound_of_paper'])}), "
+            f"{bound['kind']}"
+        )
+    if (variance := stats.get("variance")) is not None:
+        yield f"variances have a standard deviation of {variance['relative_error']:.1%} or less"

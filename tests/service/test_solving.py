@@ -1,5 +1,6 @@
 """What a warm child does with a task, run in this process."""
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -368,6 +369,107 @@ def test_the_schema_says_what_scores_are(
     assert file.meta.score == kind
     sums = np.add(file.table()["score:left"], file.table()["score:right"])
     np.testing.assert_allclose(sums, 1.0 if kind == "probability" else 0.0, atol=1e-5)
+
+
+def asked_of(
+    directory: Path, solver: WarmSolver, model: str, labels: Any = None, **options: Any
+) -> tuple[Solved, pa.Table]:
+    answer = solved(solver, task(directory, labels, model=model, parameters=options))
+    json.dumps(answer.result, allow_nan=False)
+    return answer, predictions(directory, answer).table()
+
+
+@pytest.mark.parametrize("labels", [LABELS, NUMBERS])
+def test_variance_is_a_column_that_grows_away_from_the_labels(
+    tmp_path: Path, solver: WarmSolver, labels: Any
+) -> None:
+    line = np.arange(30)
+    u, v = np.append(line, 40), np.append(line + 1, 41)
+    publish_snapshot(tmp_path / "g", 1, u, v)
+    nodes = {"n0": labels["n3"], "n1": labels["n33"]}
+    options = {"target": "real"} if labels is NUMBERS else {}
+    answer, table = asked_of(
+        tmp_path / "g", solver, "hfs", nodes, variance=True, graph_penalty=0, **options
+    )
+    assert table.schema.names[4:6] == ["reachable", "variance"]
+    assert table["variance"].type == pa.float32()
+    found = dict(zip(table["node"].to_pylist(), table["variance"].to_pylist(), strict=True))
+    assert (found["n0"], found["n1"], found["n40"]) == (0.0, 0.0, None)
+    for node in (2, 10, 30):
+        assert found[f"n{node}"] == pytest.approx(node - 1, rel=0.5)
+    told = answer.result["stats"]["variance"]
+    assert told == {"relative_error": 0.125, "n_probes": 128, "status": "converged"}
+
+
+def test_without_the_option_there_is_no_variance(directory: Path, solver: WarmSolver) -> None:
+    answer, table = asked_of(directory, solver, "hfs")
+    assert "variance" not in table.schema.names
+    assert not {"variance", "bound", "cross_validation"} & answer.result["stats"].keys()
+
+
+def test_the_bound_is_told_with_what_it_is_made_of(directory: Path, solver: WarmSolver) -> None:
+    answer, _ = asked_of(directory, solver, "stable-hfs", bound=True, graph_penalty=0.01)
+    told = answer.result["stats"]["bound"]
+    assert told["kind"] == "a diagnostic, not a certificate"
+    assert told["rho"] == pytest.approx(4 * 0.01 * told["lambda_2"])
+    assert told["bound"] > told["empirical_risk"] >= 0
+    assert told["bound_of_paper"] == "vacuous"
+    assert (told["epsilon_expected"], told["sparsifier_distance"]) == (0.5, 1.0)
+    assert (told["n_components"], told["status"]) == (1, "converged")
+
+
+def test_the_bound_of_numbers_is_in_their_units(directory: Path, solver: WarmSolver) -> None:
+    bounds = []
+    for scale in (1, 10):
+        labels = {node: scale * value for node, value in NUMBERS.items()}
+        asked = {"bound": True, "graph_penalty": 1.0, "target": "real", "rtol": 1e-9}
+        answer, _ = asked_of(directory, solver, "stable-hfs", labels, **asked)
+        bounds.append(answer.result["stats"]["bound"])
+    assert bounds[0]["lambda_2"] == bounds[1]["lambda_2"]
+    # beta grows with the size of the labels, the rest with its square
+    assert 10 * bounds[0]["bound"] < bounds[1]["bound"] < 100 * bounds[0]["bound"]
+    assert bounds[1]["empirical_risk"] == pytest.approx(100 * bounds[0]["empirical_risk"], rel=1e-3)
+
+
+@pytest.mark.parametrize("model", sorted(CATALOGUE))
+def test_labels_left_out_are_predicted_by_every_model(
+    directory: Path, solver: WarmSolver, model: str
+) -> None:
+    labels = LABELS | {"n5": "left", "n35": "right", "n50": "rare"}
+    answer, _ = asked_of(directory, solver, model, labels, cross_validate=3)
+    told = answer.result["stats"]["cross_validation"]
+    assert told["always_kept"] == ["rare"]
+    assert (told["n_left_out"], len(told["folds"])) == (6, 3)
+    assert 0 <= told["accuracy"] <= 1
+    assert "cross-validation" in answer.result["seconds"]
+
+
+def test_numbers_left_out_are_missed_by_little(directory: Path, solver: WarmSolver) -> None:
+    asked = {"cross_validate": 2, "target": "real"}
+    answer, _ = asked_of(directory, solver, "hfs", NUMBERS, **asked)
+    told = answer.result["stats"]["cross_validation"]
+    assert told["rmse"] < np.std(list(NUMBERS.values()))
+    with pytest.raises(ValueError, match=r"that can be left out, 4 .* got 5"):
+        asked_of(directory, solver, "hfs", NUMBERS, cross_validate=5, target="real")
+
+
+@pytest.mark.parametrize("stop_after", [5, 8, 12, 16, 20])
+def test_an_assessment_stops_wherever_it_is_told_to(
+    directory: Path, solver: WarmSolver, stop_after: int
+) -> None:
+    options = {"variance": True, "bound": True, "cross_validate": 2, "graph_penalty": 1.0}
+    asked = task(directory, model="stable-hfs", parameters=options)
+    assert run(solver, asked, stop_after=stop_after) == Stopped()
+    assert not list(directory.glob("predictions/*"))
+
+
+def test_what_falls_short_in_an_assessment_is_a_warning(
+    directory: Path, solver: WarmSolver
+) -> None:
+    options = {"cross_validate": 2, "graph_penalty": 1.0, "max_iter": 1, "rtol": 1e-9}
+    answer, _ = asked_of(directory, solver, "hfs", **options)
+    assert answer.result["stats"]["cross_validation"]["status"] == "max-iter"
+    assert "cross_validation: the iteration limit" in answer.result["warning"]
 
 
 def test_a_snapshot_that_is_gone_is_named(directory: Path, solver: WarmSolver) -> None:

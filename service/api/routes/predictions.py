@@ -30,8 +30,9 @@ JobId = Annotated[str | None, Query(alias="job", description="Those of this job.
     dependencies=[requires("read")],
     response_class=StreamingResponse,
     responses=table_answer(
-        "Columns `node`, `label`, `score`, `margin`, `reachable` and, unless there are many "
-        "classes, `score:<class>`; headers name job, snapshot and labels_seq."
+        "Columns `node`, `label`, `score`, `margin`, `reachable`, `variance` if it was asked for "
+        "and, unless there are many classes, `score:<class>`; headers name job, snapshot and "
+        "labels_seq."
     )
     | {304: {"description": "Nothing newer than the `ETag` in If-None-Match."}}
     | problems(GraphNotFound, UnknownJob, PredictionsNotFound, FormatNotOffered),

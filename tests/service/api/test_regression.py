@@ -27,6 +27,9 @@ CONTENT = {
 }
 
 
+WORTH = {"variance": True, "cross_validate": 3}
+
+
 @pytest.fixture
 def graph(api: Api) -> Api:
     """The API with a graph g of two communities, n60-n61 apart."""
@@ -47,7 +50,11 @@ def test_numbers_of_every_format_are_stored_and_read_again(graph: Api) -> None:
 
 def test_numbers_are_predicted_and_read_by_node_and_as_a_table(graph: Api) -> None:
     graph.put_labels({"n3": -0.5, "n4": -0.25, "n33": 2})
-    body = {"kind": "solve", "model": "hfs", "parameters": {"target": "real", "graph_penalty": 0}}
+    body = {
+        "kind": "solve",
+        "model": "hfs",
+        "parameters": {"target": "real", "graph_penalty": 0} | WORTH,
+    }
     job = graph.call("POST", "/graphs/g/jobs", 202, json=body).json()
     graph.run_job(job["id"])
     done = graph.call("GET", f"/jobs/{job['id']}", 200).json()
@@ -57,20 +64,23 @@ def test_numbers_are_predicted_and_read_by_node_and_as_a_table(graph: Api) -> No
     assert answer["score"] == "value"
     labeled = answer["prediction"]
     assert (labeled["label"], labeled["score"], labeled["margin"]) == (-0.5, -0.5, None)
-    assert labeled["scores"] is None
+    assert (labeled["scores"], labeled["variance"]) == (None, 0.0)
+    assert done["result"]["stats"]["variance"]["relative_error"] == 0.125
+    assert done["result"]["stats"]["cross_validation"]["n_left_out"] == 3
     body = {"nodes": ["n60", "n33", "n1"]}
     found = graph.call("POST", "/graphs/g/predictions:lookup", 200, json=body).json()
     lost, whole, other = found["predictions"]
-    assert (lost["label"], lost["reachable"]) == (None, False)
+    assert (lost["label"], lost["reachable"], lost["variance"]) == (None, False, None)
     assert lost["score"] == pytest.approx(1.25 / 3, rel=1e-6)
     assert whole["label"] == 2.0
     assert -0.5 <= other["label"] <= 2.0
+    assert other["variance"] > 0
     assert other["score"] == pytest.approx(other["label"], rel=1e-6)
 
     told = graph.call("GET", "/graphs/g/predictions?format=csv", 200).content
     table = pa.csv.read_csv(io.BytesIO(told))
-    assert table.schema.names == ["node", "label", "score", "margin", "reachable"]
-    assert table["label"].null_count == 2
+    assert table.schema.names == ["node", "label", "score", "margin", "reachable", "variance"]
+    assert table["label"].null_count == table["variance"].null_count == 2
     lines = graph.call("GET", "/graphs/g/predictions?format=ndjson", 200).text.splitlines()
     assert any('"node":"n3","label":-0.5,"score":-0.5,"margin":null' in line for line in lines)
 

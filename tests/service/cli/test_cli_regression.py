@@ -45,10 +45,13 @@ def test_numbers_are_put_predicted_written_and_judged(
     assert lapwing("labels", "put", "g", labels).exit_code == 0
     assert "40 nodes with" in lapwing("graph", "show", "g").out
 
-    solved = lapwing("solve", "g", "--model", "hfs", "--set", "target=real", "--json").json
+    asked = ("--set", "target=real", "--set", "variance=true", "--set", "cross_validate=5")
+    solved = lapwing("solve", "g", "--model", "hfs", *asked, "--json").json
     assert solved["status"] == "succeeded"
     assert solved["result"]["n_unreachable"] == 2
-    assert solved["result"]["stats"]["loo_rmse"] < 3
+    stats = solved["result"]["stats"]
+    assert stats["loo_rmse"] < 3
+    assert stats["cross_validation"]["rmse"] < 3
 
     truth = csv(tmp_path / "truth.csv", nodes, height(nodes) + 0.25)
     judged = lapwing("evaluate", "g", truth, "--json").json
@@ -68,7 +71,8 @@ def test_numbers_are_put_predicted_written_and_judged(
     missed = np.array([by_node[node] for node in nodes]) - height(nodes) - 0.25
     assert np.sqrt(np.mean(missed**2)) <= judged["rmse"]
     first = lapwing("predictions", "g").out.splitlines()
-    assert first[0] == '"node","label","score","margin","reachable"'
+    assert first[0] == '"node","label","score","margin","reachable","variance"'
+    assert table["variance"].null_count == 2
     exported = lapwing("labels", "export", "g").out.splitlines()
     assert len(exported) == 41
     assert {line.partition(",")[2] for line in exported[1:]} <= {f"{k}.25" for k in range(23)}
