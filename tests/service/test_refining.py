@@ -15,7 +15,7 @@ from service.solving import WarmSolver
 from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
 from solvers.arrays import FloatArray
 from solvers.graph import Graph
-from solvers.labels import Labels
+from solvers.labels import Labels, RealLabels
 from streaming.blocks import NODE_KINDS, NodeKind
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.streaming.streamed import RawFile, StreamedGraph, ids_of, random_file, streamed
@@ -145,6 +145,33 @@ def test_refined_scores_are_those_of_a_direct_solve_of_all_edges(
     assert meta.parameters["refine"] is True
     assert meta.stats == stats
     assert list((graph.paths.root / "refine").iterdir()) == []
+
+
+def test_numbers_are_refined_and_what_they_are_worth_is_that_of_the_snapshot(
+    graph: StreamedGraph, files: list[RawFile], solver: WarmSolver
+) -> None:
+    values = [0.5 * number for number in range(len(LABELS))]
+    asked = TIGHT | {"graph_penalty": 1e-3, "target": "real", "bound": True, "cross_validate": 3}
+    refined = solved(solver, task(graph, parameters=asked, labels=values))
+    plain = solved(
+        solver, task(graph, parameters=asked | {"refine": False}, labels=values, attempt=2)
+    )
+    table = PredictionFile(graph.paths.predictions / refined.result["file"]).table()
+    labels = RealLabels.from_pairs(graph._dense(np.array(list(LABELS))), values)
+    expected = stable_hfs_scores(graph.raw_graph(files), labels, 1e-3)[:, 0]
+    reached = table["reachable"].to_numpy()
+    np.testing.assert_allclose(
+        table["label"].to_numpy()[reached], expected[reached], atol=1e-6 * np.abs(expected).max()
+    )
+    stats = refined.result["stats"]
+    assert stats["largest_change"] > 1e-3
+    assert "n_changed" not in stats
+    told = plain.result["stats"]
+    for figure in ("bound", "rho", "empirical_risk"):
+        assert stats["bound"][figure] == pytest.approx(told["bound"][figure], rel=1e-4)
+    for figure in ("rmse", "folds"):
+        expected = pytest.approx(told["cross_validation"][figure], rel=1e-4)
+        assert stats["cross_validation"][figure] == expected
 
 
 def test_a_plain_solve_after_a_refined_one_is_plain(
