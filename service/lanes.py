@@ -158,4 +158,6 @@ class WarmChild:
 def _child_main(connection: Connection, settings: Settings) -> None:
     """What the new process runs; numba reads the environment when it is imported, so not before."""
     prepare_environment(settings)
-    import_module("service.solving").serve(connection, memory_bytes=settings.child_memory_bytes)
+    import_module("service.solving").serve(
+        connection, memory_bytes=settings.child_memory_bytes, n_threads=settings.n_threads
+    )

@@ -12,6 +12,7 @@ import signal
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
@@ -126,10 +127,13 @@ class WarmSolver:
     ----------
     memory_bytes : int
         Resident memory of the whole process to come back to after each task.
+    n_threads : int
+        Threads that large products are divided among; results do not depend on it.
     """
 
-    def __init__(self, *, memory_bytes: int) -> None:
+    def __init__(self, *, memory_bytes: int, n_threads: int = 1) -> None:
         self._memory_bytes = memory_bytes
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="products")
         self._graphs: OrderedDict[str, _WarmGraph] = OrderedDict()
 
     @property
@@ -157,7 +161,9 @@ class WarmSolver:
             is_warm = type(model) in graph.prepared
             with progress.phase("preparing"):
                 if not is_warm:
-                    graph.prepared[type(model)] = model.prepare(graph.snapshot.graph)
+                    graph.prepared[type(model)] = model.prepare(
+                        graph.snapshot.graph, parallel=self._pool.map
+                    )
             with progress.phase("solving"):
                 start = _start_of(model, graph, labels)
                 started_from = None if start is None else graph.last[type(model)].snapshot
@@ -431,21 +437,21 @@ class _Mailbox:
                 self._tasks.put(message)
 
 
-def serve(connection: Connection, *, memory_bytes: int) -> None:
+def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
     """Answer tasks until the other end of the pipe is closed.
 
     Parameters
     ----------
     connection : multiprocessing.connection.Connection
         To the worker.
-    memory_bytes : int
+    memory_bytes, n_threads : int
         See `WarmSolver`.
     """
     # A signal to the whole group is for the worker to act on: it says when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     mailbox = _Mailbox(connection)
-    solver = WarmSolver(memory_bytes=memory_bytes)
+    solver = WarmSolver(memory_bytes=memory_bytes, n_threads=n_threads)
     while True:
         task = mailbox.next_task()
         connection.send(_answer(solver, task, connection.send, mailbox.stop.is_set))

@@ -46,7 +46,8 @@ class LinearSolution:
     status : Status
         Converged only if every column's true residual is within ``rtol``.
     residual : (k,) float64
-        True relative residual of every column, 0 for a zero right-hand side.
+        True relative residual of every column, 0 for a zero right-hand side; 1 where a solve was
+        cancelled before it came to the column.
     n_iter : int
         Steps over all preconditioners tried.
     preconditioner : str
@@ -216,6 +217,9 @@ class LaplacianSolver:
         if not self._is_settled and block.shape[1] > 1:
             trial = self._tried(block[:, :1], first[:, :1], self.max_iter, run)
             first[:, :1], n_iter = trial.x, trial.n_iter
+            if trial.status is Status.CANCELLED:
+                unknown = np.ones(block.shape[1])
+                return replace(trial, x=first.reshape(np.shape(rhs)), residual=unknown)
         attempt = self._tried(block, first, self.max_iter, run)
         answer = attempt.x.astype(self._dtype, copy=False)
         return replace(attempt, x=answer.reshape(np.shape(rhs)), n_iter=attempt.n_iter + n_iter)
