@@ -72,9 +72,14 @@ def _tell_outcome(name: str, job: Job) -> None:
     )
     stats = result["stats"]
     if "refined" in stats:
+        moved = (
+            f"{stats['n_changed']:,} nodes changed their label"
+            if "n_changed" in stats
+            else f"no number moved by more than {stats['largest_change']:.3g}"
+        )
         say(
             f"refined on the full graph: {stats['passes']} passes, residual "
-            f"{stats['residual']:.1e}, {stats['n_changed']:,} nodes changed their label"
+            f"{stats['residual']:.1e}, {moved}"
         )
     if result["warning"]:
         say(f"warning: {result['warning']}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.arrays import FloatArray
 from solvers.iterate import Cancelled, Progress
-from solvers.labels import Targets
+from solvers.labels import Labels, Targets
 from solvers.laplacian.full_graph import FullSystem, Product, solve_full
 from solvers.models.base import Model
 from solvers.solution import Solution, Status
@@ -61,7 +61,8 @@ def refine(
     Solution
         Its status is that of the passes or, when these converged, of ``solution``; its stats are
         those of ``solution`` with ``refined`` 1, the number of ``passes``, the true relative
-        ``residual`` on the full graph, and ``n_changed``, the nodes that another class wins now.
+        ``residual`` on the full graph, and ``n_changed``, the nodes that another class wins now;
+        of numbers ``largest_change`` instead.
 
     Raises
     ------
@@ -76,7 +77,6 @@ def refine(
         cancelled=cancelled,
     )
     scores = model.full_scores(prepared, labels, answer.x)
-    has_changed = scores.argmax(axis=1) != solution.scores.argmax(axis=1)
     return replace(
         solution,
         scores=scores,
@@ -86,6 +86,14 @@ def refine(
             "refined": 1,
             "passes": answer.n_passes,
             "residual": float(answer.residual.max(initial=0.0)),
-            "n_changed": int(np.count_nonzero(has_changed & solution.reachable)),
+            **_change(labels, solution, scores),
         },
     )
+
+
+def _change(labels: Targets, before: Solution, scores: FloatArray) -> dict[str, float | int]:
+    """How far the answer moved."""
+    if not isinstance(labels, Labels):
+        return {"largest_change": float(np.abs(scores - before.scores).max(initial=0.0))}
+    has_changed = scores.argmax(axis=1) != before.scores.argmax(axis=1)
+    return {"n_changed": int(np.count_nonzero(has_changed & before.reachable))}

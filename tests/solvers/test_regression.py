@@ -1,5 +1,7 @@
 """Harmonic functions of numbers: what the papers state, and the column of a class as a number."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from solvers.models.base import RegressionModel, check_labels
 from solvers.models.harmonic import HFS, StableHFS
 from solvers.models.labeled_kernel import LabeledKernel
 from solvers.models.leave_one_out import choose_penalty
+from solvers.models.refining import refine
 from solvers.solution import Solution, Status
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.strategies import problems, real_problems
@@ -147,3 +150,23 @@ def test_labels_without_a_node_are_refused() -> None:
         model.solve(model.prepare(path(3)), RealLabels.from_pairs([], []))
     with pytest.raises(ValueError, match=r"must lie in \[0, 3\), got node 3"):
         model.solve(model.prepare(path(3)), RealLabels.from_pairs([3], [1.0]))
+
+
+@pytest.mark.parametrize("model", [HFS(), HFS(graph_penalty=0), StableHFS(graph_penalty=0.1)])
+def test_numbers_are_carried_to_the_full_graph(model) -> None:
+    edges = random_graph(60, 0.2, seed=0)
+    labels = RealLabels.from_pairs([0, 20, 40], [1.0, 2.0, 4.5])
+    full = edges.graph()
+    u, v, weight = full.edges()
+    halved = Graph.from_edges(u, v, weight * (1 + 0.5 * np.sin(np.arange(u.size))), n_nodes=60)
+    exact = replace(model, rtol=1e-9)
+    prepared = exact.prepare(halved)
+    coarse = exact.solve(prepared, labels)
+    product = full.laplacian_product
+    refined = refine(exact, prepared, labels, coarse, product, max_passes=50)
+    penalty = float(coarse.stats["graph_penalty"])
+    on_full = replace(exact, graph_penalty=penalty)
+    expected = on_full.solve(on_full.prepare(full), labels).scores
+    np.testing.assert_allclose(refined.scores, expected, atol=1e-5)
+    moved = np.abs(refined.scores - coarse.scores).max()
+    assert refined.stats["largest_change"] == pytest.approx(moved)
