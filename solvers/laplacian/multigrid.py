@@ -36,7 +36,7 @@ from solvers.laplacian.parallel import Parallel, RowRanges
 OVERCORRECTION = 1.5
 """How much a coarse correction is enlarged, where the coarse cycle allows it."""
 
-MAX_DENSE_NODES = 1000
+MAX_DENSE_NODES = 600
 """A level of so many nodes is solved by a dense inverse."""
 
 _PAIRINGS = 2
@@ -44,7 +44,8 @@ _SPARSE_DEGREE = 6  # below it one pairing a level: twice the work a step, half 
 _DAMPING = 0.85
 _LEAST_SHRINKING = 0.7
 _LARGEST_GAIN = 1.8
-_POWER_STEPS = 12
+_POWER_STEPS = 6
+_MARGIN = 1.1  # the power method stops short of the largest
 _LAST_SWEEPS = 8
 _NARROW_LEAST, _NARROW_MOST = 1e-25, 1e25
 
@@ -367,7 +368,7 @@ class Multigrid:
                 break
             largest = max(1.0, grown / size)
             block = image / self._dtype.type(grown)
-        return 1.05 * largest
+        return _MARGIN * largest
 
 
 def _summed(shift: FloatArray, first_child: IntArray) -> FloatArray:

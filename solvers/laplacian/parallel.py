@@ -12,7 +12,7 @@ Parallel: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[A
 """How independent tasks are run: ``map``, or the ``map`` of a thread pool."""
 
 _N_RANGES = 16
-_LEAST_WORK = 1 << 14
+_LEAST_WORK = 1 << 17
 _T = TypeVar("_T")
 
 

@@ -16,8 +16,8 @@ from solvers.solution import Status
 
 _TRUE_RESIDUAL_EVERY = 50
 _IMPROVEMENT = 0.8
-_FIRST_FORECAST = 30
-_FORECAST_EVERY = 10
+_FIRST_FORECAST = 20
+_FORECAST_EVERY = 5
 
 
 @dataclass(slots=True, eq=False)
