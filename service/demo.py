@@ -31,11 +31,11 @@ from service.uploads import LabelRow
 from service.warm import warm
 from service.worker import run_until_finished
 from service.workers import WorkerRegistry
+from solvers.models import DEFAULT_MODEL
 from streaming.durable import publish_file
 from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 
 GRAPH_NAME: Final = "digits"
-MODEL: Final = "stable-hfs"
 EPSILON: Final = 0.6
 LABELS_PER_CLASS: Final = 10
 SEED: Final = 0
@@ -257,9 +257,8 @@ def _solve(
     database: Database, settings: Settings, graph: GraphRecord, tell: Tell
 ) -> tuple[Job, float]:
     started = time.monotonic()
-    parameters = {"graph_penalty": "auto"}
     spec = JobSpec(
-        graph_id=graph.id, model=MODEL, parameters=parameters, lane=lane_of(MODEL, parameters)
+        graph_id=graph.id, model=DEFAULT_MODEL, parameters={}, lane=lane_of(DEFAULT_MODEL, {})
     )
     job = DatabaseJobQueue(database).submit(spec)
     job = run_until_finished(database, settings, job.id)
@@ -267,7 +266,10 @@ def _solve(
     if job.status is not JobStatus.SUCCEEDED or job.result is None:
         raise RuntimeError(f"the solve must succeed, it is {job.status}: {job.error}")
     spent = ", ".join(f"{phase} {taken:.2f}" for phase, taken in job.result["seconds"].items())
-    tell(f"solve     {MODEL}, {job.result['status']}, {seconds:.1f} s with its process ({spent})")
+    tell(
+        f"solve     {DEFAULT_MODEL}, {job.result['status']}, {seconds:.1f} s with its process "
+        f"({spent})"
+    )
     return job, seconds
 
 

@@ -18,6 +18,7 @@ from service.cli.session import (
 from service.cli.tables import parsed_settings
 from service.jobs import Job, JobSpec, JobStatus, lane_of
 from service.solve_options import validate_solve
+from solvers.models import DEFAULT_MODEL
 
 app = command_group()
 
@@ -25,14 +26,14 @@ app = command_group()
 @app.command()
 def solve(
     name: GraphName,
-    model: Annotated[str, typer.Option(help="Public name of the model.")] = "stable-hfs",
+    model: Annotated[str, typer.Option(help="Public name of the model.")] = DEFAULT_MODEL,
     parameters: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter or option; repeatable."),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Predict every node's label: a class, or with --set target=real a number.
+    """Predict every node's label: a class, or with --model hfs --set target=real a number.
 
     Works on the newest snapshot and the present labels. The job goes through the queue. While no
     worker is alive this command runs it itself.

@@ -106,8 +106,8 @@ class LaplacianSolver:
     max_iter : int
         Limit on the steps of one `solve`, >= 1; the trial on one column has its own.
     preconditioner : {"auto", "jacobi", "multigrid", "approx-chol"}
-        ``auto`` starts with Jacobi, on one column, and goes on to aggregation multigrid and then
-        to approximate Cholesky where the one before stalls or its rate forecasts more steps than
+        ``auto`` tries Jacobi on one column, and goes on to aggregation multigrid and then to
+        approximate Cholesky where the one before stalls or its rate forecasts more steps than
         `PATIENCE`; later solves keep the choice.
     dtype : float64 or float32
         Of products and vectors. In float32 only Jacobi iterates in float32 (where it stalls, the
@@ -214,12 +214,14 @@ class LaplacianSolver:
             _require_zero_sums(self.graph, self.shift, block)
         run = partial(iterate, phase=phase, progress=progress, cancelled=cancelled)
         n_iter = 0
-        if not self._is_settled and block.shape[1] > 1:
-            trial = self._tried(block[:, :1], first[:, :1], self.max_iter, run)
+        if not self._is_settled and self.chosen == "jacobi" and block.shape[1] > 1:
+            trial = self._attempt(block[:, :1], first[:, :1], self.max_iter, run)
             first[:, :1], n_iter = trial.x, trial.n_iter
             if trial.status is Status.CANCELLED:
                 unknown = np.ones(block.shape[1])
                 return replace(trial, x=first.reshape(np.shape(rhs)), residual=unknown)
+            if trial.status is Status.STAGNATED:
+                self._give_up()
         attempt = self._tried(block, first, self.max_iter, run)
         answer = attempt.x.astype(self._dtype, copy=False)
         return replace(attempt, x=answer.reshape(np.shape(rhs)), n_iter=attempt.n_iter + n_iter)
@@ -230,12 +232,16 @@ class LaplacianSolver:
         """One PCG run after another, until a preconditioner serves."""
         attempt = self._attempt(rhs, start, max_iter, run)
         while attempt.status is Status.STAGNATED and len(self._candidates) > 1:
-            self._candidates, self._prepared = self._candidates[1:], None
+            self._give_up()
             left = max_iter - attempt.n_iter
             later = self._attempt(rhs, attempt.x, left, run)
             attempt = replace(later, n_iter=later.n_iter + attempt.n_iter)
         self._is_settled |= attempt.status is Status.CONVERGED
         return attempt
+
+    def _give_up(self) -> None:
+        """Go on to the next preconditioner."""
+        self._candidates, self._prepared = self._candidates[1:], None
 
     def _attempt(
         self, rhs: RealArray, start: RealArray, max_iter: int, run: Callable[..., Outcome[PCGState]]

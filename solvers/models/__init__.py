@@ -25,3 +25,6 @@ CATALOGUE: dict[str, type[Model]] = {
     "stable-hfs": StableHFS,
     "subsampling": SubSampling,
 }
+
+DEFAULT_MODEL = "harmonic-mbo"
+"""What to use when nothing is known of the classes; `tests.benchmarks.accuracy` says why."""

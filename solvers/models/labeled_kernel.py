@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
+from solvers.arrays import BoolArray, FloatArray, Int64Array
 from solvers.iterate import Cancelled, Progress
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.solution import Status
@@ -47,8 +47,10 @@ class LabeledKernel:
         Nodes whose entries are known, increasing.
     entries : (n_known, n_known) float64
         Symmetric; zero between components.
-    columns : (n_nodes, n_known) float64, or None
-        The columns of ``nodes``, where they are kept.
+    slots : (n_known,) int64, or None
+        Where the columns of ``nodes`` are kept: rows of ``rows``.
+    rows : (n_slots, n_nodes) float64
+        The columns, each in one piece of memory; 0 where a slot was never used.
     residuals : (n_known,) float64
         True residual of every column, relative to its right-hand side, whose norm is below 1.
     """
@@ -58,7 +60,8 @@ class LabeledKernel:
     column_bytes: int = COLUMN_BYTES
     nodes: Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     entries: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    columns: FloatArray | None = None
+    slots: Int64Array | None = None
+    rows: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     residuals: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def fits(self, n_labeled: int) -> bool:
@@ -67,33 +70,34 @@ class LabeledKernel:
 
     def n_missing(self, nodes: Int64Array) -> int:
         """How many of ``nodes`` have no column."""
-        known = self.nodes if self.columns is not None else self.nodes[:0]
+        known = self.nodes if self.slots is not None else self.nodes[:0]
         return int(np.count_nonzero(~np.isin(nodes, known)))
+
+    def column(self, node: int) -> FloatArray:
+        """(n_nodes,) the column of a node that has one."""
+        if self.slots is None or node not in self.nodes:
+            raise KeyError(f"node {node} has no column")
+        kept: FloatArray = self.rows[self.slots[np.searchsorted(self.nodes, node)]]
+        return kept
 
     def between(
         self, nodes: Int64Array, progress: Progress | None, cancelled: Cancelled | None
     ) -> tuple[FloatArray, Status]:
         """Entries between ``nodes`` (increasing), and how the solves for the new ones ended.
 
-        Nothing is kept unless all solves converged.
+        What was known stays as it is unless all solves converged.
         """
         keeps = self.fits(nodes.size)
-        known = np.isin(nodes, self.nodes) & (not keeps or self.columns is not None)
+        known = np.isin(nodes, self.nodes) & (not keeps or self.slots is not None)
         place = np.searchsorted(self.nodes, nodes[known])
         kernel = np.zeros((nodes.size, nodes.size))
         kernel[np.ix_(known, known)] = self.entries[np.ix_(place, place)]
-        n_nodes = self.solver.graph.n_nodes
-        columns = None
         residuals = np.zeros(nodes.size)
         residuals[known] = self.residuals[place]
-        if keeps and known.all() and known.size == self.nodes.size:
-            return kernel, Status.CONVERGED
-        if keeps:
-            columns = np.empty((n_nodes, nodes.size))
-            if self.columns is not None:
-                columns[:, known] = self.columns[:, place]
-        self.solver.rtol = self.rtol if keeps else ENTRIES_RTOL
         fresh = np.flatnonzero(~known)
+        slots = self._slots(nodes.size, known, place) if keeps else None
+        self.solver.rtol = self.rtol if keeps else ENTRIES_RTOL
+        n_nodes = self.solver.graph.n_nodes
         width = max(1, min(_MAX_COLUMNS, _RHS_ENTRIES // max(n_nodes, 1)))
         for first in range(0, fresh.size, width):
             chosen = fresh[first : first + width]
@@ -105,14 +109,51 @@ class LabeledKernel:
             if solution.status is not Status.CONVERGED:
                 return kernel, solution.status
             residuals[chosen] = solution.residual
-            if columns is not None:
-                columns[:, chosen] = solution.x
+            if slots is not None:
+                self.rows[slots[chosen]] = solution.x.T
             kernel[:, chosen] = solution.x[nodes]
             kernel[chosen, :] = solution.x[nodes].T
         kernel = (kernel + kernel.T) / 2
-        self.nodes, self.entries, self.columns = nodes, kernel, columns
-        self.residuals = residuals
+        self.nodes, self.entries, self.residuals, self.slots = nodes, kernel, residuals, slots
+        if slots is None:
+            self.rows = np.zeros((0, 0))
         return kernel, Status.CONVERGED
+
+    def _slots(self, n_labeled: int, known: BoolArray, place: Int64Array) -> Int64Array:
+        """Slots for all labels: their own for the known ones, for the others new ones.
+
+        Slots of nodes that are no longer labeled stay as they are until there is no other room.
+        """
+        in_use = np.zeros(0, np.int64) if self.slots is None else self.slots
+        n_fresh = n_labeled - int(np.count_nonzero(known))
+        free = np.setdiff1d(np.arange(len(self.rows)), in_use)
+        if free.size < n_fresh and len(self.rows) >= n_labeled and self.slots is not None:
+            free = np.setdiff1d(np.arange(len(self.rows)), self.slots[place])
+            self._forget_all_but(place)
+            in_use = self.slots
+            place = np.arange(place.size)
+        if free.size < n_fresh:
+            most = self.column_bytes // max(8 * self.solver.graph.n_nodes, 1)
+            n_slots = max(n_labeled, min(2 * n_labeled, most))
+            rows = np.zeros((n_slots, self.solver.graph.n_nodes))
+            if self.slots is not None:
+                self._forget_all_but(place)
+                rows[: place.size] = self.rows[self.slots]
+                self.slots = np.arange(place.size)
+                in_use, place = self.slots, np.arange(place.size)
+            self.rows = rows
+            free = np.arange(in_use.size, n_slots)
+        slots = np.empty(n_labeled, np.int64)
+        slots[known] = in_use[place]
+        slots[~known] = free[:n_fresh]
+        return slots
+
+    def _forget_all_but(self, place: Int64Array) -> None:
+        """Keep only the nodes at these places."""
+        self.nodes, self.residuals = self.nodes[place], self.residuals[place]
+        self.entries = self.entries[np.ix_(place, place)]
+        if self.slots is not None:
+            self.slots = self.slots[place]
 
     def harmonic(
         self,
@@ -136,7 +177,7 @@ class LabeledKernel:
             True for Stable-HFS: f sums to zero on a component; False for HFS, where a constant of
             each component is free.
         """
-        if self.n_missing(nodes) > 0 or self.columns is None:
+        if self.n_missing(nodes) > 0 or self.slots is None:
             return None
         place = np.searchsorted(self.nodes, nodes)
         component = self.solver.graph.component
@@ -149,7 +190,9 @@ class LabeledKernel:
             weights[at], constants[number] = _coefficients(
                 self.entries[np.ix_(at, at)], targets[rows], kappa, zero_mean=zero_mean
             )
-        values = self.columns @ weights
+        by_slot = np.zeros((len(self.rows), targets.shape[1]))
+        by_slot[self.slots] = weights
+        values = np.ascontiguousarray((by_slot.T @ self.rows).T)
         if not zero_mean:
             values += constants[component]
         # f fits the labels up to what the columns and the symmetric entries differ by

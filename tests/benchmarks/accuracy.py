@@ -31,6 +31,7 @@ from sklearn.semi_supervised import LabelSpreading
 from solvers.arrays import FloatArray, Int64Array
 from solvers.graph import Graph
 from solvers.labels import Labels
+from solvers.models import DEFAULT_MODEL
 from solvers.models.base import Model
 from solvers.models.harmonic import HFS, StableHFS
 from solvers.models.harmonic_mbo import HarmonicMBO
@@ -41,7 +42,6 @@ from tests.data_sets import draw_per_class, labeled_graph
 Predict = Callable[[Int64Array], Int64Array]
 """From labeled nodes to the class of every node."""
 
-DEFAULT_MODEL = "harmonic-mbo"
 MODELS: dict[str, Model] = {
     DEFAULT_MODEL: HarmonicMBO(),
     "hfs, class mass": HFS(graph_penalty=0.0, class_mass="labels"),

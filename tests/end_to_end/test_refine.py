@@ -42,7 +42,7 @@ def test_command_refines_what_the_command_ingested(home: Home, tmp_path: Path) -
     labels.write_text("node,label\n1,a\n2,b\n3,a\n4,c\n")
     home.run("labels", "put", "g", labels)
     settings = [f"--set={name}={str(value).lower()}" for name, value in REFINE.items()]
-    job = home.json("solve", "g", *settings)
+    job = home.json("solve", "g", "--model", "stable-hfs", *settings)
     stats = job["result"]["stats"]
     assert (job["result"]["status"], stats["refined"]) == ("converged", 1)
     assert stats["residual"] <= 1e-10

@@ -23,7 +23,7 @@ from service.digits import digit_edges, digit_labels, draw_labels, write_shuffle
 from service.settings import Settings
 from service.workers import WorkerRegistry
 from solvers.labels import Labels
-from solvers.models import CATALOGUE
+from solvers.models import CATALOGUE, DEFAULT_MODEL
 from streaming.nodes import open_nodes
 from streaming.snapshots import GraphPaths, SnapshotStore
 
@@ -117,7 +117,7 @@ def test_ten_draws_of_labels_are_right_on_average(result: DemoResult, settings: 
     truth_table = digit_labels()
     truth = np.empty(1797, dtype=np.int64)
     truth[nodes.lookup(truth_table["node"])] = truth_table["label"].to_numpy()
-    model = CATALOGUE["stable-hfs"](graph_penalty="auto")
+    model = CATALOGUE[DEFAULT_MODEL]()
     prepared = model.prepare(snapshot.graph)
     accuracies = []
     for seed in range(N_DRAWS):
@@ -127,7 +127,7 @@ def test_ten_draws_of_labels_are_right_on_average(result: DemoResult, settings: 
         predicted = np.asarray(labels.class_names)[scores.argmax(axis=1)]
         others = np.setdiff1d(np.arange(1797), labels.nodes)
         accuracies.append(float((predicted[others] == truth[others]).mean()))
-    assert np.mean(accuracies) >= 0.963
+    assert np.mean(accuracies) >= 0.967
 
 
 @pytest.fixture

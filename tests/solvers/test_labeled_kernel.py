@@ -34,7 +34,8 @@ def test_columns_are_those_of_the_pseudo_inverse(problem) -> None:
     inverse = pseudo_inverse(dense_laplacian(graph))
     scale = np.abs(inverse).max()
     assert status is Status.CONVERGED
-    np.testing.assert_allclose(kernel.columns, inverse[:, labels.nodes], atol=1e-6 * scale)
+    for node in labels.nodes:
+        np.testing.assert_allclose(kernel.column(node), inverse[:, node], atol=1e-6 * scale)
     np.testing.assert_allclose(
         entries, inverse[np.ix_(labels.nodes, labels.nodes)], atol=1e-6 * scale
     )
@@ -106,7 +107,7 @@ def test_columns_beyond_the_budget_are_not_kept() -> None:
     graph, labels, _ = digits(2)
     kernel = kernel_of(graph, column_bytes=8 * graph.n_nodes * (labels.n_labeled - 1))
     entries, _ = kernel.between(labels.nodes, None, None)
-    assert kernel.columns is None
+    assert kernel.slots is None
     assert kernel.harmonic(labels.nodes, labels.targets(), 1.0, zero_mean=True) is None
     whole, _ = kernel_of(graph).between(labels.nodes, None, None)
     np.testing.assert_allclose(entries, whole, atol=1e-3 * np.abs(whole).max())
@@ -119,4 +120,31 @@ def test_a_cancelled_solve_keeps_what_was_known() -> None:
     _, status = kernel.between(labels.nodes, None, lambda: True)
     assert status is Status.CANCELLED
     np.testing.assert_array_equal(kernel.nodes, labels.nodes[:5])
-    assert kernel.columns.shape == (graph.n_nodes, 5)
+    assert kernel.n_missing(labels.nodes) == labels.n_labeled - 5
+
+
+def test_columns_survive_labels_that_come_and_go() -> None:
+    graph, labels, _ = digits(4)
+    rng = np.random.default_rng(0)
+    kernel = kernel_of(graph, column_bytes=8 * graph.n_nodes * 30)
+    for size in (5, 12, 30, 8, 29, 30, 3, 40, 6):
+        nodes = np.sort(rng.choice(labels.nodes, size, replace=False))
+        entries, status = kernel.between(nodes, None, None)
+        assert status is Status.CONVERGED
+        fresh = kernel_of(graph, rtol=1e-10)
+        expected, _ = fresh.between(nodes, None, None)
+        np.testing.assert_allclose(entries, expected, atol=1e-2 * np.abs(expected).max())
+        assert (kernel.slots is None) == (size > 30)
+        assert len(kernel.rows) <= 30
+        if size <= 30:
+            for node in nodes:
+                np.testing.assert_allclose(
+                    kernel.column(node), fresh.column(node), atol=1e-5 * np.abs(expected).max()
+                )
+
+
+def test_a_node_without_a_column_is_named() -> None:
+    graph, _, _ = digits(1)
+    kernel = kernel_of(graph)
+    with pytest.raises(KeyError, match="node 3 has no column"):
+        kernel.column(3)

@@ -72,7 +72,9 @@ def test_edges_and_two_labels_become_predictions(
     assert ingested["progress"]["n_nodes"] == 2 * N_SIDE
     assert ingested["files"]["committed"] == 1
     assert lapwing("labels", "put", "g", labels).exit_code == 0
-    solved = lapwing("solve", "g", "--set", "graph_penalty=1", "--json").json
+    solved = lapwing(
+        "solve", "g", "--model", "stable-hfs", "--set", "graph_penalty=1", "--json"
+    ).json
     assert solved["status"] == "succeeded"
     assert solved["parameters"] == {"graph_penalty": 1}
     evaluated = lapwing("evaluate", "g", truth, "--json").json

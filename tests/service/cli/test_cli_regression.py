@@ -86,7 +86,7 @@ def test_words_among_numbers_are_refused_where_the_target_is_real(
     labels = tmp_path / "labels.ndjson"
     labels.write_text('{"node": 3, "label": 1.5}\n{"node": 4, "label": "high"}\n')
     assert lapwing("labels", "put", "g", labels).exit_code == 0
-    refused = lapwing("solve", "g", "--set", "target=real")
+    refused = lapwing("solve", "g", "--model", "hfs", "--set", "target=real")
     assert refused.exit_code == 1
     assert "node '4' has 'high'" in refused.err
     assert lapwing("solve", "g", "--set", "target=number").exit_code == 2
