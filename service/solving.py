@@ -45,6 +45,7 @@ from solvers.graph import Graph
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels, RealLabels
 from solvers.models.base import Model, solve_either
+from solvers.models.cross_validation import deal_folds
 from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
 from streaming.blocks import MAX_NODES, NodeKind
@@ -112,7 +113,7 @@ class _WarmGraph:
 
     snapshot: Snapshot
     nodes: Nodes
-    prepared: dict[type[Model], Any] = field(default_factory=dict)
+    prepared: dict[str, Any] = field(default_factory=dict)
     last: dict[type[Model], _LastSolution] = field(default_factory=dict)
 
 
@@ -158,19 +159,22 @@ class WarmSolver:
             with progress.phase("loading"):
                 graph = self._load(task)
                 labels, n_waiting = _labels_in_snapshot(task, graph, options.target)
-            is_warm = type(model) in graph.prepared
+                _require_folds(labels, options.cross_validate)
+            kind = model.preparation or type(model).__name__
+            is_warm = kind in graph.prepared
             with progress.phase("preparing"):
                 if not is_warm:
-                    graph.prepared[type(model)] = model.prepare(
+                    graph.prepared[kind] = model.prepare(
                         graph.snapshot.graph, parallel=self._pool.map
                     )
             with progress.phase("solving"):
                 start = _start_of(model, graph, labels)
                 started_from = None if start is None else graph.last[type(model)].snapshot
-                solution = _solve(model, graph, labels, start, progress, cancelled)
+                prepared = graph.prepared[kind]
+                solution = _solve(model, graph, prepared, labels, start, progress, cancelled)
             answer = Answered(
                 model=model,
-                prepared=graph.prepared[type(model)],
+                prepared=prepared,
                 snapshot=graph.snapshot,
                 labels=labels,
                 solution=solution,
@@ -310,6 +314,7 @@ def _start_of(model: Model, graph: _WarmGraph, labels: Labels | RealLabels) -> S
 def _solve(
     model: Model,
     graph: _WarmGraph,
+    prepared: Any,
     labels: Labels | RealLabels,
     start: Solution | None,
     progress: _Progress,
@@ -318,7 +323,7 @@ def _solve(
     """The solution, which the next one starts from."""
     solution = solve_either(
         model,
-        graph.prepared[type(model)],
+        prepared,
         labels,
         start=start,
         progress=progress.iteration,
@@ -329,6 +334,12 @@ def _solve(
         snapshot=graph.snapshot.meta.number, class_names=_class_names(labels), solution=solution
     )
     return solution
+
+
+def _require_folds(labels: Labels | RealLabels, n_folds: int) -> None:
+    """Refuse folds that the labels do not suffice for, before the work and not after it."""
+    if n_folds:
+        deal_folds(labels, n_folds, 0)
 
 
 def _require_whole(solution: Solution) -> None:

@@ -46,6 +46,8 @@ class GraphEstimator(BaseEstimator):
     """
 
     _model: ClassVar[type[Model]]
+    _left_out: ClassVar[frozenset[str]] = frozenset()
+    """Hyperparameters of the model that mean nothing to this estimator."""
     _neighborhood: Neighborhood | None
 
     affinity: str
@@ -60,7 +62,7 @@ class GraphEstimator(BaseEstimator):
 
     def _hyperparameters(self) -> dict[str, Any]:
         """What the model takes of the parameters set here."""
-        names = (parameter.name for parameter in fields(self._model))
+        names = {parameter.name for parameter in fields(self._model)} - self._left_out
         return {name: plain(getattr(self, name)) for name in names}
 
     def _graph_and_target(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, AnyArray]:

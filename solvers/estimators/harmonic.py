@@ -111,6 +111,7 @@ class HFSRegressor(GraphRegressor):
     """
 
     _model = harmonic.HFS
+    _left_out = frozenset({"class_mass"})
 
     def __init__(
         self,

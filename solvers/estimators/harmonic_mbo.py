@@ -39,7 +39,7 @@ class HarmonicMBO(ScoreClassifier):
         n_rounds: int = 9,
         walk_length: int = 10,
         min_kept: float = 0.8,
-        rtol: float = 1e-6,
+        rtol: float = 1e-5,
         max_iter: int = 10_000,
         affinity: Literal["precomputed", "knn"] = "precomputed",
         n_neighbors: int = 10,

@@ -16,8 +16,10 @@ from solvers.solution import Status
 
 _TRUE_RESIDUAL_EVERY = 50
 _IMPROVEMENT = 0.8
-_FIRST_FORECAST = 20
 _FORECAST_EVERY = 5
+
+FIRST_FORECAST = 20
+"""Steps after which a run first says how many it may take."""
 
 
 @dataclass(slots=True, eq=False)
@@ -195,7 +197,7 @@ class BlockPCG:
 
     def _forecast(self, state: PCGState) -> float:
         """Steps in all by the better of the last two rates; 0 while it is too early to say."""
-        if state.n_iter < _FIRST_FORECAST or state.n_iter % _FORECAST_EVERY:
+        if state.n_iter < FIRST_FORECAST or state.n_iter % _FORECAST_EVERY:
             return 0.0
         forecasts = []
         for earlier, later in zip(state.history[-3:-1], state.history[-2:], strict=True):

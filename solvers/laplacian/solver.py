@@ -19,7 +19,7 @@ from solvers.kernels.block_products import column_dots, component_sums
 from solvers.laplacian.multigrid import Hierarchy, Multigrid
 from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.parallel import Parallel
-from solvers.laplacian.pcg import BlockPCG, PCGState
+from solvers.laplacian.pcg import FIRST_FORECAST, BlockPCG, PCGState
 from solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi, Preconditioner
 from solvers.solution import Status
 
@@ -222,6 +222,8 @@ class LaplacianSolver:
                 return replace(trial, x=first.reshape(np.shape(rhs)), residual=unknown)
             if trial.status is Status.STAGNATED:
                 self._give_up()
+            else:
+                n_iter = 0  # the block takes as many, or more
         attempt = self._tried(block, first, self.max_iter, run)
         answer = attempt.x.astype(self._dtype, copy=False)
         return replace(attempt, x=answer.reshape(np.shape(rhs)), n_iter=attempt.n_iter + n_iter)
@@ -236,7 +238,8 @@ class LaplacianSolver:
             left = max_iter - attempt.n_iter
             later = self._attempt(rhs, attempt.x, left, run)
             attempt = replace(later, n_iter=later.n_iter + attempt.n_iter)
-        self._is_settled |= attempt.status is Status.CONVERGED
+        # a solve of a few steps may have been an easy one: it proves nothing
+        self._is_settled |= attempt.status is Status.CONVERGED and attempt.n_iter >= FIRST_FORECAST
         return attempt
 
     def _give_up(self) -> None:

@@ -156,6 +156,9 @@ class Model(ABC):
     Those that do also work on a graph alone, and their stats say by ``input`` what they used.
     """
 
+    preparation: ClassVar[str] = ""
+    """Models with the same name here, not empty, can use each other's preparation."""
+
     score_kind: ClassVar[ScoreKind] = "class score"
     """What the scores of classes are."""
 

@@ -121,6 +121,20 @@ class _Task:
         pull[nodes] += self.graph.degree[nodes, None] * self.centred
         return pull
 
+    def missing_constants(self, function: FloatArray) -> FloatArray:
+        """(n_nodes, n_classes) what to add so that ``function`` misses labels by 0 on average.
+
+        On each component; exactly 0 at the solution of (C1), whatever kappa, where a residual
+        measured against the labels would not see a wrong constant.
+        """
+        of_label = self.graph.component[self.labels.nodes]
+        missed = self.centred - function[self.labels.nodes]
+        sums = np.zeros((self.graph.n_components, missed.shape[1]))
+        np.add.at(sums, of_label, missed)
+        counts = np.bincount(of_label, minlength=self.graph.n_components)
+        means: FloatArray = sums / np.maximum(counts, 1)[:, None]
+        return means[self.graph.component]
+
     def on_nodes(self, values: FloatArray) -> FloatArray:
         """(n_nodes, n_classes) with ``values`` at the labeled nodes and 0 elsewhere."""
         block = np.zeros((self.graph.n_nodes, self.labels.n_columns))
@@ -145,6 +159,7 @@ class _Harmonic(GaussianField, Refinable):
     max_iter: int
 
     is_stable: ClassVar[bool]
+    preparation: ClassVar[str] = "harmonic"
 
     def prepare(
         self, graph: Graph, features: Any = None, *, parallel: Parallel = map
@@ -182,6 +197,11 @@ class _Harmonic(GaussianField, Refinable):
         if start is not None and start.scores.shape == offset_rows.shape:
             first = start.scores - offset_rows
         penalty, stats, choice_status = self._penalty(prepared, labels, watch)
+        if not np.isfinite(penalty * labels.n_labeled):
+            raise ValueError(
+                "graph_penalty times the number of labels must be finite, "
+                f"got {penalty} times {labels.n_labeled}"
+            )
         status: Status = choice_status
         function = np.zeros_like(offset_rows) if first is None else first
         if choice_status is not Status.CANCELLED:
@@ -337,7 +357,10 @@ class _Harmonic(GaussianField, Refinable):
             cancelled=watch.cancelled,
         )
         prepared.learn(solver)
-        return solution, solution.x + base
+        function = solution.x + base
+        if not self.is_stable:
+            function += task.missing_constants(function)
+        return solution, function
 
     def _hard(
         self,

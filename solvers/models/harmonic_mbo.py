@@ -7,7 +7,7 @@ solve, contrasts in place of values (`solvers.models.class_mass`), then threshol
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -58,7 +58,7 @@ class HarmonicMBO(Model):
         Rule(doc="Rounds of walks, a third of them at each length.", kind=int, minimum=1),
     )
     walk_length: int = hyperparameter(
-        10, Rule(doc="Most steps of the longest walks.", kind=int, minimum=1)
+        10, Rule(doc="Most steps of the longest walks.", kind=int, minimum=1, below=1001)
     )
     min_kept: float = hyperparameter(
         0.8,
@@ -76,6 +76,8 @@ class HarmonicMBO(Model):
         10_000,
         Rule(doc="Limit on the iterations of the harmonic solve.", kind=int, minimum=1),
     )
+
+    preparation: ClassVar[str] = "harmonic"
 
     def prepare(
         self, graph: Graph, features: Any = None, *, parallel: Parallel = map

@@ -85,8 +85,12 @@ class LabeledKernel:
     ) -> tuple[FloatArray, Status]:
         """Entries between ``nodes`` (increasing), and how the solves for the new ones ended.
 
-        What was known stays as it is unless all solves converged.
+        What was known stays as it is unless all solves converged. Columns of nodes that are not
+        asked for now are kept while there is room.
         """
+        asked, both = nodes, np.union1d(self.nodes, nodes)
+        if self.slots is not None and self.fits(both.size):
+            nodes = both
         keeps = self.fits(nodes.size)
         known = np.isin(nodes, self.nodes) & (not keeps or self.slots is not None)
         place = np.searchsorted(self.nodes, nodes[known])
@@ -107,7 +111,8 @@ class LabeledKernel:
                 rhs, project=True, phase="kernel", progress=progress, cancelled=cancelled
             )
             if solution.status is not Status.CONVERGED:
-                return kernel, solution.status
+                at = np.searchsorted(nodes, asked)
+                return kernel[np.ix_(at, at)], solution.status
             residuals[chosen] = solution.residual
             if slots is not None:
                 self.rows[slots[chosen]] = solution.x.T
@@ -117,7 +122,8 @@ class LabeledKernel:
         self.nodes, self.entries, self.residuals, self.slots = nodes, kernel, residuals, slots
         if slots is None:
             self.rows = np.zeros((0, 0))
-        return kernel, Status.CONVERGED
+        at = np.searchsorted(nodes, asked)
+        return kernel[np.ix_(at, at)], Status.CONVERGED
 
     def _slots(self, n_labeled: int, known: BoolArray, place: Int64Array) -> Int64Array:
         """Slots for all labels: their own for the known ones, for the others new ones.

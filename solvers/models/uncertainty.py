@@ -128,6 +128,15 @@ def posterior_variance(
     )
 
 
+def _within_reach(kappa: float, graph: Graph) -> float:
+    """The penalty, within what float32 can hold beside the weights.
+
+    Beyond, the variance is that of labels kept exactly, or of a field that labels hardly hold.
+    """
+    typical = float(graph.degree.max(initial=0.0)) or 1.0
+    return float(np.clip(kappa, 1e-9 / typical, 1e9 / typical))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Grounded:
     """Edge records of the graph with one more node, the ground; ``place`` maps old nodes to new.
@@ -151,11 +160,12 @@ class _Grounded:
             place[labels.nodes] = ground
             conductance = np.asarray(graph.adjacency[:, labels.nodes].sum(axis=1)).ravel()
             return cls(u=place[u], v=place[v], weight=weight, place=place, conductance=conductance)
-        conductance[labels.nodes] = 1.0 / kappa
+        to_ground = 1.0 / _within_reach(kappa, graph)
+        conductance[labels.nodes] = to_ground
         return cls(
             u=np.concatenate([u, labels.nodes]),
             v=np.concatenate([v, np.full(labels.n_labeled, ground)]),
-            weight=np.concatenate([weight, np.full(labels.n_labeled, 1.0 / kappa)]),
+            weight=np.concatenate([weight, np.full(labels.n_labeled, to_ground)]),
             place=place,
             conductance=conductance,
         )

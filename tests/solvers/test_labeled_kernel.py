@@ -148,3 +148,32 @@ def test_a_node_without_a_column_is_named() -> None:
     kernel = kernel_of(graph)
     with pytest.raises(KeyError, match="node 3 has no column"):
         kernel.column(3)
+
+
+def test_one_more_label_beyond_the_sample_costs_few_columns() -> None:
+    graph, labels, truth = digits(30)
+    model = StableHFS()
+    prepared = model.prepare(graph)
+    model.solve(prepared, labels)
+    rng = np.random.default_rng(2)
+    costs = []
+    for _ in range(6):
+        known = set(prepared.kernel.nodes.tolist())
+        nodes = np.union1d(labels.nodes, rng.choice(graph.n_nodes, 1))
+        labels = Labels.from_pairs(nodes, truth[nodes])
+        model.solve(prepared, labels)
+        costs.append(len(set(prepared.kernel.nodes.tolist()) - known))
+    assert np.mean(costs) < 8
+
+
+@pytest.mark.parametrize("graph_penalty", [1e9, 1e12])
+def test_a_huge_penalty_leaves_the_constant_right(graph_penalty: float) -> None:
+    graph, labels, _ = digits(2)
+    scores = HFS(graph_penalty=graph_penalty).solve(HFS().prepare(graph), labels).scores
+    np.testing.assert_allclose(scores[labels.nodes].mean(axis=0), labels.class_prior(), atol=1e-12)
+
+
+def test_an_infinite_penalty_is_named() -> None:
+    graph, labels, _ = digits(2)
+    with pytest.raises(ValueError, match="graph_penalty times the number of labels"):
+        HFS(graph_penalty=1e308).solve(HFS().prepare(graph), labels)

@@ -138,3 +138,30 @@ def test_a_given_hierarchy_is_used_for_every_shift() -> None:
         assert solver.hierarchy is hierarchy
         assert (solution.preconditioner, solution.status) == ("multigrid", Status.CONVERGED)
         assert solution.n_iter < 60
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e6])
+def test_a_shift_that_is_light_beside_the_weights_is_no_obstacle(scale: float) -> None:
+    graph = clouds(5_000)
+    shift = np.zeros(graph.n_nodes)
+    shift[:10] = 1.0
+    rhs = np.random.default_rng(5).standard_normal((graph.n_nodes, 2))
+    solver = LaplacianSolver(graph, scale=scale, shift=shift, preconditioner="multigrid", rtol=1e-6)
+    solution = solver.solve(rhs)
+    assert solution.status is Status.CONVERGED
+    assert solution.n_iter < 40
+
+
+def test_an_easy_solve_does_not_settle_the_choice() -> None:
+    n_nodes = 20_000
+    u = np.arange(n_nodes - 1)
+    graph = Graph.from_edges(
+        np.append(u, n_nodes), np.append(u + 1, n_nodes + 1), np.ones(n_nodes), n_nodes=n_nodes + 2
+    )
+    solver = LaplacianSolver(graph, rtol=1e-6)
+    on_the_pair = np.zeros(graph.n_nodes)
+    on_the_pair[-2:] = 1.0, -1.0
+    assert solver.solve(on_the_pair).n_iter <= 2
+    on_the_path = np.zeros(graph.n_nodes)
+    on_the_path[[0, n_nodes - 1]] = 1.0, -1.0
+    assert solver.solve(on_the_path).n_iter < 200
