@@ -4,9 +4,7 @@ Checks arguments, projects, chooses the preconditioner by trying, and says how i
 iteration itself is in `solvers.laplacian.pcg`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -59,6 +57,27 @@ class LinearSolution:
     residual: FloatArray
     n_iter: int
     preconditioner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """How the runs of one solve are watched; what sets them up asks before it begins, too."""
+
+    phase: str
+    progress: Progress | None
+    cancelled: Cancelled | None
+
+    def is_cancelled(self) -> bool:
+        return self.cancelled is not None and self.cancelled()
+
+    def iterate(self, method: BlockPCG, max_iter: int) -> Outcome[PCGState]:
+        return iterate(
+            method,
+            max_iter=max_iter,
+            phase=self.phase,
+            progress=self.progress,
+            cancelled=self.cancelled,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -212,24 +231,21 @@ class LaplacianSolver:
             raise ValueError(f"start must have the shape of rhs {block.shape}, got {first.shape}")
         if not (project or self.zero_mean):
             _require_zero_sums(self.graph, self.shift, block)
-        run = partial(iterate, phase=phase, progress=progress, cancelled=cancelled)
+        run = _Run(phase=phase, progress=progress, cancelled=cancelled)
         n_iter = 0
         if not self._is_settled and self.chosen == "jacobi" and block.shape[1] > 1:
             trial = self._attempt(block[:, :1], first[:, :1], self.max_iter, run)
             first[:, :1], n_iter = trial.x, trial.n_iter
-            if trial.status is Status.CANCELLED:
-                unknown = np.ones(block.shape[1])
-                return replace(trial, x=first.reshape(np.shape(rhs)), residual=unknown)
             if trial.status is Status.STAGNATED:
                 self._give_up()
-            else:
+            elif trial.status is not Status.CANCELLED:
                 n_iter = 0  # the block takes as many, or more
         attempt = self._tried(block, first, self.max_iter, run)
         answer = attempt.x.astype(self._dtype, copy=False)
         return replace(attempt, x=answer.reshape(np.shape(rhs)), n_iter=attempt.n_iter + n_iter)
 
     def _tried(
-        self, rhs: RealArray, start: RealArray, max_iter: int, run: Callable[..., Outcome[PCGState]]
+        self, rhs: RealArray, start: RealArray, max_iter: int, run: "_Run"
     ) -> LinearSolution:
         """One PCG run after another, until a preconditioner serves."""
         attempt = self._attempt(rhs, start, max_iter, run)
@@ -247,11 +263,19 @@ class LaplacianSolver:
         self._candidates, self._prepared = self._candidates[1:], None
 
     def _attempt(
-        self, rhs: RealArray, start: RealArray, max_iter: int, run: Callable[..., Outcome[PCGState]]
+        self, rhs: RealArray, start: RealArray, max_iter: int, run: "_Run"
     ) -> LinearSolution:
         """One PCG run with the present preconditioner, in the type it works in."""
-        if self._prepared is None:
+        if self._prepared is None and not run.is_cancelled():
             self._prepared = self._system()
+        if self._prepared is None or run.is_cancelled():
+            return LinearSolution(
+                x=start,
+                status=Status.CANCELLED,
+                residual=np.ones(rhs.shape[1]),
+                n_iter=0,
+                preconditioner=self.chosen,
+            )
         system = self._prepared
         operator = system.operator
         inside = system.inside(rhs)
@@ -269,7 +293,7 @@ class LaplacianSolver:
             rtol=self.rtol,
             patience=None if is_last or self._is_settled else PATIENCE[self.chosen],
         )
-        outcome = run(method, max_iter=max_iter)
+        outcome = run.iterate(method, max_iter)
         x, residual = method.finish(outcome.state)
         operator.project(x)
         return LinearSolution(

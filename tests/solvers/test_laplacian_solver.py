@@ -230,8 +230,8 @@ def test_a_cancelled_solve_returns_what_it_has() -> None:
         random_rhs(graph.n_nodes), project=True, cancelled=lambda: next(asked) >= 5
     )
     assert solution.status is Status.CANCELLED
-    assert solution.n_iter == 5
-    assert 1e-8 < solution.residual.max() < np.inf
+    assert 0 < solution.n_iter < 5
+    assert 1e-8 < solution.residual.max() <= 1.0
 
 
 def test_progress_grows_to_the_end() -> None:
