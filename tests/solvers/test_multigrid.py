@@ -88,7 +88,7 @@ def test_the_cycle_is_symmetric_and_positive(has_shift: bool) -> None:
 @pytest.mark.parametrize("weight_scale", [1.0, 1e-200, 1e200])
 def test_steps_do_not_grow_with_the_graph(weight_scale: float) -> None:
     steps = []
-    for n_nodes in (3_000, 30_000):
+    for n_nodes in (2_000, 15_000):
         graph = clouds(n_nodes)
         scaled = Graph.from_adjacency(graph.adjacency * weight_scale)
         rhs = np.random.default_rng(2).standard_normal((n_nodes, 2))
@@ -96,8 +96,15 @@ def test_steps_do_not_grow_with_the_graph(weight_scale: float) -> None:
         assert solution.status is Status.CONVERGED
         steps.append(solution.n_iter)
     assert steps[1] <= 1.6 * steps[0]
-    jacobi = LaplacianSolver(clouds(30_000), preconditioner="jacobi").solve(rhs, project=True)
-    assert jacobi.n_iter > 10 * steps[1]
+
+
+def test_jacobi_takes_many_times_the_steps() -> None:
+    graph, rhs = clouds(10_000), np.random.default_rng(2).standard_normal(10_000)
+    jacobi, multigrid = (
+        LaplacianSolver(graph, preconditioner=name, rtol=1e-4).solve(rhs, project=True).n_iter
+        for name in ("jacobi", "multigrid")
+    )
+    assert jacobi > 10 * multigrid
 
 
 def test_components_of_one_node_are_solved_exactly() -> None:
