@@ -23,6 +23,7 @@ from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, iterate
 from solvers.kernels.block_products import column_dots
 from solvers.laplacian.operator import ShiftedLaplacian
+from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.solution import Status
 
@@ -76,6 +77,8 @@ class FullSystem:
         Columns that the unknown part is sought among first: above all, the sparsifier's answer.
     rtol : float
         Relative residual asked of every column, in (0, 1).
+    parallel : callable
+        Runs the parts of the sparsifier's products; results do not depend on it.
     """
 
     sparsifier: Graph
@@ -87,6 +90,7 @@ class FullSystem:
     rtol: float
     known: FloatArray | None = None
     held: BoolArray | None = None
+    parallel: Parallel = map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -224,6 +228,7 @@ class _Inner:
             zero_mean=system.zero_mean,
             rtol=rtol,
             max_iter=_INNER_MAX_ITER,
+            parallel=system.parallel,
         )
 
     def solve(self, block: FloatArray) -> FloatArray | None:

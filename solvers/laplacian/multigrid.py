@@ -1,4 +1,4 @@
-"""Aggregation multigrid: a hierarchy of contracted graphs, and the preconditioner it gives.
+"""Aggregation multigrid: one symmetric cycle over a hierarchy of contracted graphs preconditions.
 
 Context: Jacobi needs hundreds of steps where clusters are large, and a factor of a neighbor graph
 in four dimensions is many times the graph. Decision: nodes are paired along their heaviest edges,
@@ -7,8 +7,7 @@ one Jacobi sweep before and after each coarse solve preconditions. Contraction k
 L on vectors that are constant on aggregates, and overrates the energy of smooth ones: corrections
 are enlarged by `OVERCORRECTION` (Braess 1995), less where that would only spread the spectrum.
 Consequence: nothing is eliminated, all work is products, for any number of columns and threads,
-mostly in float32. The same hierarchy serves every scale and shift, and numbers the nodes so that
-neighbors are near each other in memory, which alone makes products 2 to 6 times as fast.
+mostly in float32.
 """
 
 from dataclasses import dataclass
@@ -16,196 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from solvers.arrays import FloatArray, IntArray, RealArray, frozen
-from solvers.graph import Graph
+from solvers.arrays import FloatArray, IntArray, RealArray
 from solvers.kernels.adjacency import label_components, row_sums
 from solvers.kernels.aggregation import (
-    contract,
     dense_rows,
-    pair_up,
     prolong_rows,
     relax_rows,
-    renumber_rows,
     residual_rows,
     restrict_rows,
     scale_rows,
 )
+from solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy
 from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.parallel import Parallel, RowRanges
 
 OVERCORRECTION = 1.5
 """How much a coarse correction is enlarged, where the coarse cycle allows it."""
 
-MAX_DENSE_NODES = 600
-"""A level of so many nodes is solved by a dense inverse."""
-
-_PAIRINGS = 2
-_SPARSE_DEGREE = 6  # below it one pairing a level: twice the work a step, half the steps on a grid
 _DAMPING = 0.85
-_LEAST_SHRINKING = 0.7
 _LARGEST_GAIN = 1.8
 _POWER_STEPS = 6
 _MARGIN = 1.1  # the power method stops short of the largest
 _LAST_SWEEPS = 8
 _NARROW_LEAST, _NARROW_MOST = 1e-25, 1e25
 _MOST_BESIDE_SHIFT = 1e4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Rows:
-    """A contracted graph as CSR rows; ``weight`` float64."""
-
-    indptr: IntArray
-    indices: IntArray
-    weight: RealArray
-
-    @property
-    def n_nodes(self) -> int:
-        return self.indptr.size - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Level:
-    """One graph of the hierarchy below the first.
-
-    Attributes
-    ----------
-    indptr, indices, weight : CSR arrays
-        The contracted graph, weights in float64.
-    first_child : (n_nodes + 1,) int64
-        The children of node i, on the level above, are ``first_child[i] .. first_child[i+1] - 1``.
-    """
-
-    indptr: IntArray
-    indices: IntArray
-    weight: RealArray
-    first_child: IntArray
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return self.indptr.size - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Hierarchy:
-    """A graph and what it contracts to; build it with `of_graph`.
-
-    Attributes
-    ----------
-    graph : Graph
-        The graph in the hierarchy's numbering.
-    order : (n_nodes,) int64
-        Node i of ``graph`` is node ``order[i]`` of the graph it was made of.
-    levels : tuple of Level
-        From fine to coarse. Nodes without edges have no parent; they are the last of their level.
-    """
-
-    graph: Graph
-    order: IntArray
-    levels: tuple[Level, ...]
-
-    @classmethod
-    def of_graph(cls, graph: Graph) -> "Hierarchy":
-        """Contract ``graph`` until it is small, or does not shrink any more.
-
-        Notes
-        -----
-        Linear in edges and nodes; about 25 products with the graph, and twice its memory.
-        """
-        adjacency = graph.adjacency
-        fine = _Rows(indptr=adjacency.indptr, indices=adjacency.indices, weight=adjacency.data)
-        rows, parents = [], []
-        while fine.n_nodes > MAX_DENSE_NODES:
-            parent, coarse = _contracted(fine)
-            if coarse.n_nodes == 0 or coarse.n_nodes > _LEAST_SHRINKING * fine.n_nodes:
-                break
-            rows.append(coarse)
-            parents.append(parent)
-            fine = coarse
-        order = np.arange(fine.n_nodes)
-        levels = []
-        for depth in reversed(range(len(rows))):
-            rank = np.empty_like(order)
-            rank[order] = np.arange(order.size)
-            parent = parents[depth]
-            above = np.where(parent >= 0, rank[parent], order.size)
-            first_child = np.searchsorted(
-                np.sort(above), np.arange(order.size + 1)
-            )  # those without a parent come last and are nobody's
-            levels.append(_renumbered(rows[depth], order, rank, first_child))
-            order = np.argsort(above, kind="stable")
-        return cls(
-            graph=graph.renumbered(order) if levels else graph,
-            order=frozen(order if levels else np.arange(graph.n_nodes)),
-            levels=tuple(reversed(levels)),
-        )
-
-    @property
-    def complexity(self) -> float:
-        """Edges of all levels, as a multiple of those of the graph."""
-        n_entries = self.graph.adjacency.nnz
-        return float(1 + sum(level.indices.size for level in self.levels) / max(n_entries, 1))
-
-
-def _contracted(fine: _Rows) -> tuple[IntArray, _Rows]:
-    """The parent of every node (-1 without edges) and the graph of a few rounds of pairing."""
-    parent = np.arange(fine.n_nodes)
-    rows = fine
-    is_sparse = fine.indices.size < _SPARSE_DEGREE * fine.n_nodes
-    for _ in range(1 if is_sparse else _PAIRINGS):
-        aggregate = np.empty(rows.n_nodes, dtype=np.int64)
-        n_aggregates = pair_up(rows.indptr, rows.indices, rows.weight, aggregate)
-        if rows is not fine:
-            # a component that is one node already stays one
-            alone = np.flatnonzero(aggregate < 0)
-            aggregate[alone] = n_aggregates + np.arange(alone.size)
-            n_aggregates += alone.size
-        parent = np.where(parent >= 0, aggregate[parent], -1)
-        members = np.argsort(aggregate, kind="stable")
-        counts = np.bincount(aggregate + 1, minlength=n_aggregates + 1)
-        first_member = np.cumsum(counts)
-        indptr = np.empty(n_aggregates + 1, dtype=rows.indptr.dtype)
-        indices = np.empty_like(rows.indices)
-        weight = np.empty(rows.weight.size)
-        n_entries = contract(
-            rows.indptr,
-            rows.indices,
-            rows.weight,
-            aggregate,
-            members,
-            first_member,
-            indptr,
-            indices,
-            weight,
-        )
-        rows = _Rows(
-            indptr=indptr, indices=indices[:n_entries].copy(), weight=weight[:n_entries].copy()
-        )
-        if n_entries == 0:
-            break
-    return parent, rows
-
-
-def _renumbered(rows: _Rows, order: IntArray, rank: IntArray, first_child: IntArray) -> Level:
-    """The rows in the numbering ``order``."""
-    level = Level(
-        indptr=np.empty_like(rows.indptr),
-        indices=np.empty_like(rows.indices),
-        weight=np.empty_like(rows.weight),
-        first_child=first_child,
-    )
-    renumber_rows(
-        rows.indptr,
-        rows.indices,
-        rows.weight,
-        order,
-        rank,
-        level.indptr,
-        level.indices,
-        level.weight,
-    )
-    return level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,7 +14,8 @@ from solvers.arrays import FloatArray, IntArray, RealArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Outcome, Progress, iterate
 from solvers.kernels.block_products import column_dots, component_sums
-from solvers.laplacian.multigrid import Hierarchy, Multigrid
+from solvers.laplacian.hierarchy import Hierarchy
+from solvers.laplacian.multigrid import Multigrid
 from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.pcg import FIRST_FORECAST, BlockPCG, PCGState

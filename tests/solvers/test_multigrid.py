@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 
 from solvers.graph import Graph
-from solvers.laplacian.multigrid import MAX_DENSE_NODES, Hierarchy, Multigrid
+from solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy
+from solvers.laplacian.multigrid import Multigrid
 from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.solution import Status

@@ -1,0 +1,166 @@
+"""A graph contracted again and again: pairs of nodes along their heaviest edges become one node.
+
+The same hierarchy serves every scale and shift of the Laplacian, and it numbers the nodes so that
+neighbors are near each other in memory, which alone makes products 2 to 6 times as fast.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import IntArray, RealArray, frozen
+from solvers.graph import Graph
+from solvers.kernels.aggregation import contract, pair_up, renumber_rows
+
+MAX_DENSE_NODES = 600
+"""A level of so many nodes is the last: it is solved by a dense inverse."""
+
+_PAIRINGS = 2
+_SPARSE_DEGREE = 6  # below it one pairing a level: twice the work a step, half the steps on a grid
+_LEAST_SHRINKING = 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """A contracted graph as CSR rows, weights in float64."""
+
+    indptr: IntArray
+    indices: IntArray
+    weight: RealArray
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return self.indptr.size - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Level(Rows):
+    """One graph of the hierarchy below the first.
+
+    ``first_child`` is (n_nodes + 1,) int64: the children of node i, on the level above, are
+    ``first_child[i] .. first_child[i+1] - 1``.
+    """
+
+    first_child: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hierarchy:
+    """A graph and what it contracts to; build it with `of_graph`.
+
+    Attributes
+    ----------
+    graph : Graph
+        The graph in the hierarchy's numbering.
+    order : (n_nodes,) int64
+        Node i of ``graph`` is node ``order[i]`` of the graph it was made of.
+    levels : tuple of Level
+        From fine to coarse. Nodes without edges have no parent; they are the last of their level.
+    """
+
+    graph: Graph
+    order: IntArray
+    levels: tuple[Level, ...]
+
+    @classmethod
+    def of_graph(cls, graph: Graph) -> "Hierarchy":
+        """Contract ``graph`` until it is small, or does not shrink any more.
+
+        Notes
+        -----
+        Linear in edges and nodes; about 25 products with the graph, and twice its memory.
+        """
+        adjacency = graph.adjacency
+        fine = Rows(indptr=adjacency.indptr, indices=adjacency.indices, weight=adjacency.data)
+        rows, parents = [], []
+        while fine.n_nodes > MAX_DENSE_NODES:
+            parent, coarse = _contracted(fine)
+            if coarse.n_nodes == 0 or coarse.n_nodes > _LEAST_SHRINKING * fine.n_nodes:
+                break
+            rows.append(coarse)
+            parents.append(parent)
+            fine = coarse
+        order = np.arange(fine.n_nodes)
+        levels = []
+        for depth in reversed(range(len(rows))):
+            rank = np.empty_like(order)
+            rank[order] = np.arange(order.size)
+            parent = parents[depth]
+            above = np.where(parent >= 0, rank[parent], order.size)
+            first_child = np.searchsorted(
+                np.sort(above), np.arange(order.size + 1)
+            )  # those without a parent come last and are nobody's
+            levels.append(_renumbered(rows[depth], order, rank, first_child))
+            order = np.argsort(above, kind="stable")
+        return cls(
+            graph=graph.renumbered(order) if levels else graph,
+            order=frozen(order if levels else np.arange(graph.n_nodes)),
+            levels=tuple(reversed(levels)),
+        )
+
+    @property
+    def complexity(self) -> float:
+        """Edges of all levels, as a multiple of those of the graph."""
+        n_entries = self.graph.adjacency.nnz
+        return float(1 + sum(level.indices.size for level in self.levels) / max(n_entries, 1))
+
+
+def _contracted(fine: Rows) -> tuple[IntArray, Rows]:
+    """The parent of every node (-1 without edges) and the graph of a few rounds of pairing."""
+    parent = np.arange(fine.n_nodes)
+    rows = fine
+    is_sparse = fine.indices.size < _SPARSE_DEGREE * fine.n_nodes
+    for _ in range(1 if is_sparse else _PAIRINGS):
+        aggregate = np.empty(rows.n_nodes, dtype=np.int64)
+        n_aggregates = pair_up(rows.indptr, rows.indices, rows.weight, aggregate)
+        if rows is not fine:
+            # a component that is one node already stays one
+            alone = np.flatnonzero(aggregate < 0)
+            aggregate[alone] = n_aggregates + np.arange(alone.size)
+            n_aggregates += alone.size
+        parent = np.where(parent >= 0, aggregate[parent], -1)
+        members = np.argsort(aggregate, kind="stable")
+        counts = np.bincount(aggregate + 1, minlength=n_aggregates + 1)
+        first_member = np.cumsum(counts)
+        indptr = np.empty(n_aggregates + 1, dtype=rows.indptr.dtype)
+        indices = np.empty_like(rows.indices)
+        weight = np.empty(rows.weight.size)
+        n_entries = contract(
+            rows.indptr,
+            rows.indices,
+            rows.weight,
+            aggregate,
+            members,
+            first_member,
+            indptr,
+            indices,
+            weight,
+        )
+        rows = Rows(
+            indptr=indptr, indices=indices[:n_entries].copy(), weight=weight[:n_entries].copy()
+        )
+        if n_entries == 0:
+            break
+    return parent, rows
+
+
+def _renumbered(rows: Rows, order: IntArray, rank: IntArray, first_child: IntArray) -> Level:
+    """The rows in the numbering ``order``."""
+    level = Level(
+        indptr=np.empty_like(rows.indptr),
+        indices=np.empty_like(rows.indices),
+        weight=np.empty_like(rows.weight),
+        first_child=first_child,
+    )
+    renumber_rows(
+        rows.indptr,
+        rows.indices,
+        rows.weight,
+        order,
+        rank,
+        level.indptr,
+        level.indices,
+        level.weight,
+    )
+    return level
