@@ -107,8 +107,6 @@ class SolveOptions:
     def __post_init__(self) -> None:
         for each in fields(self):
             rule_of(each).check(each.name, getattr(self, each.name))
-        if "max_passes" in self.chosen() and not self.refine:
-            raise ValueError(f"max_passes must stand beside refine=true, got {self.max_passes}")
         if self.cross_validate == 1:
             raise ValueError("cross_validate must be 0 or at least 2 folds, got 1")
 
@@ -160,12 +158,15 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
         built = chosen(**{name: parameters[name] for name in parameters if name in known})
     except TypeError as error:
         raise ValueError(str(error)) from error
+    if "max_passes" in parameters and not options.refine:
+        raise ValueError(f"max_passes must stand beside refine=true, got {options.max_passes}")
     asked = options.chosen()
     for each in fields(SolveOptions):
         if each.name in asked and not _is_taken(each, chosen):
+            able = sorted(name for name, other in CATALOGUE.items() if _is_taken(each, other))
             raise ValueError(
                 f"{each.name} must be left out for model {model}, which cannot "
-                f"{each.metadata[_VERB]}; got {asked[each.name]!r}"
+                f"{each.metadata[_VERB]} ({', '.join(able)} can); got {asked[each.name]!r}"
             )
     return built, options
 

@@ -88,8 +88,16 @@ def test_options_that_a_model_cannot_take_are_refused(monkeypatch: pytest.Monkey
     message = "refine must be left out for model constant, which cannot be refined on the full"
     with pytest.raises(ValueError, match=message):
         validate_solve("constant", {"refine": True})
+    with pytest.raises(ValueError, match=r"graph \(hfs, stable-hfs can\); got True"):
+        validate_solve("constant", {"refine": True})
     with pytest.raises(ValueError, match="has no parameter 'speed'"):
         validate_solve("constant", {"speed": 1})
+
+
+@pytest.mark.parametrize("max_passes", [7, SolveOptions().max_passes])
+def test_passes_are_of_a_refined_solve(max_passes: int) -> None:
+    with pytest.raises(ValueError, match=f"beside refine=true, got {max_passes}"):
+        validate_solve("hfs", {"max_passes": max_passes})
 
 
 @pytest.mark.parametrize("model", ["hfs", "stable-hfs"])
@@ -125,6 +133,28 @@ def test_rule_of_words_alone_takes_no_number() -> None:
         rule.check("which", 1)
     with pytest.raises(ValueError, match="which must be 'a' or 'b', got 'c'"):
         rule.check("which", "c")
+
+
+def test_rule_of_shares_takes_positive_numbers_by_class() -> None:
+    rule = Rule(doc="Sizes.", kind=str, words=("none",), takes_shares=True)
+    rule.check("sizes", {"a": 2, "b": 0.5})
+    words, shares = rule.json_schema()["anyOf"]
+    assert (words["enum"], shares["additionalProperties"]["exclusiveMinimum"]) == (["none"], 0)
+    for wrong, message in (
+        ({}, "sizes must name at least one class"),
+        ({"a": 0}, "sizes must hold finite numbers > 0, got 0 for class 'a'"),
+        ({"a": float("nan")}, "sizes must hold finite numbers > 0, got nan"),
+        ({"a": 10**400}, "sizes must hold finite numbers > 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rule.check("sizes", wrong)
+    for wrong, message in (
+        ({"a": "1"}, "sizes must hold numbers, got '1' for class 'a'"),
+        ({"a": True}, "sizes must hold numbers, got True"),
+        ([1.0], "sizes must be 'none' or shares by class, got"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            rule.check("sizes", wrong)
 
 
 def test_boolean_rule_takes_nothing_else() -> None:
