@@ -158,6 +158,6 @@ class WarmChild:
 def _child_main(connection: Connection, settings: Settings) -> None:
     """What the new process runs; numba reads the environment when it is imported, so not before."""
     prepare_environment(settings)
-    import_module("service.solving").serve(
+    import_module("service.child").serve(
         connection, memory_bytes=settings.child_memory_bytes, n_threads=settings.n_threads
     )

@@ -7,40 +7,23 @@ Prepared graphs stay in memory between tasks, so that a changed label costs a wa
 """
 
 import gc
-import os
-import signal
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from multiprocessing.connection import Connection
-from queue import SimpleQueue
-from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final
 
 import numpy as np
 import psutil
-import pyarrow as pa
 
 from service.assessing import Answered, Assessment, assess
-from service.certifying import certify_task
-from service.predictions import PredictionMeta, label_values, write_predictions
+from service.predictions import PredictionMeta, write_predictions
 from service.refining import refined
 from service.solve_options import validate_solve
-from service.tasks import (
-    Advanced,
-    Answer,
-    CertifyTask,
-    Failed,
-    Solved,
-    SolveTask,
-    Stop,
-    Stopped,
-    Task,
-)
+from service.task_labels import labels_in_snapshot
+from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
 from solvers.graph import Graph
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels, RealLabels
@@ -48,19 +31,17 @@ from solvers.models.base import Model, solve_either
 from solvers.models.cross_validation import deal_folds
 from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
-from streaming.blocks import MAX_NODES, NodeKind
+from streaming.blocks import MAX_NODES
 from streaming.engine import PassStopped
-from streaming.node_segments import CorruptSegment
-from streaming.nodes import NodeCollision, Nodes, open_nodes
-from streaming.snapshots import GraphPaths, Snapshot, SnapshotNotFound, SnapshotStore
+from streaming.nodes import Nodes, open_nodes
+from streaming.snapshots import GraphPaths, Snapshot, SnapshotStore
 
 REPORT_SECONDS: Final = 0.5
 """Progress within one phase is reported this often."""
 
 _GROWING_SWEEPS: Final = 3
 
-_PASSING: Final = (OSError, MemoryError, CorruptSegment, NodeCollision, SnapshotNotFound)
-"""What another attempt, which reads the files anew, may not meet again."""
+_KEPT_PART: Final = 2  # half of the memory for columns, the other half for the graph and vectors
 
 Report = Callable[[Advanced], None]
 Cancelled = Callable[[], bool]
@@ -107,13 +88,21 @@ class _LastSolution:
     solution: Solution
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Prepared:
+    """What a model prepared; any model of the same preparation can use it."""
+
+    model: Model
+    value: Any
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class _WarmGraph:
     """One snapshot in memory with what was prepared on it, by class of model."""
 
     snapshot: Snapshot
     nodes: Nodes
-    prepared: dict[str, Any] = field(default_factory=dict)
+    prepared: dict[str, _Prepared] = field(default_factory=dict)
     last: dict[type[Model], _LastSolution] = field(default_factory=dict)
 
 
@@ -158,19 +147,24 @@ class WarmSolver:
         try:
             with progress.phase("loading"):
                 graph = self._load(task)
-                labels, n_waiting = _labels_in_snapshot(task, graph, options.target)
+                labels, n_waiting = labels_in_snapshot(
+                    task, graph.nodes, graph.snapshot.meta.node_kind, options.target
+                )
                 _require_folds(labels, options.cross_validate)
             kind = model.preparation or type(model).__name__
             is_warm = kind in graph.prepared
             with progress.phase("preparing"):
                 if not is_warm:
-                    graph.prepared[kind] = model.prepare(
-                        graph.snapshot.graph, parallel=self._pool.map
+                    value = model.prepare(
+                        graph.snapshot.graph,
+                        parallel=self._pool.map,
+                        kept_bytes=self._memory_bytes // _KEPT_PART,
                     )
+                    graph.prepared[kind] = _Prepared(model=model, value=value)
             with progress.phase("solving"):
                 start = _start_of(model, graph, labels)
                 started_from = None if start is None else graph.last[type(model)].snapshot
-                prepared = graph.prepared[kind]
+                prepared = graph.prepared[kind].value
                 solution = _solve(model, graph, prepared, labels, start, progress, cancelled)
             answer = Answered(
                 model=model,
@@ -224,6 +218,21 @@ class WarmSolver:
             }
         )
 
+    def work_ahead(self, cancelled: Cancelled) -> bool:
+        """Do some of what the next solve on the graph used last may need; False when none is left.
+
+        Memory stays within its bounds, if need be at the cost of what was done.
+        """
+        if not self._graphs:
+            return False
+        latest = next(reversed(self._graphs.values()))
+        found = any(
+            each.model.work_ahead(each.value, cancelled=cancelled)
+            for each in latest.prepared.values()
+        )
+        self._shrink()
+        return found
+
     def _load(self, task: SolveTask) -> _WarmGraph:
         """The snapshot and the node index, from memory when they were the last ones of the graph.
 
@@ -256,46 +265,6 @@ class WarmSolver:
 def _resident_bytes() -> int:
     """Memory of this process; of a factorisation only the system knows the size."""
     return int(psutil.Process().memory_info().rss)
-
-
-def _labels_in_snapshot(
-    task: SolveTask, graph: _WarmGraph, target: str
-) -> tuple[Labels | RealLabels, int]:
-    """The labels whose nodes the snapshot has, and how many others there are."""
-    _check_target(task, target)
-    asked = _node_ids(task, graph.snapshot.meta.node_kind)
-    dense = graph.nodes.lookup(asked)
-    is_known = dense >= 0
-    n_known = int(np.count_nonzero(is_known))
-    if n_known == 0:
-        raise ValueError(
-            f"none of the {len(task.nodes)} labeled nodes is in snapshot {task.snapshot}; "
-            "label nodes that it has, or wait until their edges are ingested"
-        )
-    n_waiting = len(task.nodes) - n_known
-    values = [label for label, known in zip(task.labels, is_known, strict=True) if known]
-    if target == "real":
-        return RealLabels.from_pairs(dense[is_known], np.array(values, np.float64)), n_waiting
-    labels = Labels.from_pairs(dense[is_known], np.array(values, dtype=object))
-    label_values(labels.class_names)  # refuses names that show alike, before the work and not after
-    return labels, n_waiting
-
-
-def _check_target(task: SolveTask, target: str) -> None:
-    """Refuse labels of another kind than the target; raises ValueError with the first node."""
-    unfit, rule = (
-        (str, "labels must all be numbers where target is 'real'")
-        if target == "real"
-        else (float, "labels are real numbers; set target=real to predict them")
-    )
-    for row, label in enumerate(task.labels):
-        if isinstance(label, unfit):
-            raise ValueError(f"{rule}: node {task.nodes[row].as_py()!r} has {label!r}")
-
-
-def _node_ids(task: SolveTask, kind: NodeKind) -> pa.Array:
-    """The labeled nodes in the type of the node index."""
-    return task.nodes if kind == "string" else task.nodes.cast(pa.int64())
 
 
 def _class_names(labels: Labels | RealLabels) -> tuple[str | int, ...] | None:
@@ -417,70 +386,3 @@ def _warning(solution: Solution, assessment: Assessment) -> str | None:
             advice = f"raise max_passes, of which {solution.stats['passes']} were made, or max_iter"
         own.append(f"{status.message}; {advice}")
     return ". ".join(own + assessment.warnings) or None
-
-
-class _Mailbox:
-    """Reads the parent's messages in a thread of its own, so that a running task can be stopped.
-
-    When the parent is gone its end of the pipe closes, and this process ends at once.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self.stop = Event()
-        self._connection = connection
-        self._tasks: SimpleQueue[Task] = SimpleQueue()
-        Thread(target=self._listen, name="mailbox", daemon=True).start()
-
-    def next_task(self) -> Task:
-        """The next task, once there is one."""
-        return self._tasks.get()
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                message = self._connection.recv()
-            except (EOFError, OSError):
-                os._exit(0)
-            if isinstance(message, Stop):
-                self.stop.set()
-            else:
-                self.stop.clear()
-                self._tasks.put(message)
-
-
-def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
-    """Answer tasks until the other end of the pipe is closed.
-
-    Parameters
-    ----------
-    connection : multiprocessing.connection.Connection
-        To the worker.
-    memory_bytes, n_threads : int
-        See `WarmSolver`.
-    """
-    # A signal to the whole group is for the worker to act on: it says when this process ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    mailbox = _Mailbox(connection)
-    solver = WarmSolver(memory_bytes=memory_bytes, n_threads=n_threads)
-    while True:
-        task = mailbox.next_task()
-        connection.send(_answer(solver, task, connection.send, mailbox.stop.is_set))
-
-
-def _answer(solver: WarmSolver, task: Task, report: Report, cancelled: Cancelled) -> Answer:
-    """How the task ended; what goes wrong is an answer too."""
-    try:
-        if isinstance(task, CertifyTask):
-            return certify_task(task, report=report, cancelled=cancelled)
-        return solver.solve(task, report=report, cancelled=cancelled)
-    except _PASSING as error:
-        return Failed(error=_text(error), retry=True, trace=traceback.format_exc())
-    except (ValueError, ArithmeticError) as error:
-        return Failed(error=_text(error))
-    except Exception as error:  # noqa: BLE001  the job fails, the child lives on
-        return Failed(error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
-
-
-def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -36,6 +36,34 @@ Progress = Callable[[ProgressReport], None]
 Cancelled = Callable[[], bool]
 
 
+class Stopped(Exception):
+    """The caller asked for the run to end; what it holds is the answer so far, if any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Who is told and who is asked while something runs."""
+
+    progress: Progress | None
+    cancelled: Cancelled | None
+
+    def step(self, phase: str, n_done: int, n_steps: int) -> None:
+        """Tell that ``n_done`` of ``n_steps`` are done, for work that is no `IterativeMethod`.
+
+        Raises
+        ------
+        Stopped
+            The caller asked for the run to end.
+        """
+        if self.cancelled is not None and self.cancelled():
+            raise Stopped
+        if self.progress is not None:
+            fraction = min(n_done / n_steps, 1.0) if n_steps else 1.0
+            self.progress(
+                ProgressReport(phase=phase, n_iter=n_done, max_iter=n_steps, fraction=fraction)
+            )
+
+
 class IterativeMethod(Protocol[State]):
     """What the loop needs to know of a method."""
 

@@ -6,6 +6,7 @@ from solvers.estimators.classifiers import ProbabilityClassifier, ScoreClassifie
 from solvers.estimators.regressors import GraphRegressor
 from solvers.estimators.targets import Marker
 from solvers.models import harmonic
+from solvers.models.class_balance import ClassShares
 
 
 class HFS(ProbabilityClassifier):
@@ -16,7 +17,7 @@ class HFS(ProbabilityClassifier):
     graph_penalty : float or 'auto'
         Weight of smoothness against the labels; 0 keeps the labels exactly, 'auto' chooses it by
         leave-one-out.
-    class_mass : {'none', 'labels'}
+    class_mass : {'none', 'labels'} or mapping of classes to shares
         'labels' scales each class to the share of the nodes that its labels have (class-mass
         normalisation), 'none' leaves scores as they are.
     rtol : float
@@ -37,7 +38,7 @@ class HFS(ProbabilityClassifier):
         self,
         *,
         graph_penalty: float | Literal["auto"] = "auto",
-        class_mass: Literal["none", "labels"] = "none",
+        class_mass: ClassShares = "none",
         rtol: float = 1e-6,
         max_iter: int = 10_000,
         affinity: Literal["precomputed", "knn"] = "precomputed",

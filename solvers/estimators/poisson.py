@@ -5,6 +5,7 @@ from typing import Literal
 from solvers.estimators.classifiers import ScoreClassifier
 from solvers.estimators.targets import Marker
 from solvers.models import poisson
+from solvers.models.class_balance import ClassShares
 
 
 class Poisson(ScoreClassifier):
@@ -12,7 +13,7 @@ class Poisson(ScoreClassifier):
 
     Parameters
     ----------
-    class_balance : {'none', 'labels'}
+    class_balance : {'none', 'labels'} or mapping of classes to shares
         'labels' weighs classes until each wins the share of the nodes that it has among the
         labels, 'none' leaves class sizes free.
     rtol : float
@@ -32,7 +33,7 @@ class Poisson(ScoreClassifier):
     def __init__(
         self,
         *,
-        class_balance: Literal["none", "labels"] = "none",
+        class_balance: ClassShares = "none",
         rtol: float = 1e-6,
         max_iter: int = 10_000,
         affinity: Literal["precomputed", "knn"] = "precomputed",
@@ -52,7 +53,7 @@ class PoissonMBO(ScoreClassifier):
 
     Parameters
     ----------
-    class_balance : {'none', 'labels'}
+    class_balance : {'none', 'labels'} or mapping of classes to shares
         'labels' weighs classes until each wins the share of the nodes that it has among the
         labels, 'none' leaves class sizes free.
     n_outer : int
@@ -78,7 +79,7 @@ class PoissonMBO(ScoreClassifier):
     def __init__(
         self,
         *,
-        class_balance: Literal["none", "labels"] = "none",
+        class_balance: ClassShares = "none",
         n_outer: int = 20,
         n_inner: int = 40,
         fidelity: float = 1.0,

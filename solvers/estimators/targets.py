@@ -58,7 +58,7 @@ class ClassTargets:
         labels = Labels(
             nodes=frozen(nodes.astype(np.int64)),
             classes=frozen(codes.astype(np.int64)),
-            class_names=tuple(range(classes.size)),
+            class_names=tuple(str(name) for name in classes.tolist()),
         )
         return cls(labels=labels, classes=classes.astype(y.dtype), unlabeled=unlabeled)
 

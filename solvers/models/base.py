@@ -6,9 +6,9 @@ and which values it takes; checks and the request schema both come from there.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
@@ -18,6 +18,9 @@ from solvers.solution import Solution
 
 ScoreKind = Literal["probability", "class score"]
 """How to read the scores of classes: in [0, 1] with sum 1, or only comparable with each other."""
+
+KEPT_BYTES: Final = 1 << 30
+"""What a preparation may keep for later solves, beside the graph, unless told otherwise."""
 
 _RULE = "rule"
 
@@ -36,6 +39,8 @@ class Rule:
         Value >= minimum, > above, < below.
     words : tuple of str
         Strings allowed, such as ``auto``; instead of a number unless ``kind`` is str.
+    takes_shares : bool
+        Instead of a word also a mapping of class names to finite numbers > 0.
     """
 
     doc: str
@@ -44,6 +49,7 @@ class Rule:
     above: float | None = None
     below: float | None = None
     words: tuple[str, ...] = ()
+    takes_shares: bool = False
 
     def check(self, name: str, value: object) -> None:
         """Accept ``value`` for the hyperparameter ``name``.
@@ -58,6 +64,9 @@ class Rule:
         if self.kind is bool:
             if not isinstance(value, bool):
                 raise TypeError(f"{name} must be true or false, got {value!r}")
+            return
+        if self.takes_shares and isinstance(value, Mapping):
+            _check_shares(name, value)
             return
         if self.kind is str and not isinstance(value, str):
             raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
@@ -82,6 +91,13 @@ class Rule:
         if self.kind is bool:
             return {"description": self.doc, "type": "boolean"}
         words = {"type": "string", "enum": list(self.words)}
+        if self.takes_shares:
+            shares = {
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+            }
+            return {"description": self.doc, "anyOf": [words, shares]}
         if self.kind is str:
             return {"description": self.doc, **words}
         number: dict[str, Any] = {"type": "integer" if self.kind is int else "number"}
@@ -98,12 +114,25 @@ class Rule:
     def _allowed(self) -> str:
         """The rule in words."""
         if self.kind is str:
-            return " or ".join(repr(word) for word in self.words)
+            words = [repr(word) for word in self.words]
+            return " or ".join([*words, *(["shares by class"] if self.takes_shares else [])])
         signs = ((">=", self.minimum), (">", self.above), ("<", self.below))
         bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
         number = "an integer" if self.kind is int else "a finite number"
-        numbers = [] if self.kind is str else [f"{number} {bounds}".rstrip()]
-        return " or ".join([*numbers, *(repr(word) for word in self.words)])
+        return " or ".join([f"{number} {bounds}".rstrip(), *(repr(word) for word in self.words)])
+
+
+def _check_shares(name: str, shares: Mapping[Any, Any]) -> None:
+    """Raise unless ``shares`` maps some classes to finite numbers > 0."""
+    if not shares:
+        raise ValueError(f"{name} must name at least one class, got {shares!r}")
+    for class_name, share in shares.items():
+        if isinstance(share, bool) or not isinstance(share, (int, float)):
+            raise TypeError(f"{name} must hold numbers, got {share!r} for class {class_name!r}")
+        if not (_is_finite(share) and share > 0):
+            raise ValueError(
+                f"{name} must hold finite numbers > 0, got {share} for class {class_name!r}"
+            )
 
 
 def _is_finite(value: float) -> bool:
@@ -167,7 +196,14 @@ class Model(ABC):
             rule_of(parameter).check(parameter.name, getattr(self, parameter.name))
 
     @abstractmethod
-    def prepare(self, graph: Graph, features: Any = None, *, parallel: Parallel = map) -> Any:
+    def prepare(
+        self,
+        graph: Graph,
+        features: Any = None,
+        *,
+        parallel: Parallel = map,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> Any:
         """What depends on the graph alone; paid once per snapshot, shared by many solves.
 
         Parameters
@@ -179,6 +215,9 @@ class Model(ABC):
         parallel : callable
             Runs the parts of products, ``map`` or that of a thread pool, for as long as what is
             returned is in use; results do not depend on it.
+        kept_bytes : int
+            What may be kept for later solves, beside the graph and its hierarchy; models that
+            keep nothing of the kind need none of it.
 
         Raises
         ------
@@ -218,6 +257,14 @@ class Model(ABC):
         ValueError
             No labels, one class only, or a labeled node outside the graph.
         """
+
+    def work_ahead(self, prepared: Any, *, cancelled: Cancelled) -> bool:  # noqa: ARG002
+        """Do a little of what the next solve would have to do; False when nothing is left.
+
+        Called while nobody waits, again and again until it returns False. It changes the work of
+        later solves, not their answers; what it was at is dropped when ``cancelled()`` is true.
+        """
+        return False
 
 
 class RegressionModel(Model):

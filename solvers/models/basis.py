@@ -1,25 +1,15 @@
 """Models that fit labels by a few smooth functions: what EigFun and Simple-HFS share."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress
+from solvers.iterate import Watch
 from solvers.labels import Labels
-from solvers.laplacian.parallel import Parallel
-from solvers.models.base import Model, check_labels
-from solvers.models.embedding import EMBEDDED, Embedding, spectral_embedding
-from solvers.models.features import (
-    GIVEN,
-    Centring,
-    Latest,
-    Stopped,
-    Watch,
-    checked_features,
-    components,
-)
+from solvers.models.centring import CentredLabels
+from solvers.models.embedding import EMBEDDED, spectral_embedding
+from solvers.models.point_model import PointModel, Points, Stats
 from solvers.solution import Solution, Status
 
 
@@ -39,30 +29,11 @@ class Basis:
 
     functions: FloatArray
     eigenvalues: FloatArray
-    stats: dict[str, float | int | str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PreparedPoints:
-    """The graph, features of its nodes or None, and the embedding and the basis made last."""
-
-    graph: Graph
-    features: Any
-    embedding: Latest[Embedding] = field(default_factory=Latest)
-    basis: Latest[Basis] = field(default_factory=Latest)
-
-    def points(self, n_dimensions: int, watch: Watch) -> tuple[Any, Status]:
-        """The features, or the spectral embedding of the graph, and how that ended."""
-        if self.features is not None:
-            return self.features, Status.CONVERGED
-        embedding = self.embedding.get(
-            n_dimensions, lambda: spectral_embedding(self.graph, n_dimensions, watch)
-        )
-        return embedding.coordinates, embedding.status
+    stats: Stats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BasisModel(Model):
+class BasisModel(PointModel):
     """Labels, centred with their component's mean, fitted by the functions of a basis.
 
     With features there is one component, and without them those of the graph: eigenvectors of the
@@ -71,53 +42,37 @@ class BasisModel(Model):
 
     n_dimensions: int
 
-    uses_features: ClassVar[bool] = True
+    of_graph: ClassVar[str] = EMBEDDED
 
-    def prepare(
+    def _answer(
         self,
-        graph: Graph,
-        features: Any = None,
-        *,
-        parallel: Parallel = map,  # noqa: ARG002 - no large product is repeated here
-    ) -> PreparedPoints:
-        """The features, checked; the basis is made at the first solve and kept.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `solvers.models.features.checked_features`.
-        """
-        rows = None if features is None else checked_features(features, graph.n_nodes)
-        return PreparedPoints(graph=graph, features=rows)
-
-    def solve(
-        self,
-        prepared: PreparedPoints,
+        prepared: Points,
+        task: CentredLabels,
         labels: Labels,
-        *,
-        start: Solution | None = None,  # noqa: ARG002 - the fit is a direct solve
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
-    ) -> Solution:
-        """Scores of every node; see `solvers.models.base.Model.solve`."""
-        check_labels(labels, prepared.graph)
-        watch = Watch(progress=progress, cancelled=cancelled)
-        task = Centring.of_labels(labels, components(prepared.graph, prepared.features))
-        stats: dict[str, float | int | str] = {
-            "input": EMBEDDED if prepared.features is None else GIVEN,
-        }
-        try:
-            watch.step("basis", 0, 2)
-            points, status = prepared.points(self.n_dimensions, watch)
-            n_kept = self._n_kept(labels)
-            basis = prepared.basis.get((self, n_kept), lambda: self._basis(points, n_kept, watch))
-            stats |= basis.stats
-            watch.step("fit", 1, 2)
-            function = self._fitted(basis, labels, task.centred, stats)
-            watch.step("fit", 2, 2)
-        except Stopped:
-            return task.solution(task.baseline, Status.CANCELLED, stats)
-        return task.solution(function + task.baseline, status, stats)
+        start: Solution | None,  # noqa: ARG002 - the fit is a direct solve
+        watch: Watch,
+        stats: Stats,
+    ) -> tuple[FloatArray, Status]:
+        watch.step("basis", 0, 2)
+        points, status = self._points(prepared, watch)
+        n_kept = self._n_kept(labels)
+        basis = prepared.latest("basis", (self, n_kept), lambda: self._basis(points, n_kept, watch))
+        stats |= basis.stats
+        watch.step("fit", 1, 2)
+        function = self._fitted(basis, labels, task.values, stats)
+        watch.step("fit", 2, 2)
+        return function + task.baseline, status
+
+    def _points(self, prepared: Points, watch: Watch) -> tuple[Any, Status]:
+        """The features, or the spectral embedding of the graph, and how that ended."""
+        if prepared.features is not None:
+            return prepared.features, Status.CONVERGED
+        embedding = prepared.latest(
+            "embedding",
+            self.n_dimensions,
+            lambda: spectral_embedding(prepared.graph, self.n_dimensions, watch),
+        )
+        return embedding.coordinates, embedding.status
 
     @abstractmethod
     def _n_kept(self, labels: Labels) -> int:
@@ -133,6 +88,6 @@ class BasisModel(Model):
         basis: Basis,
         labels: Labels,
         centred: FloatArray,
-        stats: dict[str, float | int | str],
+        stats: Stats,
     ) -> FloatArray:
         """(n_nodes, n_classes) values of the fit; notes in ``stats`` what it chose."""

@@ -1,13 +1,49 @@
-"""Class weights under which arg max gives every class the share of the nodes asked for (H3)."""
+"""Class sizes: what is asked of them, and weights under which arg max gives them (H3)."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from solvers.arrays import FloatArray
+from solvers.labels import Labels
+
+ClassShares: TypeAlias = Literal["none", "labels"] | Mapping[str | int, float]
+"""Class sizes are free, as among the labels, or known: numbers in their proportions by class."""
 
 _TOLERANCE = 1e-3
 _MAX_STEPS = 500
 _PATIENCE = 10
 _LEAST_SHARE = 1e-2
+
+
+def asked_shares(asked: ClassShares, labels: Labels) -> FloatArray | None:
+    """(n_classes,) the shares of the nodes asked for, with sum 1; None where sizes are free.
+
+    Names are compared as text, since JSON knows no other. Shares of classes that no label has are
+    left out.
+
+    Raises
+    ------
+    ValueError
+        A class of the labels has no share.
+    """
+    if not isinstance(asked, Mapping):
+        return labels.class_prior() if asked == "labels" else None
+    by_name = {str(name): share for name, share in asked.items()}
+    for name in labels.class_names:
+        if str(name) not in by_name:
+            raise ValueError(
+                f"class shares must name every class that is labeled, got none for {name!r}"
+            )
+    shares = np.array([by_name[str(name)] for name in labels.class_names], dtype=np.float64)
+    shares /= shares.max()  # so that their sum is finite
+    return shares / float(shares.sum())
+
+
+def share_miss(scores: FloatArray, shares: FloatArray) -> float:
+    """How far the share of the nodes that a class wins is from the one asked for, at most."""
+    return float(np.abs(_won(scores) - shares).max())
 
 
 def balanced_weights(
@@ -28,8 +64,8 @@ def balanced_weights(
     -----
     Multiplicative weights: a class that wins too much is scaled down by the square root of how
     much too much, in smaller and smaller steps, until no share is off by more than 1e-3 or 500
-    steps are done. Where scores tie or are nearly constant no weights reach the shares; the best
-    ones seen are given.
+    steps are done. Where scores tie, are nearly constant or positive for one class only, no weights
+    reach the shares; the best ones seen are given, and `share_miss` tells what is missing.
 
     References
     ----------
@@ -38,7 +74,7 @@ def balanced_weights(
     weights = np.ones(scores.shape[1]) if first is None else first.copy()
     best, best_miss, rate, since = weights, np.inf, 0.5, 0
     for _ in range(_MAX_STEPS):
-        won = np.bincount((scores * weights).argmax(axis=1), minlength=weights.size) / len(scores)
+        won = _won(scores * weights)
         miss = float(np.abs(won - shares).max())
         if miss < best_miss:
             best, best_miss, since = weights, miss, 0
@@ -52,3 +88,9 @@ def balanced_weights(
         weights = weights * ((shares + _LEAST_SHARE) / (won + _LEAST_SHARE)) ** rate
         weights = weights / np.exp(np.log(weights).mean())
     return best
+
+
+def _won(scores: FloatArray) -> FloatArray:
+    """(n_classes,) share of the rows in which each class is the greatest."""
+    counts: FloatArray = np.bincount(scores.argmax(axis=1), minlength=scores.shape[1]) / len(scores)
+    return counts

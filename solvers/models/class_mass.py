@@ -20,7 +20,9 @@ def label_shares(labels: Labels, graph: Graph) -> FloatArray:
     return shares
 
 
-def normalized_masses(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
+def normalized_masses(
+    scores: FloatArray, labels: Labels, graph: Graph, shares: FloatArray | None = None
+) -> FloatArray:
     """Distributions proportional to pi_k f_ik / sum_i f_ik: class-mass normalisation.
 
     Parameters
@@ -28,9 +30,11 @@ def normalized_masses(scores: FloatArray, labels: Labels, graph: Graph) -> Float
     scores : (n_nodes, n_classes)
         f >= 0 up to rounding, rows summing to 1.
     labels : Labels
-        pi_k is `label_shares`; a class without label in a component keeps scores of 0 there.
+        A class without label in a component keeps scores of 0 there.
     graph : Graph
         Names the components.
+    shares : (n_classes,) or None
+        pi_k of every component; None for `label_shares`.
 
     Returns
     -------
@@ -50,7 +54,10 @@ def normalized_masses(scores: FloatArray, labels: Labels, graph: Graph) -> Float
     masses = np.zeros((graph.n_components, labels.n_classes))
     component_sums(positive, graph.component, masses)
     factors = np.zeros_like(masses)
-    np.divide(label_shares(labels, graph), masses, out=factors, where=masses > 0)
+    wanted = (
+        label_shares(labels, graph) if shares is None else np.broadcast_to(shares, masses.shape)
+    )
+    np.divide(wanted, masses, out=factors, where=masses > 0)
     weighed = positive * factors[graph.component]
     normalized: FloatArray = weighed / weighed.sum(axis=1, keepdims=True)
     return normalized

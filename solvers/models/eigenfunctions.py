@@ -9,10 +9,11 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA
 
 from solvers.arrays import FloatArray
+from solvers.iterate import Watch
 from solvers.labels import Labels
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.basis import Basis, BasisModel
-from solvers.models.features import Watch
+from solvers.models.point_model import Stats
 
 _EMPTY_BIN = 0.01
 """Added to the share of every bin before scaling: "a small constant" in the paper."""
@@ -100,7 +101,7 @@ class EigFun(BasisModel):
         basis: Basis,
         labels: Labels,
         centred: FloatArray,
-        stats: dict[str, float | int | str],  # noqa: ARG002 - nothing is chosen here
+        stats: Stats,  # noqa: ARG002 - nothing is chosen here
     ) -> FloatArray:
         known = basis.functions[labels.nodes]
         matrix = np.diag(basis.eigenvalues) + self.label_weight * known.T @ known

@@ -7,8 +7,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from solvers.arrays import FloatArray
 from solvers.graph import Graph
+from solvers.iterate import Watch
 from solvers.laplacian.solver import LaplacianSolver
-from solvers.models.features import Watch
 from solvers.solution import Status
 
 EMBEDDED = "spectral embedding"

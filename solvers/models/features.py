@@ -1,113 +1,19 @@
-"""Node features: their checks, distances between rows in blocks, and label means per component.
+"""Node features: their checks, and distances between rows in blocks.
 
 Dense rows and scipy CSR rows are served alike; no array of size n_nodes x n_nodes is made.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress, ProgressReport
-from solvers.labels import Labels
-from solvers.solution import Solution, Status
-
-GIVEN = "features"
-"""What the stats say of a solve that had features."""
+from solvers.arrays import FloatArray, Int64Array
+from solvers.iterate import Watch
 
 _BLOCK_ENTRIES = 1 << 22
-
-Value = TypeVar("Value")
-
-
-class Stopped(Exception):
-    """The caller asked for the run to end; what it holds is the answer so far, if any."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """Who is told and who is asked while a model works."""
-
-    progress: Progress | None
-    cancelled: Cancelled | None
-
-    def step(self, phase: str, n_done: int, n_steps: int) -> None:
-        """Tell that ``n_done`` of ``n_steps`` are done.
-
-        Raises
-        ------
-        Stopped
-            The caller asked for the run to end.
-        """
-        if self.cancelled is not None and self.cancelled():
-            raise Stopped
-        if self.progress is not None:
-            fraction = min(n_done / n_steps, 1.0) if n_steps else 1.0
-            self.progress(
-                ProgressReport(phase=phase, n_iter=n_done, max_iter=n_steps, fraction=fraction)
-            )
-
-
-@dataclass(slots=True)
-class Latest(Generic[Value]):
-    """The value made last, with the settings it was made for."""
-
-    _key: object = None
-    _values: list[Value] = field(default_factory=list)
-
-    def get(self, key: object, make: Callable[[], Value]) -> Value:
-        """The value for ``key``, made now unless it was the last one made."""
-        if not self._values or self._key != key:
-            self._values.clear()
-            self._values.append(make())
-            self._key = key
-        return self._values[0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Centring:
-    """Labels centred with the mean of their component, as in the harmonic models.
-
-    Attributes
-    ----------
-    centred : (n_labeled, n_classes) float64
-        One-hot targets minus the mean of their component.
-    baseline : (n_nodes, n_classes) float64
-        That mean; the class prior where no label is.
-    reachable : (n_nodes,) bool
-        Whether the node's component has a label.
-    """
-
-    centred: FloatArray
-    baseline: FloatArray
-    reachable: BoolArray
-
-    @classmethod
-    def of_labels(cls, labels: Labels, component: IntArray) -> "Centring":
-        """Centred labels of nodes in the numbered components ``component``."""
-        targets, at = labels.targets(), component[labels.nodes]
-        counts = np.bincount(at, minlength=int(component.max()) + 1)
-        means = np.tile(labels.class_prior(), (counts.size, 1))
-        sums = np.zeros_like(means)
-        np.add.at(sums, at, targets)
-        np.divide(sums, counts[:, None], out=means, where=counts[:, None] > 0)
-        return cls(
-            centred=targets - means[at],
-            baseline=means[component],
-            reachable=counts[component] > 0,
-        )
-
-    def solution(
-        self, scores: FloatArray, status: Status, stats: dict[str, float | int | str]
-    ) -> Solution:
-        """``scores`` where a label reaches, the class prior elsewhere."""
-        kept = np.where(self.reachable[:, None], scores, self.baseline)
-        return Solution(scores=kept, reachable=self.reachable, status=status, stats=stats)
 
 
 def checked_features(features: Any, n_nodes: int) -> Any:
@@ -145,16 +51,6 @@ def checked_features(features: Any, n_nodes: int) -> Any:
         )
         raise ValueError(f"features must be finite, got {values[first]} in row {row}")
     return rows
-
-
-def all_together(n_nodes: int) -> IntArray:
-    """Components of nodes with features: a label reaches every one."""
-    return np.zeros(n_nodes, np.int32)
-
-
-def components(graph: Graph, features: Any) -> IntArray:
-    """Those of the graph, or a single one where there are features."""
-    return graph.component if features is None else all_together(graph.n_nodes)
 
 
 def distance_blocks(

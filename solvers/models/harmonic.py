@@ -5,27 +5,28 @@ scores again; so one linear system serves both models, with or without the zero-
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray
+from solvers.arrays import FloatArray
 from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress
+from solvers.iterate import Cancelled, Progress, Watch
 from solvers.labels import Labels, Targets
 from solvers.laplacian.full_graph import FullSystem
-from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from solvers.models.base import (
     Rule,
     ScoreKind,
     check_targets,
     hyperparameter,
-    refuse_features,
 )
+from solvers.models.centring import CentredLabels
+from solvers.models.class_balance import ClassShares, asked_shares
 from solvers.models.class_mass import normalized_masses
-from solvers.models.labeled_kernel import KernelFunction, LabeledKernel
+from solvers.models.labeled_kernel import KernelFunction, accepted
 from solvers.models.leave_one_out import choose_penalty
+from solvers.models.prepared_graph import GraphModel, PreparedGraph
 from solvers.models.refining import Refinable
 from solvers.models.uncertainty import GaussianField
 from solvers.solution import Solution, Status
@@ -34,124 +35,8 @@ _RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, bel
 _MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class PreparedGraph:
-    """What the harmonic models keep of a graph; it grows with the labels seen.
-
-    Attributes
-    ----------
-    graph : Graph
-        The graph itself.
-    kernel : LabeledKernel
-        For the choice of the penalty and for warm solves.
-    parallel : callable
-        Runs the parts of products.
-    n_warm_columns : int
-        Columns that warm solves without the kernel have cost so far.
-    last : Solution or None
-        The last harmonic solution, where a model makes something else of it.
-    """
-
-    graph: Graph
-    kernel: LabeledKernel
-    parallel: Parallel = map
-    n_warm_columns: int = 0
-    last: Solution | None = None
-
-    @classmethod
-    def of_graph(cls, graph: Graph, parallel: Parallel = map) -> "PreparedGraph":
-        """Nothing but the graph and an unshifted solver on it."""
-        solver = LaplacianSolver(graph, parallel=parallel)
-        return cls(graph=graph, kernel=LabeledKernel(solver=solver), parallel=parallel)
-
-    def solver(self, *, scale: float, shift: FloatArray, **settings: Any) -> LaplacianSolver:
-        """A solver on the graph that shares its hierarchy."""
-        hierarchy = self.kernel.solver.hierarchy
-        return LaplacianSolver(
-            self.graph,
-            scale=scale,
-            shift=shift,
-            hierarchy=hierarchy,
-            parallel=self.parallel,
-            **settings,
-        )
-
-    def learn(self, solver: LaplacianSolver) -> None:
-        """Keep the hierarchy that a solver had to make."""
-        if self.kernel.solver.hierarchy is None and solver.hierarchy is not None:
-            self.kernel.solver = LaplacianSolver(
-                self.graph, hierarchy=solver.hierarchy, parallel=self.parallel
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Task:
-    """Labels on a graph, centred per component.
-
-    ``baseline`` (n_components, n_classes) holds the mean target of each component, the class
-    prior where there is no label; ``centred`` (n_labeled, n_classes) the targets minus it.
-    """
-
-    graph: Graph
-    labels: Targets
-    baseline: FloatArray
-    centred: FloatArray
-    reachable: BoolArray
-
-    @classmethod
-    def of_labels(cls, graph: Graph, labels: Targets) -> "_Task":
-        targets, component = labels.targets(), graph.component[labels.nodes]
-        counts = np.bincount(component, minlength=graph.n_components)
-        baseline = np.tile(labels.mean_target(), (graph.n_components, 1))
-        sums = np.zeros_like(baseline)
-        np.add.at(sums, component, targets)
-        np.divide(sums, counts[:, None], out=baseline, where=counts[:, None] > 0)
-        return cls(
-            graph=graph,
-            labels=labels,
-            baseline=baseline,
-            centred=targets - baseline[component],
-            reachable=counts[graph.component] > 0,
-        )
-
-    def pull_of_labels(self) -> FloatArray:
-        """(n_nodes, n_classes) L times the centred labels, 0 elsewhere."""
-        nodes = self.labels.nodes
-        pull: FloatArray = -(self.graph.adjacency[nodes].T @ self.centred)
-        pull[nodes] += self.graph.degree[nodes, None] * self.centred
-        return pull
-
-    def missing_constants(self, function: FloatArray) -> FloatArray:
-        """(n_nodes, n_classes) what to add so that ``function`` misses labels by 0 on average.
-
-        On each component; exactly 0 at the solution of (C1), whatever kappa, where a residual
-        measured against the labels would not see a wrong constant.
-        """
-        of_label = self.graph.component[self.labels.nodes]
-        missed = self.centred - function[self.labels.nodes]
-        sums = np.zeros((self.graph.n_components, missed.shape[1]))
-        np.add.at(sums, of_label, missed)
-        counts = np.bincount(of_label, minlength=self.graph.n_components)
-        means: FloatArray = sums / np.maximum(counts, 1)[:, None]
-        return means[self.graph.component]
-
-    def on_nodes(self, values: FloatArray) -> FloatArray:
-        """(n_nodes, n_classes) with ``values`` at the labeled nodes and 0 elsewhere."""
-        block = np.zeros((self.graph.n_nodes, self.labels.n_columns))
-        block[self.labels.nodes] = values
-        return block
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Watch:
-    """Who is told and who is asked while a solve runs."""
-
-    progress: Progress | None
-    cancelled: Cancelled | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Harmonic(GaussianField, Refinable):
+class _Harmonic(GraphModel, GaussianField, Refinable):
     """What both models share: preparation, checks, the choice of the penalty, the answer's form."""
 
     graph_penalty: float | Literal["auto"]
@@ -159,20 +44,6 @@ class _Harmonic(GaussianField, Refinable):
     max_iter: int
 
     is_stable: ClassVar[bool]
-    preparation: ClassVar[str] = "harmonic"
-
-    def prepare(
-        self, graph: Graph, features: Any = None, *, parallel: Parallel = map
-    ) -> PreparedGraph:
-        """The graph and an unshifted solver on it; little is paid before labels come.
-
-        Raises
-        ------
-        ValueError
-            ``features`` is not None.
-        """
-        refuse_features(type(self).__name__, features)
-        return PreparedGraph.of_graph(graph, parallel)
 
     def solve(
         self,
@@ -189,8 +60,8 @@ class _Harmonic(GaussianField, Refinable):
         are above the labels' component means.
         """
         check_targets(labels, prepared.graph)
-        task = _Task.of_labels(prepared.graph, labels)
-        watch = _Watch(progress=progress, cancelled=cancelled)
+        task = CentredLabels.of(labels, prepared.graph.component)
+        watch = Watch(progress=progress, cancelled=cancelled)
         prepared.kernel.solver.max_iter = self.max_iter
         offset_rows = self._offset(task)[prepared.graph.component]
         first = None
@@ -216,7 +87,7 @@ class _Harmonic(GaussianField, Refinable):
                 "residual": float(solution.residual.max(initial=0.0)),
                 "preconditioner": solution.preconditioner,
             }
-        scores = self._weighed(function + offset_rows, task)
+        scores = self._weighed(function + offset_rows, labels, prepared.graph)
         scores[~task.reachable] = labels.mean_target()
         return Solution(scores=scores, reachable=task.reachable, status=status, stats=stats)
 
@@ -224,11 +95,11 @@ class _Harmonic(GaussianField, Refinable):
         self, prepared: PreparedGraph, labels: Targets, solution: Solution
     ) -> FullSystem:
         """D1, or (C1) with the penalty that was used; see `solvers.models.refining.Refinable`."""
-        task = _Task.of_labels(prepared.graph, labels)
+        task = CentredLabels.of(labels, prepared.graph.component)
         penalty = float(solution.stats["graph_penalty"])
         function = solution.scores - self._offset(task)[prepared.graph.component]
         function[~task.reachable] = 0.0
-        known = task.on_nodes(task.centred)
+        known = task.on_nodes(task.values)
         on_labels = task.on_nodes(np.ones((labels.n_labeled, 1)))[:, 0]
         if penalty == 0:
             return FullSystem(
@@ -241,6 +112,7 @@ class _Harmonic(GaussianField, Refinable):
                 held=on_labels > 0,
                 start=function,
                 rtol=self.rtol,
+                parallel=prepared.parallel,
             )
         kappa = penalty * labels.n_labeled
         pulled = kappa * prepared.graph.laplacian_product(known)
@@ -254,52 +126,49 @@ class _Harmonic(GaussianField, Refinable):
             known=known if follows_labels else None,
             start=function - known if follows_labels else function,
             rtol=self.rtol,
+            parallel=prepared.parallel,
         )
 
     def full_scores(self, prepared: PreparedGraph, labels: Targets, x: FloatArray) -> FloatArray:
         """Scores from the harmonic function of the centred labels."""
-        task = _Task.of_labels(prepared.graph, labels)
-        scores = self._weighed(x + self._offset(task)[prepared.graph.component], task)
+        task = CentredLabels.of(labels, prepared.graph.component)
+        scores = self._weighed(
+            x + self._offset(task)[prepared.graph.component], labels, prepared.graph
+        )
         scores[~task.reachable] = labels.mean_target()
         return scores
 
-    def _offset(self, task: _Task) -> FloatArray:
+    def _offset(self, task: CentredLabels) -> FloatArray:
         """(n_components, n_classes) what scores are above the harmonic function."""
         shows_class_scores = self.is_stable and isinstance(task.labels, Labels)
-        return task.baseline - task.labels.mean_target() if shows_class_scores else task.baseline
+        return task.means - task.labels.mean_target() if shows_class_scores else task.means
 
-    def _weighed(self, scores: FloatArray, task: _Task) -> FloatArray:  # noqa: ARG002 - for HFS
+    def _weighed(
+        self,
+        scores: FloatArray,
+        labels: Targets,  # noqa: ARG002 - for HFS
+        graph: Graph,  # noqa: ARG002 - for HFS
+    ) -> FloatArray:
         """The scores, with class masses put right where a model asks for that."""
         return scores
 
     def _kernel_function(
         self,
         prepared: PreparedGraph,
-        task: _Task,
+        task: CentredLabels,
         penalty: float,
         is_warm: bool,
-        watch: _Watch,
+        watch: Watch,
     ) -> KernelFunction | None:
-        """The answer in kernel form, where its columns are known or cost no more than they save.
-
-        Missing columns are solved for when they are as few as the columns of the answer, or once
-        warm solves have cost as many.
-        """
-        kernel, nodes = prepared.kernel, task.labels.nodes
-        n_missing, n_columns = kernel.n_missing(nodes), task.centred.shape[1]
-        is_worth_it = n_missing <= max(n_columns, prepared.n_warm_columns)
-        if not (kernel.fits(nodes.size) and is_worth_it):
-            prepared.n_warm_columns += n_columns if is_warm else 0
+        """The answer in kernel form, where its columns are known or cost no more than they save."""
+        nodes, n_columns = task.labels.nodes, task.values.shape[1]
+        if not prepared.has_columns(nodes, n_columns, is_warm=is_warm, watch=watch):
             return None
-        if n_missing:
-            _, status = kernel.between(nodes, watch.progress, watch.cancelled)
-            if status is not Status.CONVERGED:
-                return None
         kappa = penalty * task.labels.n_labeled
-        return kernel.harmonic(nodes, task.centred, kappa, zero_mean=self.is_stable)
+        return prepared.kernel.harmonic(nodes, task.values, kappa, zero_mean=self.is_stable)
 
     def _penalty(
-        self, prepared: PreparedGraph, labels: Targets, watch: _Watch
+        self, prepared: PreparedGraph, labels: Targets, watch: Watch
     ) -> tuple[float, dict[str, float | int | str], Status]:
         """The penalty to use, what to record of it, and how its choice ended."""
         if self.graph_penalty != "auto":
@@ -318,11 +187,11 @@ class _Harmonic(GaussianField, Refinable):
     def _soft(
         self,
         prepared: PreparedGraph,
-        task: _Task,
+        task: CentredLabels,
         penalty: float,
         first: FloatArray | None,
         made: KernelFunction | None,
-        watch: _Watch,
+        watch: Watch,
     ) -> tuple[LinearSolution, FloatArray]:
         """Solve M f = centred labels, M = kappa L + I_S (C1), with zero sums for Stable-HFS (D4).
 
@@ -330,13 +199,13 @@ class _Harmonic(GaussianField, Refinable):
         would not see the other nodes. Then the unknown is what f is above the labels.
         """
         kappa = penalty * task.labels.n_labeled
-        known = task.on_nodes(task.centred)
-        pulled = kappa * task.pull_of_labels()
+        known = task.on_nodes(task.values)
+        pulled = kappa * _pull_of_labels(prepared.graph, task)
         follows_labels = np.linalg.norm(pulled) < np.linalg.norm(known)
         rhs = -pulled if follows_labels else known
         if made is not None:
             bound = kappa * made.residual + made.off_labels
-            exact = _accepted(bound, rhs, made.values, self.rtol)
+            exact = accepted(bound, rhs, made.values, self.rtol)
             if exact is not None:
                 return exact, made.values
             first = made.values
@@ -359,31 +228,31 @@ class _Harmonic(GaussianField, Refinable):
         prepared.learn(solver)
         function = solution.x + base
         if not self.is_stable:
-            function += task.missing_constants(function)
+            function += _missing_constants(task, function)
         return solution, function
 
     def _hard(
         self,
         prepared: PreparedGraph,
-        task: _Task,
+        task: CentredLabels,
         first: FloatArray | None,
         made: KernelFunction | None,
-        watch: _Watch,
+        watch: Watch,
     ) -> tuple[LinearSolution, FloatArray]:
         """Solve L_UU f_U = A_US y_S (D1): the unlabeled part's Laplacian, shifted by A_US 1."""
-        free = np.ones(task.graph.n_nodes, dtype=bool)
+        free = np.ones(prepared.graph.n_nodes, dtype=bool)
         free[task.labels.nodes] = False
-        function = task.on_nodes(task.centred)
-        rhs = -task.pull_of_labels()[free]
+        function = task.on_nodes(task.values)
+        rhs = -_pull_of_labels(prepared.graph, task)[free]
         if made is not None:
             function[free] = made.values[free]
-            most = 2.0 * float(task.graph.degree.max(initial=0.0))
+            most = 2.0 * float(prepared.graph.degree.max(initial=0.0))
             bound = made.residual + most * made.off_labels
-            exact = _accepted(bound, rhs, function[free], self.rtol)
+            exact = accepted(bound, rhs, function[free], self.rtol)
             if exact is not None:
                 return exact, function
             first = made.values
-        rows = task.graph.adjacency[free]
+        rows = prepared.graph.adjacency[free]
         solver = LaplacianSolver(
             Graph.from_adjacency(rows[:, free]),
             shift=rows[:, task.labels.nodes].sum(axis=1),
@@ -423,13 +292,15 @@ class HFS(_Harmonic):
             words=("auto",),
         ),
     )
-    class_mass: Literal["none", "labels"] = hyperparameter(
+    class_mass: ClassShares = hyperparameter(
         "none",
         Rule(
-            doc="'labels' scales each class to the share of the nodes that its labels have "
-            "(class-mass normalisation), 'none' leaves scores as they are.",
+            doc="Class-mass normalisation: 'labels' scales each class to the share of the nodes "
+            'that its labels have, an object such as {"spam": 2, "ham": 1} to known shares, '
+            "'none' leaves scores as they are.",
             kind=str,
             words=("none", "labels"),
+            takes_shares=True,
         ),
     )
     rtol: float = hyperparameter(1e-6, _RTOL)
@@ -438,10 +309,11 @@ class HFS(_Harmonic):
     is_stable: ClassVar[bool] = False
     score_kind: ClassVar[ScoreKind] = "probability"
 
-    def _weighed(self, scores: FloatArray, task: _Task) -> FloatArray:
-        if self.class_mass == "none" or not isinstance(task.labels, Labels):
+    def _weighed(self, scores: FloatArray, labels: Targets, graph: Graph) -> FloatArray:
+        if self.class_mass == "none" or not isinstance(labels, Labels):
             return scores
-        return normalized_masses(scores, task.labels, task.graph)
+        shares = None if self.class_mass == "labels" else asked_shares(self.class_mass, labels)
+        return normalized_masses(scores, labels, graph, shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -468,14 +340,22 @@ class StableHFS(_Harmonic):
     is_stable: ClassVar[bool] = True
 
 
-def _accepted(
-    bound: FloatArray, rhs: FloatArray, values: FloatArray, rtol: float
-) -> LinearSolution | None:
-    """The solution in kernel form, unless its residual may be above ``rtol``."""
-    norms = np.linalg.norm(rhs, axis=0)
-    relative = np.divide(bound, norms, out=np.where(bound > 0, np.inf, 0.0), where=norms > 0)
-    if not (relative <= rtol).all():
-        return None
-    return LinearSolution(
-        x=values, status=Status.CONVERGED, residual=relative, n_iter=0, preconditioner="kernel"
-    )
+def _pull_of_labels(graph: Graph, task: CentredLabels) -> FloatArray:
+    """(n_nodes, n_columns) L times the centred labels, 0 elsewhere."""
+    nodes = task.labels.nodes
+    pull: FloatArray = -(graph.adjacency[nodes].T @ task.values)
+    pull[nodes] += graph.degree[nodes, None] * task.values
+    return pull
+
+
+def _missing_constants(task: CentredLabels, function: FloatArray) -> FloatArray:
+    """(n_nodes, n_columns) what to add so that ``function`` misses labels by 0 on average.
+
+    On each component; exactly 0 at the solution of (C1), whatever kappa, where a residual measured
+    against the labels would not see a wrong constant.
+    """
+    sums = np.zeros_like(task.means)
+    missed = task.values - function[task.labels.nodes]
+    np.add.at(sums, task.component[task.labels.nodes], missed)
+    means: FloatArray = sums / np.maximum(task.counts, 1)[:, None]
+    return means[task.component]

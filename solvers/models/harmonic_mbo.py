@@ -7,7 +7,7 @@ solve, contrasts in place of values (`solvers.models.class_mass`), then threshol
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,10 +16,10 @@ from solvers.arrays import BoolArray, Float32Array, Int64Array
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, iterate
 from solvers.labels import Labels
-from solvers.laplacian.parallel import Parallel
-from solvers.models.base import Model, Rule, check_labels, hyperparameter, refuse_features
+from solvers.models.base import Rule, check_labels, hyperparameter
 from solvers.models.class_mass import contrasts
-from solvers.models.harmonic import HFS, PreparedGraph
+from solvers.models.harmonic import HFS
+from solvers.models.prepared_graph import GraphModel, PreparedGraph
 from solvers.solution import Solution, Status
 
 _TIE = 1e-5
@@ -27,7 +27,7 @@ _TIE = 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HarmonicMBO(Model):
+class HarmonicMBO(GraphModel):
     """Hard harmonic functions, then threshold dynamics with walks that get shorter.
 
     The class that wins `solvers.models.class_mass.contrasts` of the hard HFS solution (D1) makes a
@@ -76,21 +76,6 @@ class HarmonicMBO(Model):
         10_000,
         Rule(doc="Limit on the iterations of the harmonic solve.", kind=int, minimum=1),
     )
-
-    preparation: ClassVar[str] = "harmonic"
-
-    def prepare(
-        self, graph: Graph, features: Any = None, *, parallel: Parallel = map
-    ) -> PreparedGraph:
-        """What `HFS` prepares.
-
-        Raises
-        ------
-        ValueError
-            ``features`` is not None.
-        """
-        refuse_features(type(self).__name__, features)
-        return self._harmonic.prepare(graph, parallel=parallel)
 
     def solve(
         self,

@@ -12,11 +12,9 @@ import numpy as np
 
 from solvers.arrays import BoolArray, FloatArray, Int64Array
 from solvers.iterate import Cancelled, Progress
-from solvers.laplacian.solver import LaplacianSolver
+from solvers.laplacian.solver import LaplacianSolver, LinearSolution
+from solvers.models.base import KEPT_BYTES
 from solvers.solution import Status
-
-COLUMN_BYTES = 1 << 30
-"""Columns are kept while they take no more than this."""
 
 KEPT_RTOL = 1e-8
 """Residual of the columns that are kept: answers made of them meet 1e-6 without more work."""
@@ -57,7 +55,7 @@ class LabeledKernel:
 
     solver: LaplacianSolver
     rtol: float = KEPT_RTOL
-    column_bytes: int = COLUMN_BYTES
+    column_bytes: int = KEPT_BYTES
     nodes: Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     entries: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     slots: Int64Array | None = None
@@ -68,10 +66,14 @@ class LabeledKernel:
         """Whether the columns of so many labels may be kept."""
         return 8 * self.solver.graph.n_nodes * n_labeled <= self.column_bytes
 
+    def has(self, nodes: Int64Array) -> BoolArray:
+        """Which of ``nodes`` have a column."""
+        known = self.nodes if self.slots is not None else self.nodes[:0]
+        return np.isin(nodes, known)
+
     def n_missing(self, nodes: Int64Array) -> int:
         """How many of ``nodes`` have no column."""
-        known = self.nodes if self.slots is not None else self.nodes[:0]
-        return int(np.count_nonzero(~np.isin(nodes, known)))
+        return int(np.count_nonzero(~self.has(nodes)))
 
     def column(self, node: int) -> FloatArray:
         """(n_nodes,) the column of a node that has one."""
@@ -188,26 +190,42 @@ class LabeledKernel:
         place = np.searchsorted(self.nodes, nodes)
         component = self.solver.graph.component
         of_label = component[nodes]
-        weights = np.zeros((self.nodes.size, targets.shape[1]))
+        weights = np.zeros_like(targets)
         constants = np.zeros((self.solver.graph.n_components, targets.shape[1]))
         for number in np.unique(of_label):
             rows = np.flatnonzero(of_label == number)
             at = place[rows]
-            weights[at], constants[number] = _coefficients(
+            weights[rows], constants[number] = _coefficients(
                 self.entries[np.ix_(at, at)], targets[rows], kappa, zero_mean=zero_mean
             )
-        by_slot = np.zeros((len(self.rows), targets.shape[1]))
-        by_slot[self.slots] = weights
-        values = np.ascontiguousarray((by_slot.T @ self.rows).T)
+        values = self._combined(place, weights)
         if not zero_mean:
             values += constants[component]
         # f fits the labels up to what the columns and the symmetric entries differ by
-        off_labels = values[nodes] + kappa * weights[place] - targets
+        off_labels = values[nodes] + kappa * weights - targets
         return KernelFunction(
             values=values,
-            residual=self.residuals @ np.abs(weights),
+            residual=self.residuals[place] @ np.abs(weights),
             off_labels=np.linalg.norm(off_labels, axis=0),
         )
+
+    def potential(self, nodes: Int64Array, sources: FloatArray) -> "KernelFunction | None":
+        """L^+ of ``sources`` (n_labeled, k) at ``nodes``, None where columns are not known."""
+        if self.n_missing(nodes) > 0 or self.slots is None:
+            return None
+        place = np.searchsorted(self.nodes, nodes)
+        return KernelFunction(
+            values=self._combined(place, sources),
+            residual=self.residuals[place] @ np.abs(sources),
+            off_labels=np.zeros(sources.shape[1]),
+        )
+
+    def _combined(self, place: Int64Array, weights: FloatArray) -> FloatArray:
+        """(n_nodes, k) sum of the columns at these places, weighed."""
+        by_slot = np.zeros((len(self.rows), weights.shape[1]))
+        if self.slots is not None:
+            by_slot[self.slots[place]] = weights
+        return np.ascontiguousarray((by_slot.T @ self.rows).T)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -217,16 +235,39 @@ class KernelFunction:
     Attributes
     ----------
     values : (n_nodes, k) float64
-        f.
+        f, the sum over labels of alpha times their columns, and constants.
     residual : (k,) float64
         Bound on the norm of L f - E_S alpha, from the columns' true residuals.
     off_labels : (k,) float64
-        Norm of f_S + kappa alpha - targets.
+        Norm of f_S + kappa alpha - targets; 0 where alpha was given.
     """
 
     values: FloatArray
     residual: FloatArray
     off_labels: FloatArray
+
+
+def accepted(
+    bound: FloatArray, rhs: FloatArray, values: FloatArray, rtol: float
+) -> LinearSolution | None:
+    """The solution in kernel form, None where its residual may be above ``rtol``.
+
+    Parameters
+    ----------
+    bound : (k,) float64
+        On the norm of the residual.
+    rhs, values : (n, k) float64
+        Right-hand sides, of which only the norms count, and the solution.
+    rtol : float
+        Relative residual asked for.
+    """
+    norms = np.linalg.norm(rhs, axis=0)
+    relative = np.divide(bound, norms, out=np.where(bound > 0, np.inf, 0.0), where=norms > 0)
+    if not (relative <= rtol).all():
+        return None
+    return LinearSolution(
+        x=values, status=Status.CONVERGED, residual=relative, n_iter=0, preconditioner="kernel"
+    )
 
 
 def _coefficients(

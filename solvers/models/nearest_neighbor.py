@@ -9,92 +9,49 @@ from scipy.sparse.csgraph import dijkstra
 
 from solvers.arrays import FloatArray
 from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress
+from solvers.iterate import Watch
 from solvers.labels import Labels
-from solvers.laplacian.parallel import Parallel
-from solvers.models.base import Model, check_labels
-from solvers.models.features import (
-    GIVEN,
-    Centring,
-    Stopped,
-    Watch,
-    checked_features,
-    components,
-    distance_blocks,
-)
+from solvers.models.centring import CentredLabels
+from solvers.models.features import distance_blocks
+from solvers.models.point_model import PointModel, Points, Stats
 from solvers.solution import Solution, Status
 
 ALONG_EDGES = "shortest paths"
 """What the stats say of distances along the graph."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PreparedRows:
-    """The graph, and features of its nodes or None."""
-
-    graph: Graph
-    features: Any
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NearestNeighbor(Model):
+class NearestNeighbor(PointModel):
     """The class of the nearest labeled node (D.5, 1-NN).
 
     With features by their Euclidean distance, whatever the edges; without them along the shortest
     path, an edge being 1 / weight long. Scores are the inverse distances to the nearest node of
     each class, scaled to sum to 1; a labeled node keeps its class.
+
+    Notes
+    -----
+    Without features one Dijkstra pass per class, O(n_edges + n_nodes log n_nodes) each; with
+    features n_nodes x n_labeled distances.
     """
 
-    uses_features: ClassVar[bool] = True
+    of_graph: ClassVar[str] = ALONG_EDGES
 
-    def prepare(
+    def _answer(
         self,
-        graph: Graph,
-        features: Any = None,
-        *,
-        parallel: Parallel = map,  # noqa: ARG002 - no large product is repeated here
-    ) -> PreparedRows:
-        """The features, checked.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `solvers.models.features.checked_features`.
-        """
-        rows = None if features is None else checked_features(features, graph.n_nodes)
-        return PreparedRows(graph=graph, features=rows)
-
-    def solve(
-        self,
-        prepared: PreparedRows,
+        prepared: Points,
+        task: CentredLabels,
         labels: Labels,
-        *,
-        start: Solution | None = None,  # noqa: ARG002 - nothing here is iterated
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
-    ) -> Solution:
-        """Scores of every node; see `solvers.models.base.Model.solve`.
-
-        Without features one Dijkstra pass per class, O(n_edges + n_nodes log n_nodes) each; with
-        features n_nodes x n_labeled distances.
-        """
-        graph, features = prepared.graph, prepared.features
-        check_labels(labels, graph)
-        watch = Watch(progress=progress, cancelled=cancelled)
-        task = Centring.of_labels(labels, components(graph, features))
-        stats: dict[str, float | int | str] = {
-            "input": ALONG_EDGES if features is None else GIVEN,
-        }
-        try:
-            if features is None:
-                distance = path_lengths(graph, labels, watch)
-            else:
-                distance = row_distances(features, labels, watch)
-        except Stopped:
-            return task.solution(task.baseline, Status.CANCELLED, stats)
+        start: Solution | None,  # noqa: ARG002 - nothing here is iterated
+        watch: Watch,
+        stats: Stats,  # noqa: ARG002 - nothing is chosen here
+    ) -> tuple[FloatArray, Status]:
+        if prepared.features is None:
+            distance = path_lengths(prepared.graph, labels, watch)
+        else:
+            distance = row_distances(prepared.features, labels, watch)
         scores = inverse_shares(distance, task.reachable)
         scores[labels.nodes] = labels.targets()
-        return task.solution(scores, Status.CONVERGED, stats)
+        return scores, Status.CONVERGED
 
 
 def edge_lengths(graph: Graph) -> Any:

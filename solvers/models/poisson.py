@@ -4,142 +4,116 @@ On every component the labels are centred with that component's mean. A class wi
 component gets scores below those of all others there.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from solvers.arrays import BoolArray, FloatArray, Int64Array
 from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress, iterate
+from solvers.iterate import Cancelled, Progress, Watch, iterate
 from solvers.labels import Labels
-from solvers.laplacian.parallel import Parallel
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.models.base import Model, Rule, check_labels, hyperparameter, refuse_features
-from solvers.models.class_balance import balanced_weights
+from solvers.laplacian.solver import LinearSolution
+from solvers.models.base import Rule, check_labels, hyperparameter
+from solvers.models.centring import CentredLabels
+from solvers.models.class_balance import ClassShares, asked_shares, balanced_weights, share_miss
+from solvers.models.labeled_kernel import accepted
+from solvers.models.prepared_graph import GraphModel, PreparedGraph
 from solvers.solution import Solution, Status
 
 _RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
 _MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
 _BALANCE = Rule(
     doc="'labels' weighs classes until each wins the share of the nodes that it has among the "
-    "labels, 'none' leaves class sizes free.",
+    'labels, an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' '
+    "leaves class sizes free.",
     kind=str,
     words=("none", "labels"),
+    takes_shares=True,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PreparedPoisson:
-    """What the Poisson models keep of a graph: it and an unshifted solver on it."""
-
-    graph: Graph
-    solver: LaplacianSolver
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Sources:
-    """Labels of a graph as a right-hand side.
-
-    ``rhs`` (n_nodes, n_classes) is sum_j (y_j - ybar) delta_j with ybar of j's component,
-    ``absent`` (n_components, n_classes) tells the classes without label there.
-    """
-
-    graph: Graph
-    labels: Labels
-    rhs: FloatArray
-    absent: BoolArray
-
-    @classmethod
-    def of_labels(cls, graph: Graph, labels: Labels) -> "_Sources":
-        targets, component = labels.targets(), graph.component[labels.nodes]
-        counts = np.zeros((graph.n_components, labels.n_classes))
-        np.add.at(counts, component, targets)
-        mean = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-        rhs = np.zeros((graph.n_nodes, labels.n_classes))
-        rhs[labels.nodes] = targets - mean[component]
-        return cls(graph=graph, labels=labels, rhs=rhs, absent=counts == 0)
-
-    @property
-    def reachable(self) -> BoolArray:
-        """(n_nodes,) whether a label lies in the node's component."""
-        has_label = np.logical_not(np.all(self.absent, axis=1))
-        reachable: BoolArray = has_label[self.graph.component]
-        return reachable
-
-    def settled(self, potential: FloatArray) -> FloatArray:
-        """``potential`` with sum_i d_i u_i = 0 on every component, and classes that are absent low.
-
-        Their scores are minus the largest score of all, or -1 where all are zero.
-        """
-        graph, component = self.graph, self.graph.component
-        means = np.zeros_like(self.absent, dtype=np.float64)
-        np.add.at(means, component, graph.degree[:, None] * potential)
-        total = np.bincount(component, graph.degree, graph.n_components)
-        means /= np.where(total > 0, total, 1.0)[:, None]
-        scores = potential - means[component]
-        largest = float(np.abs(scores[self.reachable]).max(initial=0.0))
-        scores[self.absent[component]] = -(largest or 1.0)
-        return scores
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PoissonModel(Model):
-    """What both models share: preparation and the Poisson equation."""
+class _PoissonModel(GraphModel):
+    """What both models share: the Poisson equation."""
 
     rtol: float
     max_iter: int
 
-    def prepare(
-        self, graph: Graph, features: Any = None, *, parallel: Parallel = map
-    ) -> PreparedPoisson:
-        """The graph and a solver on it; little is paid before labels come.
-
-        Raises
-        ------
-        ValueError
-            ``features`` is not None.
-        """
-        refuse_features(type(self).__name__, features)
-        return PreparedPoisson(graph=graph, solver=LaplacianSolver(graph, parallel=parallel))
-
     def _poisson(
         self,
-        prepared: PreparedPoisson,
+        prepared: PreparedGraph,
         labels: Labels,
         start: Solution | None,
         progress: Progress | None,
         cancelled: Cancelled | None,
-    ) -> tuple[_Sources, Solution]:
-        """The sources and the solution of (H1), with class weights 1."""
-        check_labels(labels, prepared.graph)
-        sources = _Sources.of_labels(prepared.graph, labels)
-        solver = prepared.solver
-        solver.rtol, solver.max_iter = self.rtol, self.max_iter
+    ) -> tuple[CentredLabels, Solution]:
+        """The centred labels and the solution of (H1), with class weights 1."""
+        task = CentredLabels.of(labels, prepared.graph.component)
+        absent = _absent_classes(task)
         first = None
-        if start is not None and start.scores.shape == sources.rhs.shape:
-            first = np.where(sources.absent[prepared.graph.component], 0.0, start.scores)
-        solution = solver.solve(
-            sources.rhs,
+        if start is not None and start.scores.shape == absent.shape:
+            first = np.where(absent, 0.0, start.scores)
+        watch = Watch(progress=progress, cancelled=cancelled)
+        linear = self._potential(prepared, task, first, watch)
+        scores = _settled(prepared.graph, linear.x.astype(np.float64, copy=False), task, absent)
+        return task, task.solution(
+            scores,
+            linear.status,
+            {
+                "n_iter": linear.n_iter,
+                "residual": float(linear.residual.max(initial=0.0)),
+                "preconditioner": linear.preconditioner,
+            },
+        )
+
+    def _potential(
+        self, prepared: PreparedGraph, task: CentredLabels, first: FloatArray | None, watch: Watch
+    ) -> LinearSolution:
+        """L u = sources, made of kept columns where that is exact enough."""
+        nodes, sources, kernel = task.labels.nodes, task.values, prepared.kernel
+        kernel.solver.max_iter = self.max_iter
+        is_warm = first is not None
+        if prepared.has_columns(nodes, sources.shape[1], is_warm=is_warm, watch=watch):
+            made = kernel.potential(nodes, sources)
+            if made is not None:
+                exact = accepted(made.residual, sources, made.values, self.rtol)
+                if exact is not None:
+                    return exact
+                first = made.values
+        kernel.solver.rtol = self.rtol
+        return kernel.solver.solve(
+            task.on_nodes(sources),
             first,
             project=True,
             phase="scores",
-            progress=progress,
-            cancelled=cancelled,
+            progress=watch.progress,
+            cancelled=watch.cancelled,
         )
-        scores = sources.settled(solution.x.astype(np.float64, copy=False))
-        scores[~sources.reachable] = labels.class_prior()
-        return sources, Solution(
-            scores=scores,
-            reachable=sources.reachable,
-            status=solution.status,
-            stats={
-                "n_iter": solution.n_iter,
-                "residual": float(solution.residual.max(initial=0.0)),
-                "preconditioner": solution.preconditioner,
-            },
-        )
+
+
+def _absent_classes(task: CentredLabels) -> BoolArray:
+    """(n_nodes, n_classes) whether no label of the class lies in the node's component."""
+    absent: BoolArray = ((task.means == 0) | (task.counts == 0)[:, None])[task.component]
+    return absent
+
+
+def _settled(
+    graph: Graph, potential: FloatArray, task: CentredLabels, absent: BoolArray
+) -> FloatArray:
+    """``potential`` with sum_i d_i u_i = 0 on every component, and classes that are absent low.
+
+    Their scores are minus the largest score of all, or -1 where all are zero.
+    """
+    means = np.zeros_like(task.means)
+    np.add.at(means, graph.component, graph.degree[:, None] * potential)
+    total = np.bincount(graph.component, graph.degree, graph.n_components)
+    means /= np.where(total > 0, total, 1.0)[:, None]
+    scores = potential - means[graph.component]
+    largest = float(np.abs(scores[task.reachable]).max(initial=0.0))
+    scores[absent] = -(largest or 1.0)
+    return scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,13 +132,13 @@ class Poisson(_PoissonModel):
     have the shape of the answer.
     """
 
-    class_balance: Literal["none", "labels"] = hyperparameter("none", _BALANCE)
+    class_balance: ClassShares = hyperparameter("none", _BALANCE)
     rtol: float = hyperparameter(1e-6, _RTOL)
     max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     def solve(
         self,
-        prepared: PreparedPoisson,
+        prepared: PreparedGraph,
         labels: Labels,
         *,
         start: Solution | None = None,
@@ -173,13 +147,18 @@ class Poisson(_PoissonModel):
     ) -> Solution:
         """Scores of every node; see `solvers.models.base.Model.solve`.
 
-        With class balance, scores are multiplied by the weights of their classes.
+        With class balance, scores are multiplied by the weights of their classes; ``share_miss`` in
+        the stats is the most that the share of a class is off by.
         """
-        sources, solution = self._poisson(prepared, labels, start, progress, cancelled)
-        if self.class_balance == "labels" and solution.status is not Status.CANCELLED:
-            reached = solution.scores[sources.reachable]
-            weights = balanced_weights(reached, labels.class_prior())
-            solution.scores[sources.reachable] = reached * weights
+        check_labels(labels, prepared.graph)
+        shares = asked_shares(self.class_balance, labels)
+        task, solution = self._poisson(prepared, labels, start, progress, cancelled)
+        if shares is not None and solution.status is not Status.CANCELLED:
+            reached = solution.scores[task.reachable]
+            weights = balanced_weights(reached, shares)
+            solution.scores[task.reachable] = reached * weights
+            stats = {**solution.stats, "share_miss": share_miss(reached * weights, shares)}
+            solution = replace(solution, stats=stats)
         return solution
 
 
@@ -190,7 +169,7 @@ class PoissonMBO(_PoissonModel):
     From the classes Poisson learning gives, ``n_outer`` times: ``n_inner`` steps
     u <- u - dt (L u - fidelity b), b the sources, dt = 1 / (largest degree); then every node takes
     the class of its largest score, under class weights where sizes are balanced. Published for
-    known class sizes; here they come from the labels or stay free.
+    known class sizes; here they may be given, come from the labels or stay free.
 
     Scores are the values before the last cut, times the class weights: class scores, near
     [0, 1] away from labels.
@@ -201,7 +180,7 @@ class PoissonMBO(_PoissonModel):
     moves no node; ``n_moved`` of the last one is in the stats. A start serves the Poisson solve.
     """
 
-    class_balance: Literal["none", "labels"] = hyperparameter("none", _BALANCE)
+    class_balance: ClassShares = hyperparameter("none", _BALANCE)
     n_outer: int = hyperparameter(20, Rule(doc="Most rounds.", kind=int, minimum=1))
     n_inner: int = hyperparameter(40, Rule(doc="Heat steps of a round.", kind=int, minimum=1))
     fidelity: float = hyperparameter(
@@ -214,7 +193,7 @@ class PoissonMBO(_PoissonModel):
 
     def solve(
         self,
-        prepared: PreparedPoisson,
+        prepared: PreparedGraph,
         labels: Labels,
         *,
         start: Solution | None = None,
@@ -222,16 +201,18 @@ class PoissonMBO(_PoissonModel):
         cancelled: Cancelled | None = None,
     ) -> Solution:
         """Scores of every node; see `solvers.models.base.Model.solve`."""
-        sources, poisson = self._poisson(prepared, labels, start, progress, cancelled)
+        check_labels(labels, prepared.graph)
+        shares = asked_shares(self.class_balance, labels)
+        task, poisson = self._poisson(prepared, labels, start, progress, cancelled)
         if poisson.status is Status.CANCELLED:
             return poisson
         step = 1.0 / float(prepared.graph.degree.max(initial=0.0) or 1.0)
         cuts = _Cuts(
             heat=_heat_matrix(prepared.graph, step),
-            gain=self.fidelity * step * sources.rhs,
+            gain=self.fidelity * step * task.on_nodes(task.values),
             first=poisson.scores,
-            reachable=sources.reachable,
-            shares=labels.class_prior() if self.class_balance == "labels" else None,
+            reachable=task.reachable,
+            shares=shares,
             n_inner=self.n_inner,
             n_outer=self.n_outer,
         )
@@ -239,13 +220,16 @@ class PoissonMBO(_PoissonModel):
             cuts, max_iter=self.n_outer, phase=self.phase, progress=progress, cancelled=cancelled
         )
         scores = outcome.state.scores
-        scores[~sources.reachable] = labels.class_prior()
+        scores[~task.reachable] = labels.class_prior()
+        stats = {**poisson.stats, "n_rounds": outcome.n_iter, "n_moved": outcome.state.n_moved}
+        if shares is not None:
+            stats["share_miss"] = share_miss(scores[task.reachable], shares)
         stopped = outcome.status is Status.CANCELLED
         return Solution(
             scores=scores,
-            reachable=sources.reachable,
+            reachable=task.reachable,
             status=outcome.status if stopped else poisson.status,
-            stats={**poisson.stats, "n_rounds": outcome.n_iter, "n_moved": outcome.state.n_moved},
+            stats=stats,
         )
 
 

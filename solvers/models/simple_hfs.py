@@ -7,10 +7,12 @@ import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
 from solvers.arrays import FloatArray
+from solvers.iterate import Watch
 from solvers.labels import Labels
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.basis import Basis, BasisModel
-from solvers.models.features import Watch, distance_blocks, nearest_rows, positive_median
+from solvers.models.features import distance_blocks, nearest_rows, positive_median
+from solvers.models.point_model import Stats
 
 _MOST_FUNCTIONS = 200
 _LABELS_PER_FUNCTION = 5
@@ -99,7 +101,7 @@ class SimpleHFS(BasisModel):
         basis: Basis,
         labels: Labels,
         centred: FloatArray,
-        stats: dict[str, float | int | str],
+        stats: Stats,
     ) -> FloatArray:
         functions = basis.functions[:, : self._n_used(labels)]
         stats["n_functions"] = functions.shape[1]

@@ -1,31 +1,23 @@
 """SubSampling: harmonic functions on a sample of the nodes; the others copy their nearest one."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
-from solvers.arrays import Int64Array
+from solvers.arrays import BoolArray, FloatArray, Int64Array
 from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress
+from solvers.iterate import Stopped, Watch
 from solvers.labels import Labels
-from solvers.laplacian.parallel import Parallel
-from solvers.models.base import Model, Rule, check_labels, hyperparameter
-from solvers.models.features import (
-    GIVEN,
-    Centring,
-    Latest,
-    Stopped,
-    Watch,
-    checked_features,
-    components,
-    nearest_rows,
-    positive_median,
-)
-from solvers.models.harmonic import PreparedGraph, StableHFS
+from solvers.models.base import Rule, hyperparameter
+from solvers.models.centring import CentredLabels
+from solvers.models.features import nearest_rows, positive_median
+from solvers.models.harmonic import StableHFS
 from solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths
+from solvers.models.point_model import PointModel, Points, Stats
+from solvers.models.prepared_graph import PreparedGraph
 from solvers.solution import Solution, Status
 
 
@@ -42,17 +34,8 @@ class Sample:
         return cls(nodes=nodes, prepared=StableHFS().prepare(graph))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PreparedSampling:
-    """The graph, features of its nodes or None, and the sample drawn last."""
-
-    graph: Graph
-    features: Any
-    latest: Latest[Sample] = field(default_factory=Latest)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubSampling(Model):
+class SubSampling(PointModel):
     """Stable-HFS on a random sample that holds every label; others copy (D.5, SubSampling).
 
     With features the graph of the sample is its k-NN graph, an edge joining two nodes when either
@@ -79,58 +62,30 @@ class SubSampling(Model):
     )
     seed: int = hyperparameter(0, Rule(doc="Draws the sample.", kind=int, minimum=0))
 
-    uses_features: ClassVar[bool] = True
+    of_graph: ClassVar[str] = ALONG_EDGES
 
-    def prepare(
+    def _answer(
         self,
-        graph: Graph,
-        features: Any = None,
-        *,
-        parallel: Parallel = map,  # noqa: ARG002 - no large product is repeated here
-    ) -> PreparedSampling:
-        """The features, checked; the sample waits for the labels.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `solvers.models.features.checked_features`.
-        """
-        rows = None if features is None else checked_features(features, graph.n_nodes)
-        return PreparedSampling(graph=graph, features=rows)
-
-    def solve(
-        self,
-        prepared: PreparedSampling,
+        prepared: Points,
+        task: CentredLabels,
         labels: Labels,
-        *,
-        start: Solution | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
-    ) -> Solution:
-        """Scores of every node; see `solvers.models.base.Model.solve`."""
-        graph, features = prepared.graph, prepared.features
-        check_labels(labels, graph)
-        watch = Watch(progress=progress, cancelled=cancelled)
-        task = Centring.of_labels(labels, components(graph, features))
-        stats: dict[str, float | int | str] = {
-            "input": ALONG_EDGES if features is None else GIVEN,
+        start: Solution | None,
+        watch: Watch,
+        stats: Stats,
+    ) -> tuple[FloatArray, Status]:
+        sample = self._sample(prepared, labels, watch)
+        inner = self._solved(sample, labels, start, watch)
+        stats |= dict(inner.stats) | {
+            "n_sampled": int(sample.nodes.size),
+            "n_sampled_edges": sample.prepared.graph.n_edges,
+            "n_copied": prepared.graph.n_nodes - int(np.count_nonzero(inner.reachable)),
         }
-        try:
-            sample = self._sample(prepared, labels, watch)
-            inner = self._solved(sample, labels, start, watch)
-            stats |= dict(inner.stats) | {
-                "n_sampled": int(sample.nodes.size),
-                "n_sampled_edges": sample.prepared.graph.n_edges,
-                "n_copied": graph.n_nodes - int(np.count_nonzero(inner.reachable)),
-            }
-            if inner.status is Status.CANCELLED:
-                raise Stopped
-            place = _teachers(prepared, sample, inner, task, watch)
-        except Stopped:
-            return task.solution(task.baseline, Status.CANCELLED, stats)
-        return task.solution(inner.scores[place], inner.status, stats)
+        if inner.status is Status.CANCELLED:
+            raise Stopped
+        place = _teachers(prepared, sample, inner, task.reachable, watch)
+        return inner.scores[place], inner.status
 
-    def _sample(self, prepared: PreparedSampling, labels: Labels, watch: Watch) -> Sample:
+    def _sample(self, prepared: Points, labels: Labels, watch: Watch) -> Sample:
         """The nodes drawn and their graph; equal labels and settings give an equal sample."""
         n_nodes = prepared.graph.n_nodes
         size = min(self.n_sampled, n_nodes)
@@ -145,7 +100,7 @@ class SubSampling(Model):
             rows = prepared.features[nodes]
             return Sample.of_graph(nodes, neighbor_graph(rows, self.n_neighbors, watch))
 
-        return prepared.latest.get(key, make)
+        return prepared.latest("sample", key, make)
 
     def _solved(
         self, sample: Sample, labels: Labels, start: Solution | None, watch: Watch
@@ -184,7 +139,7 @@ def neighbor_graph(rows: Any, n_neighbors: int, watch: Watch) -> Graph:
 
 
 def _teachers(
-    prepared: PreparedSampling, sample: Sample, inner: Solution, task: Centring, watch: Watch
+    prepared: Points, sample: Sample, inner: Solution, reachable: BoolArray, watch: Watch
 ) -> Int64Array:
     """Place in the sample of the node that each node takes its scores from, itself if it can."""
     answered = np.flatnonzero(inner.reachable)
@@ -193,7 +148,7 @@ def _teachers(
     place[taught] = answered
     others = np.ones(prepared.graph.n_nodes, dtype=bool)
     others[taught] = False
-    others &= task.reachable
+    others &= reachable
     if not others.any():
         return place
     if prepared.features is None:

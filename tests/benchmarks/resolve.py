@@ -29,7 +29,8 @@ from service.warm import warm as compile_kernels
 from solvers.arrays import FloatArray, Int64Array
 from solvers.graph import Graph
 from solvers.labels import Labels
-from solvers.models.harmonic import PreparedGraph, StableHFS
+from solvers.models.harmonic import StableHFS
+from solvers.models.prepared_graph import PreparedGraph
 from tests.benchmarks.laplacian import mixture
 
 N_LABELS = 100

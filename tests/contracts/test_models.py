@@ -66,7 +66,7 @@ def test_schemas_describe_every_hyperparameter_with_its_default(model: Model) ->
         assert rule["description"]
         assert rule["default"] == values[name]
         for allowed in rule.get("anyOf", [rule]):
-            assert allowed["type"] in {"number", "integer", "string"}
+            assert allowed["type"] in {"number", "integer", "string", "object"}
             if allowed["type"] == "string":
                 for word in allowed["enum"]:
                     dataclasses.replace(model, **{name: word})

@@ -130,6 +130,16 @@ def test_labels_of_nodes_newer_than_the_snapshot_wait(directory: Path, solver: W
     assert (result["n_labels"], result["n_labels_waiting"], result["n_classes"]) == (4, 2, 2)
 
 
+def test_class_sizes_may_be_known(directory: Path, solver: WarmSolver) -> None:
+    parameters = {"class_balance": {"left": 2, "right": 1}}
+    answer = solved(solver, task(directory, model="poisson", parameters=parameters))
+    labels = predictions(directory, answer).table()["label"].to_pylist()
+    won = labels.count("left") / len(labels)
+    assert answer.result["stats"]["share_miss"] == pytest.approx(abs(won - 2 / 3))
+    meta = predictions(directory, answer).meta
+    assert meta.parameters["class_balance"] == parameters["class_balance"]
+
+
 def test_nodes_that_no_label_reaches_are_counted_and_get_no_label(
     tmp_path: Path, solver: WarmSolver
 ) -> None:
@@ -239,6 +249,43 @@ def test_graphs_beyond_the_memory_are_forgotten(tmp_path: Path) -> None:
         tight_answer = solved(tight, task(tmp_path / name))
     assert (roomy.n_graphs, roomy_answer.result["warm"]) == (2, True)
     assert (tight.n_graphs, tight_answer.result["warm"]) == (0, False)
+
+
+def changed_once(directory: Path, solver: WarmSolver) -> SolveTask:
+    """Solve with more labels than a solve asks columns for, change one, and name a next change."""
+    publish_snapshot(directory, 1, *grid(40))
+    labels = {f"n{node}": int(node % 3) for node in range(0, 1_000, 20)}
+    parameters = {"graph_penalty": 0.1}
+    solved(solver, task(directory, labels, parameters=parameters))
+    solved(solver, task(directory, labels | {"n1111": 1}, parameters=parameters))
+    return task(directory, labels | {"n1111": 1, "n1234": 2}, parameters=parameters)
+
+
+def test_work_done_ahead_makes_the_next_solve_a_direct_one(
+    tmp_path: Path, solver: WarmSolver
+) -> None:
+    asked = changed_once(tmp_path / "g", solver)
+    while solver.work_ahead(lambda: False):
+        pass
+    ahead = solved(solver, asked)
+    cold = solved(WarmSolver(memory_bytes=MEMORY_BYTES), asked)
+    assert ahead.result["stats"]["preconditioner"] == "kernel"
+    assert cold.result["stats"]["preconditioner"] != "kernel"
+    first, second = (predictions(tmp_path / "g", each).table() for each in (ahead, cold))
+    np.testing.assert_allclose(first["score:1"], second["score:1"], atol=1e-5)
+
+
+def test_no_work_is_done_ahead_where_no_label_changed(directory: Path, solver: WarmSolver) -> None:
+    assert not solver.work_ahead(lambda: False)
+    solved(solver, task(directory))
+    assert not solver.work_ahead(lambda: False)
+
+
+def test_work_ahead_keeps_to_the_memory(tmp_path: Path) -> None:
+    solver = WarmSolver(memory_bytes=1)
+    changed_once(tmp_path / "g", solver)
+    assert not solver.work_ahead(lambda: False)
+    assert solver.n_graphs == 0
 
 
 @pytest.mark.parametrize("stop_after", range(8))

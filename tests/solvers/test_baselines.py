@@ -7,11 +7,10 @@ from sklearn.datasets import load_digits
 
 from service.digits import neighbor_edges
 from solvers.graph import Graph
-from solvers.iterate import ProgressReport
+from solvers.iterate import ProgressReport, Stopped, Watch
 from solvers.labels import Labels
 from solvers.models.eigenfunctions import EigFun, bin_eigenfunctions, principal_coordinates
 from solvers.models.embedding import spectral_embedding
-from solvers.models.features import Stopped, Watch
 from solvers.models.harmonic import StableHFS
 from solvers.models.nearest_neighbor import NearestNeighbor
 from solvers.models.simple_hfs import SimpleHFS, kernel_eigenvectors

@@ -27,6 +27,23 @@ def test_hfs_normalises_class_masses_as_its_twin(problem) -> None:
     np.testing.assert_allclose(scores[labels.nodes], labels.targets(), atol=1e-12)
 
 
+def test_known_class_masses_are_met() -> None:
+    graph, classes = digits_graph()
+    nodes = draw_per_class(classes, 3, seed=0)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    asked = 1.0 + np.arange(10) % 2
+    sizes = {name: float(size) for name, size in enumerate(asked)}
+    plain = HFS(graph_penalty=0.0)
+    known = HFS(graph_penalty=0.0, class_mass=sizes)
+    scores = known.solve(known.prepare(graph), labels).scores
+    # what multiplies each class is the share asked for over the mass there was
+    before = plain.solve(plain.prepare(graph), labels).scores
+    factors = asked / asked.sum() / before.sum(axis=0)
+    expected = before * factors
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
+
+
 @given(problems())
 def test_contrasts_agree_with_their_twin(problem) -> None:
     graph, labels = problem

@@ -1,5 +1,7 @@
 """Answers in kernel form are those of the linear system, and say how exact they are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,8 +10,10 @@ from hypothesis import strategies as st
 from solvers.graph import Graph
 from solvers.labels import Labels
 from solvers.laplacian.solver import LaplacianSolver
-from solvers.models.harmonic import HFS, PreparedGraph, StableHFS
+from solvers.models.harmonic import HFS, StableHFS
 from solvers.models.labeled_kernel import LabeledKernel
+from solvers.models.poisson import Poisson
+from solvers.models.prepared_graph import PreparedGraph
 from solvers.solution import Status
 from tests.data_sets import digits_graph, draw_per_class
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse
@@ -24,6 +28,12 @@ def digits(per_class: int, seed: int = 0) -> tuple[Graph, Labels, np.ndarray]:
     graph, truth = digits_graph()
     nodes = draw_per_class(truth, per_class, seed=seed)
     return graph, Labels.from_pairs(nodes, truth[nodes]), truth
+
+
+def with_random_labels(labels: Labels, truth: np.ndarray, n_more: int, seed: int) -> Labels:
+    unlabeled = np.setdiff1d(np.arange(truth.size), labels.nodes)
+    nodes = np.union1d(labels.nodes, np.random.default_rng(seed).choice(unlabeled, n_more, False))
+    return Labels.from_pairs(nodes, truth[nodes])
 
 
 @given(problem=problems(max_nodes=15))
@@ -41,11 +51,11 @@ def test_columns_are_those_of_the_pseudo_inverse(problem) -> None:
     )
 
 
-@pytest.mark.parametrize("model", [HFS, StableHFS])
-@pytest.mark.parametrize("graph_penalty", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize(
+    ("model", "graph_penalty"),
+    [(HFS, 0.0), (HFS, 1e-3), (HFS, 1.0), (StableHFS, 1e-3), (StableHFS, 1.0)],
+)
 def test_the_kernel_form_is_the_solution_of_the_system(model, graph_penalty) -> None:
-    if model is StableHFS and graph_penalty == 0:
-        return  # stable HFS is soft
     graph, labels, _ = digits(3)
     chosen = model(graph_penalty=graph_penalty, rtol=1e-9)
     direct = PreparedGraph(graph=graph, kernel=kernel_of(graph, column_bytes=0))
@@ -177,3 +187,47 @@ def test_an_infinite_penalty_is_named() -> None:
     graph, labels, _ = digits(2)
     with pytest.raises(ValueError, match="graph_penalty times the number of labels"):
         HFS(graph_penalty=1e308).solve(HFS().prepare(graph), labels)
+
+
+@pytest.mark.parametrize("model", [HFS(graph_penalty=0), StableHFS(graph_penalty=0.3), Poisson()])
+def test_work_done_ahead_leaves_a_warm_solve_nothing_but_the_new_label(model) -> None:
+    graph, labels, truth = digits(5)
+    prepared = model.prepare(graph)
+    first = model.solve(prepared, labels)
+    assert not model.work_ahead(prepared, cancelled=lambda: False)  # nobody has changed a label
+    more = with_random_labels(labels, truth, 2, seed=1)
+    second = model.solve(prepared, more, start=first)
+    assert second.stats["preconditioner"] != "kernel"
+    n_rounds = 0
+    while model.work_ahead(prepared, cancelled=lambda: False):
+        n_rounds += 1
+    assert n_rounds > 1
+    np.testing.assert_array_equal(prepared.kernel.nodes, more.nodes)
+    most = with_random_labels(more, truth, 1, seed=2)
+    third = model.solve(prepared, most, start=second)
+    fresh = replace(model, rtol=1e-9).solve(model.prepare(graph), most)
+    assert third.stats["preconditioner"] == "kernel"
+    np.testing.assert_allclose(third.scores, fresh.scores, atol=1e-5 * np.abs(fresh.scores).max())
+
+
+def test_work_ahead_that_is_cut_short_leaves_what_was_known() -> None:
+    graph, labels, truth = digits(5)
+    model = StableHFS(graph_penalty=0.3)
+    prepared = model.prepare(graph)
+    first = model.solve(prepared, labels)
+    model.solve(prepared, with_random_labels(labels, truth, 2, seed=1), start=first)
+    assert model.work_ahead(prepared, cancelled=lambda: False)
+    known = prepared.kernel.nodes
+    assert 0 < known.size < labels.n_labeled
+    assert not model.work_ahead(prepared, cancelled=lambda: True)
+    np.testing.assert_array_equal(prepared.kernel.nodes, known)
+
+
+def test_nothing_is_done_ahead_that_may_not_be_kept() -> None:
+    graph, labels, truth = digits(5)
+    model = StableHFS(graph_penalty=0.3)
+    prepared = model.prepare(graph, kept_bytes=8 * graph.n_nodes * labels.n_labeled)
+    first = model.solve(prepared, labels)
+    model.solve(prepared, with_random_labels(labels, truth, 2, seed=1), start=first)
+    assert not model.work_ahead(prepared, cancelled=lambda: False)
+    assert prepared.kernel.nodes.size == 0

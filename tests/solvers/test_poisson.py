@@ -155,6 +155,34 @@ def test_class_sizes_follow_the_labels_where_asked(model) -> None:
     assert np.abs(shares(solved(free, graph, labels).scores) - asked).max() > 3 * balanced
 
 
+@pytest.mark.parametrize("model_class", [Poisson, PoissonMBO])
+def test_class_sizes_that_are_known_are_met_or_what_misses_is_told(model_class) -> None:
+    graph, classes = digits_graph()
+    nodes = draw_per_class(classes, 4, seed=2)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    sizes = {str(name): 3.0 + name % 3 for name in range(10)} | {"never labeled": 7.0}
+    asked = np.array([sizes[str(name)] for name in range(10)])
+    asked /= asked.sum()
+    model = model_class(class_balance=sizes)
+    solution = solved(model, graph, labels)
+    miss = np.abs(shares(solution.scores) - asked).max()
+    assert miss < 0.8 * np.abs(shares(solved(model_class(), graph, labels).scores) - asked).max()
+    assert solution.stats["share_miss"] == pytest.approx(miss)
+    doubled = model_class(class_balance={name: 2 * size for name, size in sizes.items()})
+    np.testing.assert_array_equal(
+        solved(doubled, graph, labels).scores, solved(model, graph, labels).scores
+    )
+
+
+def test_a_class_without_a_share_is_named() -> None:
+    graph, classes = digits_graph()
+    nodes = draw_per_class(classes, 1, seed=0)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    sizes = {str(name): 1.0 for name in range(9)}
+    with pytest.raises(ValueError, match="every class that is labeled, got none for 9"):
+        solved(Poisson(class_balance=sizes), graph, labels)
+
+
 @given(st.integers(2, 6), st.integers(0, 1_000))
 def test_balanced_weights_reach_the_shares(n_classes: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -1,0 +1,103 @@
+"""The process of a warm child: read tasks from the pipe, answer each, work ahead in between."""
+
+import logging
+import os
+import signal
+import traceback
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Final
+
+from service.certifying import certify_task
+from service.solving import Cancelled, Report, WarmSolver
+from service.tasks import Answer, CertifyTask, Failed, Stop, Task
+from streaming.node_segments import CorruptSegment
+from streaming.nodes import NodeCollision
+from streaming.snapshots import SnapshotNotFound
+
+_PASSING: Final = (OSError, MemoryError, CorruptSegment, NodeCollision, SnapshotNotFound)
+"""What another attempt, which reads the files anew, may not meet again."""
+
+log = logging.getLogger(__name__)
+
+
+class _Mailbox:
+    """Reads the parent's messages in a thread of its own, so that a running task can be stopped.
+
+    When the parent is gone its end of the pipe closes, and this process ends at once.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.stop = Event()
+        self._connection = connection
+        self._tasks: SimpleQueue[Task] = SimpleQueue()
+        Thread(target=self._listen, name="mailbox", daemon=True).start()
+
+    def next_task(self) -> Task:
+        """The next task, once there is one."""
+        return self._tasks.get()
+
+    def has_task(self) -> bool:
+        """Whether a task waits."""
+        return not self._tasks.empty()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message = self._connection.recv()
+            except (EOFError, OSError):
+                os._exit(0)
+            if isinstance(message, Stop):
+                self.stop.set()
+            else:
+                self.stop.clear()
+                self._tasks.put(message)
+
+
+def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
+    """Answer tasks until the other end of the pipe is closed.
+
+    Parameters
+    ----------
+    connection : multiprocessing.connection.Connection
+        To the worker.
+    memory_bytes, n_threads : int
+        See `WarmSolver`.
+    """
+    # A signal to the whole group is for the worker to act on: it says when this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    mailbox = _Mailbox(connection)
+    solver = WarmSolver(memory_bytes=memory_bytes, n_threads=n_threads)
+    while True:
+        _work_ahead(solver, mailbox)
+        task = mailbox.next_task()
+        connection.send(_answer(solver, task, connection.send, mailbox.stop.is_set))
+
+
+def _work_ahead(solver: WarmSolver, mailbox: _Mailbox) -> None:
+    """Spend the time until the next task on what it may need."""
+    try:
+        while not mailbox.has_task() and solver.work_ahead(mailbox.has_task):
+            pass
+    except Exception:  # nobody asked for it: the next task says what is wrong, if anything is
+        log.exception("could not work ahead")
+
+
+def _answer(solver: WarmSolver, task: Task, report: Report, cancelled: Cancelled) -> Answer:
+    """How the task ended; what goes wrong is an answer too."""
+    try:
+        if isinstance(task, CertifyTask):
+            return certify_task(task, report=report, cancelled=cancelled)
+        return solver.solve(task, report=report, cancelled=cancelled)
+    except _PASSING as error:
+        return Failed(error=_text(error), retry=True, trace=traceback.format_exc())
+    except (ValueError, ArithmeticError) as error:
+        return Failed(error=_text(error))
+    except Exception as error:  # noqa: BLE001  the job fails, the child lives on
+        return Failed(error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,81 @@
+"""Labels centred per component: what the models fit, and the means they add again.
+
+On a component the constant costs no energy, so labels are centred with its mean target, and a
+component without label is answered by the mean of all labels.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import BoolArray, FloatArray, IntArray
+from solvers.labels import Targets
+from solvers.solution import Solution, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CentredLabels:
+    """Labels on nodes that fall into components.
+
+    Attributes
+    ----------
+    labels : Labels or RealLabels
+        As given.
+    component : (n_nodes,) int
+        Component of each node, numbered from 0.
+    values : (n_labeled, n_columns) float64
+        Targets minus the mean of their component.
+    means : (n_components, n_columns) float64
+        Mean target of each component; the mean of all labels where it has none.
+    counts : (n_components,) int64
+        Labels of each component.
+    """
+
+    labels: Targets
+    component: IntArray
+    values: FloatArray
+    means: FloatArray
+    counts: IntArray
+
+    @classmethod
+    def of(cls, labels: Targets, component: IntArray) -> "CentredLabels":
+        """``labels`` on nodes of these components; each is numbered by at least one node."""
+        targets, at = labels.targets(), component[labels.nodes]
+        counts = np.bincount(at, minlength=int(component.max(initial=-1)) + 1)
+        means = np.tile(labels.mean_target(), (counts.size, 1))
+        sums = np.zeros_like(means)
+        np.add.at(sums, at, targets)
+        np.divide(sums, counts[:, None], out=means, where=counts[:, None] > 0)
+        return cls(
+            labels=labels,
+            component=component,
+            values=targets - means[at],
+            means=means,
+            counts=counts,
+        )
+
+    @property
+    def reachable(self) -> BoolArray:
+        """(n_nodes,) whether the node's component has a label."""
+        reachable: BoolArray = self.counts[self.component] > 0
+        return reachable
+
+    @property
+    def baseline(self) -> FloatArray:
+        """(n_nodes, n_columns) the mean of each node's component."""
+        baseline: FloatArray = self.means[self.component]
+        return baseline
+
+    def on_nodes(self, values: FloatArray) -> FloatArray:
+        """(n_nodes, n_columns) with ``values`` at the labeled nodes and 0 elsewhere."""
+        block = np.zeros((self.component.size, values.shape[1]))
+        block[self.labels.nodes] = values
+        return block
+
+    def solution(
+        self, scores: FloatArray, status: Status, stats: dict[str, float | int | str]
+    ) -> Solution:
+        """``scores`` where a label reaches, the mean of all labels elsewhere."""
+        reachable = self.reachable
+        kept = np.where(reachable[:, None], scores, self.labels.mean_target())
+        return Solution(scores=kept, reachable=reachable, status=status, stats=stats)

@@ -1,0 +1,133 @@
+"""Models of a graph alone: what they keep of it between solves, and what they prepare ahead."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from solvers.arrays import FloatArray, Int64Array
+from solvers.graph import Graph
+from solvers.iterate import Cancelled, Watch
+from solvers.laplacian.parallel import Parallel
+from solvers.laplacian.solver import LaplacianSolver
+from solvers.models.base import KEPT_BYTES, Model, refuse_features
+from solvers.models.labeled_kernel import LabeledKernel
+from solvers.solution import Solution, Status
+
+_AHEAD_COLUMNS = 8
+"""Columns solved for at once while nobody waits: what a task that comes in between may cost."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PreparedGraph:
+    """What the models of a graph alone keep of it; it grows with the labels seen.
+
+    Attributes
+    ----------
+    graph : Graph
+        The graph itself.
+    kernel : LabeledKernel
+        For the choice of the penalty and for warm solves.
+    parallel : callable
+        Runs the parts of products.
+    n_warm_columns : int
+        Columns that warm solves without the kernel have cost so far.
+    wanted : (n_labeled,) int64
+        Labeled nodes of the last warm solve that had to do without the kernel.
+    last : Solution or None
+        The last harmonic solution, where a model makes something else of it.
+    """
+
+    graph: Graph
+    kernel: LabeledKernel
+    parallel: Parallel = map
+    n_warm_columns: int = 0
+    wanted: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    last: Solution | None = None
+
+    @classmethod
+    def of_graph(
+        cls, graph: Graph, parallel: Parallel = map, kept_bytes: int = KEPT_BYTES
+    ) -> "PreparedGraph":
+        """Nothing but the graph and an unshifted solver on it."""
+        solver = LaplacianSolver(graph, parallel=parallel)
+        kernel = LabeledKernel(solver=solver, column_bytes=kept_bytes)
+        return cls(graph=graph, kernel=kernel, parallel=parallel)
+
+    def solver(self, *, scale: float, shift: FloatArray, **settings: Any) -> LaplacianSolver:
+        """A solver on the graph that shares its hierarchy."""
+        return LaplacianSolver(
+            self.graph,
+            scale=scale,
+            shift=shift,
+            hierarchy=self.kernel.solver.hierarchy,
+            parallel=self.parallel,
+            **settings,
+        )
+
+    def learn(self, solver: LaplacianSolver) -> None:
+        """Keep the hierarchy that a solver had to make."""
+        if self.kernel.solver.hierarchy is None and solver.hierarchy is not None:
+            self.kernel.solver = LaplacianSolver(
+                self.graph, hierarchy=solver.hierarchy, parallel=self.parallel
+            )
+
+    def has_columns(
+        self, nodes: Int64Array, n_columns: int, *, is_warm: bool, watch: Watch
+    ) -> bool:
+        """Whether the kernel has a column for each node, or could be given them for little.
+
+        Missing columns are solved for when they are as few as the ``n_columns`` of the answer, or
+        once warm solves have cost as many.
+        """
+        n_missing = self.kernel.n_missing(nodes)
+        is_worth_it = n_missing <= max(n_columns, self.n_warm_columns)
+        if not (self.kernel.fits(nodes.size) and is_worth_it):
+            if is_warm:
+                self.n_warm_columns += n_columns
+                self.wanted = nodes
+            return False
+        if n_missing:
+            _, status = self.kernel.between(nodes, watch.progress, watch.cancelled)
+            return status is Status.CONVERGED
+        return True
+
+    def work_ahead(self, cancelled: Cancelled) -> bool:
+        """Solve for some columns that the next warm solve could use; False when it has them all."""
+        if not self.kernel.fits(self.wanted.size):
+            return False
+        missing = self.wanted[~self.kernel.has(self.wanted)]
+        if missing.size == 0:
+            return False
+        known = self.wanted[self.kernel.has(self.wanted)]
+        nodes = np.union1d(known, missing[:_AHEAD_COLUMNS])
+        _, status = self.kernel.between(nodes, None, cancelled)
+        return status is Status.CONVERGED
+
+
+class GraphModel(Model):
+    """A model that is prepared by a `PreparedGraph`; all of them can use the same one."""
+
+    preparation: ClassVar[str] = "graph"
+
+    def prepare(
+        self,
+        graph: Graph,
+        features: Any = None,
+        *,
+        parallel: Parallel = map,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> PreparedGraph:
+        """The graph and an unshifted solver on it; little is paid before labels come.
+
+        Raises
+        ------
+        ValueError
+            ``features`` is not None.
+        """
+        refuse_features(type(self).__name__, features)
+        return PreparedGraph.of_graph(graph, parallel, kept_bytes)
+
+    def work_ahead(self, prepared: PreparedGraph, *, cancelled: Cancelled) -> bool:
+        """Columns of the kernel between labels, for warm solves."""
+        return prepared.work_ahead(cancelled)
