@@ -119,6 +119,24 @@ def renumber_rows(
 
 
 @njit(cache=True, nogil=True)
+def largest_entry(block: Any) -> Any:
+    """The largest of the finite |block_ij|, 0 where there is none."""
+    largest = np.float64(0.0)
+    for row in range(block.shape[0]):
+        for column in range(block.shape[1]):
+            largest = max(largest, abs(block[row, column]))
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def resize_rows(block: Any, times: Any, over: Any, out: Any) -> None:
+    """Fill ``out``, of any floating type, with block * times / over."""
+    for row in range(block.shape[0]):
+        for column in range(block.shape[1]):
+            out[row, column] = np.float64(block[row, column]) * times / over
+
+
+@njit(cache=True, nogil=True)
 def scale_rows(factor: Any, block: Any, out: Any, start: int, stop: int) -> None:
     """Fill ``out[start:stop]`` with factor_i block_i."""
     n_columns = block.shape[1]

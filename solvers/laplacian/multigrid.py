@@ -19,9 +19,11 @@ from solvers.arrays import FloatArray, IntArray, RealArray
 from solvers.kernels.adjacency import label_components, row_sums
 from solvers.kernels.aggregation import (
     dense_rows,
+    largest_entry,
     prolong_rows,
     relax_rows,
     residual_rows,
+    resize_rows,
     restrict_rows,
     scale_rows,
 )
@@ -85,25 +87,28 @@ class _Sweep:
     def n_nodes(self) -> int:
         return self.shift.size
 
-    def start(self, rhs: RealArray) -> RealArray:
-        """One sweep from zero."""
-        out = np.empty_like(rhs)
+    def start(self, rhs: RealArray, out: RealArray) -> None:
+        """Fill ``out`` with one sweep from zero."""
         self.ranges.run(lambda a, b: scale_rows(self.factor, rhs, out, a, b))
-        return out
 
-    def residual(self, block: RealArray, rhs: RealArray) -> RealArray:
-        """Right-hand side minus the matrix times the block."""
-        out = np.empty_like(rhs)
+    def residual(self, block: RealArray, rhs: RealArray, out: RealArray) -> None:
+        """Fill ``out`` with the right-hand side minus the matrix times the block."""
         matrix = self.indptr, self.indices, self.weight, self.shift
         self.ranges.run(lambda a, b: residual_rows(*matrix, block, rhs, out, a, b))
-        return out
 
-    def relaxed(self, block: RealArray, rhs: RealArray) -> RealArray:
-        """One more sweep."""
-        out = np.empty_like(rhs)
+    def relaxed(self, block: RealArray, rhs: RealArray, out: RealArray) -> None:
+        """Fill ``out`` with one more sweep."""
         matrix = self.indptr, self.indices, self.weight, self.shift, self.factor
         self.ranges.run(lambda a, b: relax_rows(*matrix, block, rhs, out, a, b))
-        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Room:
+    """Vectors of one level, (n_nodes, k): right-hand side, iterate, and what a sweep fills."""
+
+    rhs: RealArray
+    block: RealArray
+    other: RealArray
 
 
 class Multigrid:
@@ -147,6 +152,7 @@ class Multigrid:
         self._inverse = (
             _pseudo_inverse(last).astype(self._dtype) if last.n_nodes <= MAX_DENSE_NODES else None
         )
+        self._memory: list[RealArray] = []
         self._gains = [OVERCORRECTION] * len(self._levels)
         for depth in range(len(self._levels) - 1, 0, -1):  # the last level is solved exactly
             largest = self._largest_eigenvalue(depth)
@@ -154,48 +160,69 @@ class Multigrid:
 
     def apply(self, residual: RealArray, out: RealArray) -> None:
         """Fill ``out`` with the cycle's answer, projected where products are."""
-        largest = float(np.abs(residual).max(initial=0.0))
+        rooms, ranges = self._rooms(residual.shape[1]), self._sweeps[0].ranges
+        rhs = rooms[0].rhs
+        largest = max(ranges.run(lambda a, b: largest_entry(residual[a:b])))
         size = largest if largest > 0 else 1.0
-        out[...] = self._cycle(0, (residual / size).astype(self._dtype))
-        out *= size
+        ranges.run(lambda a, b: resize_rows(residual[a:b], 1.0, size, rhs[a:b]))
+        found = self._cycle(0, rooms)
+        ranges.run(lambda a, b: resize_rows(found[a:b], size, 1.0, out[a:b]))
         if self._operator.projects_products:
             self._operator.project(out)
 
-    def _cycle(self, depth: int, rhs: RealArray) -> RealArray:
-        sweep = self._sweeps[depth]
-        if depth == len(self._levels):
-            return self._solved_last(sweep, rhs)
-        level = self._levels[depth]
-        block = sweep.start(rhs)
-        missing = sweep.residual(block, rhs)
-        below = self._sweeps[depth + 1]
-        coarse = np.empty((level.n_nodes, rhs.shape[1]), rhs.dtype)
-        below.ranges.run(lambda a, b: restrict_rows(missing, level.first_child, coarse, a, b))
-        found = self._cycle(depth + 1, coarse)
-        gain = self._dtype.type(self._gains[depth])
-        below.ranges.run(lambda a, b: prolong_rows(found, level.first_child, gain, block, a, b))
-        return sweep.relaxed(block, rhs)
+    def rest(self) -> None:
+        """Give back the vectors of the cycle until it is applied again."""
+        self._memory = []
 
-    def _solved_last(self, sweep: _Sweep, rhs: RealArray) -> RealArray:
+    def _rooms(self, n_columns: int) -> list[_Room]:
+        """Room for a cycle, the same memory from cycle to cycle."""
+        needed = 3 * n_columns
+        if not self._memory or len(self._memory[0]) < needed * self._sweeps[0].n_nodes:
+            self._memory = [np.empty(needed * each.n_nodes, self._dtype) for each in self._sweeps]
+        rooms = []
+        for sweep, memory in zip(self._sweeps, self._memory, strict=True):
+            room = memory[: needed * sweep.n_nodes].reshape(3, sweep.n_nodes, n_columns)
+            rooms.append(_Room(*room))
+        return rooms
+
+    def _cycle(self, depth: int, rooms: list[_Room]) -> RealArray:
+        """What the cycle from ``depth`` on answers to the right-hand side there."""
+        sweep, room = self._sweeps[depth], rooms[depth]
+        if depth == len(self._levels):
+            return self._solved_last(sweep, room)
+        first_child, below = self._levels[depth].first_child, self._sweeps[depth + 1].ranges
+        sweep.start(room.rhs, room.block)
+        sweep.residual(room.block, room.rhs, room.other)
+        coarse = rooms[depth + 1].rhs
+        below.run(lambda a, b: restrict_rows(room.other, first_child, coarse, a, b))
+        found = self._cycle(depth + 1, rooms)
+        gain = self._dtype.type(self._gains[depth])
+        below.run(lambda a, b: prolong_rows(found, first_child, gain, room.block, a, b))
+        sweep.relaxed(room.block, room.rhs, room.other)
+        return room.other
+
+    def _solved_last(self, sweep: _Sweep, room: _Room) -> RealArray:
         """By the dense inverse; on a graph that would not shrink, by a few sweeps."""
         if self._inverse is not None:
-            out = np.empty_like(rhs)
-            sweep.ranges.run(lambda a, b: dense_rows(self._inverse, rhs, out, a, b))
-            return out
-        block = sweep.start(rhs)
+            sweep.ranges.run(lambda a, b: dense_rows(self._inverse, room.rhs, room.block, a, b))
+            return room.block
+        sweep.start(room.rhs, room.block)
+        found, other = room.block, room.other
         for _ in range(_LAST_SWEEPS - 1):
-            block = sweep.relaxed(block, rhs)
-        return block
+            sweep.relaxed(found, room.rhs, other)
+            found, other = other, found
+        return found
 
     def _largest_eigenvalue(self, depth: int) -> float:
         """Of the cycle from ``depth`` on times its matrix, by the power method, rounded up."""
-        sweep = self._sweeps[depth]
+        sweep, rooms = self._sweeps[depth], self._rooms(1)
         nodes = np.arange(sweep.n_nodes, dtype=np.float64)
         block = np.cos(nodes * nodes)[:, None].astype(self._dtype)  # no seed, no pattern
         zero = np.zeros_like(block)
         largest = 1.0
         for _ in range(_POWER_STEPS):
-            image = self._cycle(depth, -sweep.residual(block, zero))
+            sweep.residual(-block, zero, rooms[depth].rhs)
+            image = self._cycle(depth, rooms)
             size = float(np.linalg.norm(block))
             grown = float(np.linalg.norm(image))
             if not (size > 0 and grown > 0):

@@ -36,6 +36,9 @@ class Preconditioner(Protocol):
     def apply(self, residual: RealArray, out: RealArray) -> None:
         """Fill ``out`` (n_nodes, k) with the approximate solution for ``residual``."""
 
+    def rest(self) -> None:
+        """Give back memory that only runs need."""
+
 
 class Jacobi:
     """Division by the diagonal; rows with an empty diagonal (isolated nodes) give zero."""
@@ -55,6 +58,9 @@ class Jacobi:
         np.multiply(residual, self._inverse, out=out)
         if self._operator.projects_products:
             self._operator.project(out)
+
+    def rest(self) -> None:
+        """Nothing to give back."""
 
 
 class ApproximateCholesky:
@@ -101,6 +107,9 @@ class ApproximateCholesky:
             out[:, columns] = self._solve_rows(residual[:, columns].T).T
         if self._operator.projects_products:
             self._operator.project(out)
+
+    def rest(self) -> None:
+        """Nothing to give back."""
 
     def _solve_rows(self, rows: AnyArray) -> FloatArray:
         """Solve for each row of a (k, n_nodes) block."""

@@ -296,6 +296,7 @@ class LaplacianSolver:
         )
         outcome = run.iterate(method, max_iter)
         x, residual = method.finish(outcome.state)
+        system.preconditioner.rest()
         operator.project(x)
         return LinearSolution(
             x=system.outside(x),
