@@ -4,6 +4,7 @@ Weights are conductances. Parallel edges and both orientations of an edge sum, s
 dropped (they do not enter the Laplacian), isolated nodes stay. Components are found once.
 """
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -92,7 +93,7 @@ class Graph:
         Raises
         ------
         TypeError
-            ``u`` or ``v`` are not integers.
+            ``u``, ``v`` or ``n_nodes`` are not integers.
         ValueError
             Unequal lengths, an id outside [0, n_nodes), or a weight that is not finite and > 0.
 
@@ -123,7 +124,7 @@ class Graph:
         Raises
         ------
         TypeError
-            ``u`` or ``v`` are not integers.
+            ``u``, ``v`` or ``n_nodes`` are not integers.
         ValueError
             Unequal lengths, an id outside [0, n_nodes), or a conductance that is not finite and
             > 0; ``dtype`` is neither type.
@@ -136,6 +137,7 @@ class Graph:
         the records of a few rows, and while records are parallel as much as they would take
         unmerged.
         """
+        n_nodes = operator.index(n_nodes)  # numpy's integers are not all that int is
         if n_nodes < 0:
             raise ValueError(f"n_nodes must be >= 0, got {n_nodes}")
         if np.dtype(dtype) not in (np.float64, np.float32):

@@ -38,6 +38,9 @@ _SMALLEST = 1e-5
 eigenvalue below this from zero."""
 _ROUNDING = 1e-6
 """Less than this of a start is rounding, and so would be all that further steps find."""
+_FEW_NODES = 4096
+"""Up to so many, vectors are kept free of null vectors after every step: that costs nothing, and
+there a step may leave little else."""
 _LEAST_PART = 0.003
 """No direction has less than this part, over sqrt(n_nodes), of both random vectors: 6 in a million
 have."""
@@ -184,7 +187,8 @@ class WalkLanczos:
         rng = np.random.default_rng(self.seed)
         current = rng.standard_normal((self.walk.n_nodes, _N_STARTS), np.float32)
         current *= (self.walk.root > 0)[:, None]
-        self.walk.project(current)
+        for _ in range(2):  # what little is left of a null vector may be much of a small remainder
+            self.walk.project(current)
         length = np.sqrt(np.square(current, dtype=np.float64).sum(axis=0))
         is_finite = bool(np.isfinite(length).all())
         return WalkLanczosState(
@@ -223,8 +227,10 @@ class WalkLanczos:
         state.pivot, state.last = pivot, last
         state.diagonals.append(diagonal)
         state.couplings.append(np.where(going, length, 0.0))
-        if len(state.diagonals) % CHECK_EVERY == 0 or _is_exhausted(state):
+        is_time = len(state.diagonals) % CHECK_EVERY == 0 or _is_exhausted(state)
+        if is_time or self.walk.n_nodes <= _FEW_NODES:
             self.walk.project(state.current)  # rounding must not feed null vectors back
+        if is_time:
             _take_ritz_values(state, _LEAST_PART / np.sqrt(self.walk.n_nodes))
         return state
 

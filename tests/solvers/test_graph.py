@@ -252,3 +252,10 @@ def test_product_with_vectors_of_another_length_is_refused() -> None:
 def test_a_graph_shows_its_size() -> None:
     graph = Graph.from_edges([0, 1], [1, 2], [1.0, 2.0], n_nodes=4)
     assert repr(graph) == "Graph(n_nodes=4, n_edges=2, n_components=2)"
+
+
+def test_the_number_of_nodes_may_be_any_integer() -> None:
+    ends = np.array([0]), np.array([2]), np.array([1.0])
+    assert Graph.from_edges(*ends, n_nodes=np.int64(3)).n_nodes == 3
+    with pytest.raises(TypeError, match="float"):
+        Graph.from_edges(*ends, n_nodes=3.0)

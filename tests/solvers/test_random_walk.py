@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from solvers.graph import Graph
 from solvers.iterate import iterate
@@ -63,6 +63,7 @@ def test_bounds_hold_the_spectrum_and_little_more(edges, ridge: float) -> None:
 
 
 @given(graphs(max_nodes=12))
+@example(Graph.from_edges(np.array([0]), np.array([5]), np.array([1.79432823]), n_nodes=6))
 def test_bounds_hold_for_every_small_graph(graph: Graph) -> None:
     if graph.n_edges:
         bounds, spectrum = bounds_of(graph), spectrum_of(graph)
