@@ -75,3 +75,11 @@ def checked_nodes(name: str, nodes: npt.ArrayLike, n_nodes: int) -> IntArray:
         given = np.asarray(nodes)[row]
         raise ValueError(f"{name} must lie in [0, {n_nodes}), got {given} in row {row}")
     return array
+
+
+def column_norms(block: FloatArray) -> FloatArray:
+    """(k,) Euclidean norm of each column, also where squares would leave the range."""
+    size = np.abs(block).max(axis=0, initial=0.0)
+    size = np.where((size > 0) & np.isfinite(size), size, 1.0)
+    norms: FloatArray = size * np.sqrt(np.square(block / size).sum(axis=0))
+    return norms

@@ -21,15 +21,13 @@ from solvers.kernels.aggregation import (
     dense_rows,
     largest_entry,
     prolong_rows,
-    relax_rows,
-    residual_rows,
     resize_rows,
     restrict_rows,
-    scale_rows,
 )
-from solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy
+from solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy, Rows
 from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.parallel import Parallel, RowRanges
+from solvers.laplacian.sweep import Sweep
 
 OVERCORRECTION = 1.5
 """How much a coarse correction is enlarged, where the coarse cycle allows it."""
@@ -41,65 +39,6 @@ _MARGIN = 1.1  # the power method stops short of the largest
 _LAST_SWEEPS = 8
 _NARROW_LEAST, _NARROW_MOST = 1e-25, 1e25
 _MOST_BESIDE_SHIFT = 1e4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Sweep:
-    """A level's matrix in the type of the cycle, and room for its vectors.
-
-    ``factor`` is what a Jacobi sweep multiplies residuals with: the damped inverse diagonal, and
-    the exact one (0 where there is no shift either) for nodes without edges.
-    """
-
-    indptr: IntArray
-    indices: IntArray
-    weight: RealArray
-    shift: RealArray
-    factor: RealArray
-    ranges: RowRanges
-
-    @classmethod
-    def of(
-        cls,
-        indptr: IntArray,
-        indices: IntArray,
-        weight: RealArray,
-        shift: FloatArray,
-        dtype: Any,
-        parallel: Parallel,
-    ) -> "_Sweep":
-        degree = np.empty(shift.size)
-        row_sums(indptr, weight, degree)
-        diagonal = degree + shift
-        factor = np.zeros_like(diagonal)
-        np.divide(_DAMPING, diagonal, out=factor, where=degree > 0)
-        np.divide(1.0, shift, out=factor, where=(degree == 0) & (shift > 0))
-        return cls(
-            indptr=indptr,
-            indices=indices,
-            weight=weight.astype(dtype, copy=False),
-            shift=shift.astype(dtype),
-            factor=factor.astype(dtype),
-            ranges=RowRanges.of(indptr, parallel),
-        )
-
-    @property
-    def n_nodes(self) -> int:
-        return self.shift.size
-
-    def start(self, rhs: RealArray, out: RealArray) -> None:
-        """Fill ``out`` with one sweep from zero."""
-        self.ranges.run(lambda a, b: scale_rows(self.factor, rhs, out, a, b))
-
-    def residual(self, block: RealArray, rhs: RealArray, out: RealArray) -> None:
-        """Fill ``out`` with the right-hand side minus the matrix times the block."""
-        matrix = self.indptr, self.indices, self.weight, self.shift
-        self.ranges.run(lambda a, b: residual_rows(*matrix, block, rhs, out, a, b))
-
-    def relaxed(self, block: RealArray, rhs: RealArray, out: RealArray) -> None:
-        """Fill ``out`` with one more sweep."""
-        matrix = self.indptr, self.indices, self.weight, self.shift, self.factor
-        self.ranges.run(lambda a, b: relax_rows(*matrix, block, rhs, out, a, b))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,21 +72,10 @@ class Multigrid:
         for level in hierarchy.levels:
             shifts.append(_summed(shifts[-1], level.first_child))
         self._dtype = _cycle_dtype(operator, shifts)
-        self._sweeps = [
-            _Sweep.of(
-                operator.indptr,
-                operator.indices,
-                operator.weight,
-                shifts[0],
-                self._dtype,
-                parallel,
-            )
-        ]
+        self._sweeps = [_damped_sweep(operator, operator.weight, shifts[0], self._dtype, parallel)]
         for level, shift in zip(hierarchy.levels, shifts[1:], strict=True):
             weight = level.weight * scale
-            self._sweeps.append(
-                _Sweep.of(level.indptr, level.indices, weight, shift, self._dtype, parallel)
-            )
+            self._sweeps.append(_damped_sweep(level, weight, shift, self._dtype, parallel))
         last = self._sweeps[-1]
         self._inverse = (
             _pseudo_inverse(last).astype(self._dtype) if last.n_nodes <= MAX_DENSE_NODES else None
@@ -201,7 +129,7 @@ class Multigrid:
         sweep.relaxed(room.block, room.rhs, room.other)
         return room.other
 
-    def _solved_last(self, sweep: _Sweep, room: _Room) -> RealArray:
+    def _solved_last(self, sweep: Sweep, room: _Room) -> RealArray:
         """By the dense inverse; on a graph that would not shrink, by a few sweeps."""
         if self._inverse is not None:
             sweep.ranges.run(lambda a, b: dense_rows(self._inverse, room.rhs, room.block, a, b))
@@ -232,6 +160,30 @@ class Multigrid:
         return _MARGIN * largest
 
 
+def _damped_sweep(
+    rows: Rows | ShiftedLaplacian,
+    weight: RealArray,
+    shift: FloatArray,
+    dtype: Any,
+    parallel: Parallel,
+) -> Sweep:
+    """The sweep of a level: by the damped inverse diagonal, exact for nodes without edges."""
+    degree = np.empty(shift.size)
+    row_sums(rows.indptr, weight, degree)
+    diagonal = degree + shift
+    factor = np.zeros_like(diagonal)
+    np.divide(_DAMPING, diagonal, out=factor, where=degree > 0)
+    np.divide(1.0, shift, out=factor, where=(degree == 0) & (shift > 0))
+    return Sweep(
+        indptr=rows.indptr,
+        indices=rows.indices,
+        weight=weight.astype(dtype, copy=False),
+        shift=shift.astype(dtype),
+        factor=factor.astype(dtype),
+        ranges=RowRanges.of(rows.indptr, parallel),
+    )
+
+
 def _summed(shift: FloatArray, first_child: IntArray) -> FloatArray:
     """Sums over the children of every node."""
     summed: FloatArray = np.add.reduceat(shift[: first_child[-1]], first_child[:-1])
@@ -253,7 +205,7 @@ def _cycle_dtype(operator: ShiftedLaplacian, shifts: list[FloatArray]) -> "np.dt
     return np.dtype(np.float32 if is_narrow else np.float64)
 
 
-def _pseudo_inverse(last: _Sweep) -> FloatArray:
+def _pseudo_inverse(last: Sweep) -> FloatArray:
     """Of the last level's matrix, zero on the constants of components without shift."""
     n_nodes = last.n_nodes
     matrix = np.zeros((n_nodes, n_nodes))

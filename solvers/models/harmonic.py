@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray
+from solvers.arrays import FloatArray, column_norms
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, Watch
 from solvers.labels import Labels, Targets
@@ -116,7 +116,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             )
         kappa = penalty * labels.n_labeled
         pulled = kappa * prepared.graph.laplacian_product(known)
-        follows_labels = np.linalg.norm(pulled) < np.linalg.norm(known)  # as in `_soft`
+        follows_labels = column_norms(pulled).max() < column_norms(known).max()  # as in `_soft`
         return FullSystem(
             sparsifier=prepared.graph,
             scale=kappa,
@@ -201,7 +201,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         kappa = penalty * task.labels.n_labeled
         known = task.on_nodes(task.values)
         pulled = kappa * _pull_of_labels(prepared.graph, task)
-        follows_labels = np.linalg.norm(pulled) < np.linalg.norm(known)
+        follows_labels = column_norms(pulled).max() < column_norms(known).max()
         rhs = -pulled if follows_labels else known
         if made is not None:
             bound = kappa * made.residual + made.off_labels

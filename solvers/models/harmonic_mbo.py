@@ -7,15 +7,13 @@ solve, contrasts in place of values (`solvers.models.class_mass`), then threshol
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from solvers.arrays import BoolArray, Float32Array, Int64Array
-from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, iterate
 from solvers.labels import Labels
+from solvers.laplacian.sweep import Sweep
 from solvers.models.base import Rule, check_labels, hyperparameter
 from solvers.models.class_mass import contrasts
 from solvers.models.harmonic import HFS
@@ -99,7 +97,8 @@ class HarmonicMBO(GraphModel):
             return harmonic
         prepared.last = harmonic
         dynamics = _Dynamics(
-            walk=_transitions(prepared.graph),
+            walk=Sweep.of_walk(prepared.graph, prepared.parallel),
+            no_source=np.zeros(harmonic.scores.shape, np.float32),
             labels=labels,
             reachable=harmonic.reachable,
             first=contrasts(harmonic.scores, labels, prepared.graph).argmax(axis=1),
@@ -108,7 +107,7 @@ class HarmonicMBO(GraphModel):
         )
         outcome = iterate(
             dynamics,
-            max_iter=self.n_rounds,
+            max_iter=self.n_rounds * self.walk_length,
             phase="walks",
             progress=progress,
             cancelled=cancelled,
@@ -124,8 +123,8 @@ class HarmonicMBO(GraphModel):
             status=outcome.status if stopped else harmonic.status,
             stats={
                 **harmonic.stats,
-                "n_rounds": outcome.n_iter,
-                "n_steps": state.n_steps,
+                "n_rounds": state.n_rounds,
+                "n_steps": outcome.n_iter,
                 "n_moved": state.n_moved,
             },
         )
@@ -143,23 +142,30 @@ class HarmonicMBO(GraphModel):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _State:
-    """After a round: the shares of the walks, the classes they say, rounds and steps so far.
+    """Where the walks of the present round are, and what the rounds before it have made.
 
-    ``n_moved`` counts the nodes whose class differs from that of the first partition.
+    ``shares`` are those of walks of ``n_walked`` steps, ``spare`` is room for one step more;
+    ``classes`` are those the round began with, ``place`` is its place among the lengths. A round
+    ends early once fewer than ``least_kept`` of the nodes would keep their class. ``n_moved``
+    counts the nodes whose class differs from that of the first partition.
     """
 
     shares: Float32Array
+    spare: Float32Array
     classes: Int64Array
-    n_rounds: int
-    n_steps: int
-    n_moved: int
+    least_kept: float
+    n_walked: int = 0
+    place: int = 0
+    n_rounds: int = 0
+    n_moved: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Dynamics:
-    """Rounds of walks and thresholds, for `iterate`."""
+    """Steps of walks, and a threshold at the end of each round, for `iterate`."""
 
-    walk: Any
+    walk: Sweep
+    no_source: Float32Array
     labels: Labels
     reachable: BoolArray
     first: Int64Array
@@ -170,58 +176,59 @@ class _Dynamics:
         """The first partition, with the labels as given."""
         classes = self.first.astype(np.int64)
         classes[self.labels.nodes] = self.labels.classes
+        shares = self._one_hot(classes)
         return _State(
-            shares=self._one_hot(classes), classes=classes, n_rounds=0, n_steps=0, n_moved=0
+            shares=shares,
+            spare=np.empty_like(shares),
+            classes=classes,
+            least_kept=self._least_kept(classes),
         )
 
     def step(self, state: _State) -> _State:
-        """Walk from every node, then let each take the class its walks end in most often.
+        """One step of every walk, stopped at labels; at the end of a round, each node's class."""
+        if state.n_walked == 0:
+            state.shares[...] = self._one_hot(state.classes)
+        known = state.shares[self.labels.nodes]
+        self.walk.relaxed(state.shares, self.no_source, state.spare)
+        state.shares, state.spare = state.spare, state.shares
+        state.shares[self.labels.nodes] = known
+        state.n_walked += 1
+        kept = state.shares[np.arange(state.classes.size), state.classes][self.reachable]
+        is_over = state.n_walked == self.lengths[state.place]
+        if is_over or kept.mean(dtype=np.float64) < state.least_kept:
+            self._end_round(state)
+        return state
+
+    def terminate(self, state: _State) -> Status | None:
+        """Converged after the last round."""
+        return Status.CONVERGED if state.place == len(self.lengths) else None
+
+    def fraction(self, state: _State) -> float:
+        """Share of the rounds that are done."""
+        return state.place / len(self.lengths)
+
+    def _end_round(self, state: _State) -> None:
+        """Let each node take the class its walks end in most often.
 
         A round that moves no node would be followed by equal ones of the same length: those are
         counted as done.
         """
-        shares, n_steps = self._walked(state)
-        classes = _winners(shares, state.classes)
-        length = self.lengths[state.n_rounds]
-        n_rounds = state.n_rounds + 1
+        classes = _winners(state.shares, state.classes)
+        length = self.lengths[state.place]
+        state.place += 1
         if np.array_equal(classes, state.classes):
-            while n_rounds < len(self.lengths) and self.lengths[n_rounds] == length:
-                n_rounds += 1
-        return _State(
-            shares=shares,
-            classes=classes,
-            n_rounds=n_rounds,
-            n_steps=state.n_steps + n_steps,
-            n_moved=int(np.count_nonzero((classes != self.first)[self.reachable])),
-        )
+            while state.place < len(self.lengths) and self.lengths[state.place] == length:
+                state.place += 1
+        state.classes, state.n_walked = classes, 0
+        state.n_rounds += 1
+        state.least_kept = self._least_kept(classes)
+        state.n_moved = int(np.count_nonzero((classes != self.first)[self.reachable]))
 
-    def terminate(self, state: _State) -> Status | None:
-        """Converged after the last round."""
-        return Status.CONVERGED if state.n_rounds == len(self.lengths) else None
-
-    def fraction(self, state: _State) -> float:
-        """Share of the rounds that are done."""
-        return state.n_rounds / len(self.lengths)
-
-    def _walked(self, state: _State) -> tuple[Float32Array, int]:
-        """Where walks end, stopped at labels, and the steps they were given."""
-        start = self._one_hot(state.classes)
-        known = start[self.labels.nodes]
-        kept = self._kept_by_chance(state.classes)
-        shares, n_steps, limit = start, 0, kept + self.min_kept * (1.0 - kept)
-        rows = np.flatnonzero(self.reachable)
-        while n_steps < self.lengths[state.n_rounds]:
-            shares = self.walk @ shares
-            shares[self.labels.nodes] = known
-            n_steps += 1
-            if shares[rows, state.classes[rows]].mean(dtype=np.float64) < limit:
-                break
-        return shares, n_steps
-
-    def _kept_by_chance(self, classes: Int64Array) -> float:
-        """Chance that two reachable nodes are of one class."""
+    def _least_kept(self, classes: Int64Array) -> float:
+        """``min_kept`` of the nodes beyond those that chance keeps."""
         counts = np.bincount(classes[self.reachable])
-        return float(((counts / counts.sum()) ** 2).sum())
+        by_chance = float(((counts / counts.sum()) ** 2).sum())
+        return by_chance + self.min_kept * (1.0 - by_chance)
 
     def _one_hot(self, classes: Int64Array) -> Float32Array:
         rows: Float32Array = np.eye(self.labels.n_classes, dtype=np.float32)[classes]
@@ -237,11 +244,3 @@ def _winners(shares: Float32Array, present: Int64Array) -> Int64Array:
     best = shares.argmax(axis=1)
     is_better = shares[rows, best] > shares[rows, present] + _TIE
     return np.where(is_better, best, present)
-
-
-def _transitions(graph: Graph) -> Any:
-    """D^-1 A in float32; an isolated node stays where it is."""
-    is_isolated = graph.degree == 0
-    inverse = 1.0 / np.where(is_isolated, 1.0, graph.degree)
-    steps = sp.diags_array(inverse) @ graph.adjacency + sp.diags_array(is_isolated.astype(float))
-    return sp.csr_array(steps).astype(np.float32)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array
+from solvers.arrays import BoolArray, FloatArray, Int64Array, column_norms
 from solvers.iterate import Cancelled, Progress
 from solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from solvers.models.base import KEPT_BYTES
@@ -206,7 +206,7 @@ class LabeledKernel:
         return KernelFunction(
             values=values,
             residual=self.residuals[place] @ np.abs(weights),
-            off_labels=np.linalg.norm(off_labels, axis=0),
+            off_labels=column_norms(off_labels),
         )
 
     def potential(self, nodes: Int64Array, sources: FloatArray) -> "KernelFunction | None":
@@ -261,7 +261,7 @@ def accepted(
     rtol : float
         Relative residual asked for.
     """
-    norms = np.linalg.norm(rhs, axis=0)
+    norms = column_norms(rhs)
     relative = np.divide(bound, norms, out=np.where(bound > 0, np.inf, 0.0), where=norms > 0)
     if not (relative <= rtol).all():
         return None

@@ -5,16 +5,16 @@ component gets scores below those of all others there.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from solvers.arrays import BoolArray, FloatArray, Int64Array
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, Watch, iterate
 from solvers.labels import Labels
 from solvers.laplacian.solver import LinearSolution
+from solvers.laplacian.sweep import Sweep
 from solvers.models.base import Rule, check_labels, hyperparameter
 from solvers.models.centring import CentredLabels
 from solvers.models.class_balance import ClassShares, asked_shares, balanced_weights, share_miss
@@ -208,8 +208,12 @@ class PoissonMBO(_PoissonModel):
             return poisson
         step = 1.0 / float(prepared.graph.degree.max(initial=0.0) or 1.0)
         cuts = _Cuts(
-            heat=_heat_matrix(prepared.graph, step),
-            gain=self.fidelity * step * task.on_nodes(task.values),
+            heat=Sweep.of_graph(
+                prepared.graph,
+                np.full(prepared.graph.n_nodes, step),
+                prepared.parallel,
+            ),
+            source=self.fidelity * task.on_nodes(task.values),
             first=poisson.scores,
             reachable=task.reachable,
             shares=shares,
@@ -217,11 +221,16 @@ class PoissonMBO(_PoissonModel):
             n_outer=self.n_outer,
         )
         outcome = iterate(
-            cuts, max_iter=self.n_outer, phase=self.phase, progress=progress, cancelled=cancelled
+            cuts,
+            max_iter=self.n_outer * self.n_inner,
+            phase=self.phase,
+            progress=progress,
+            cancelled=cancelled,
         )
         scores = outcome.state.scores
         scores[~task.reachable] = labels.class_prior()
-        stats = {**poisson.stats, "n_rounds": outcome.n_iter, "n_moved": outcome.state.n_moved}
+        stats = {**poisson.stats, "n_rounds": outcome.state.n_rounds}
+        stats["n_moved"] = outcome.state.n_moved
         if shares is not None:
             stats["share_miss"] = share_miss(scores[task.reachable], shares)
         stopped = outcome.status is Status.CANCELLED
@@ -235,24 +244,29 @@ class PoissonMBO(_PoissonModel):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _CutState:
-    """Weighted scores, the classes they say, class weights, and how far the rounds are.
+    """The last cut, and how far the heat of the present round is.
 
-    ``n_moved`` counts the reachable nodes whose class the last round changed.
+    ``scores`` are weighted, ``classes`` what they say under ``weights``; ``n_moved`` counts the
+    reachable nodes whose class the last round changed. ``heated`` is the partition after
+    ``n_heated`` steps, ``spare`` room for one more.
     """
 
     scores: FloatArray
     classes: Int64Array
     weights: FloatArray
+    heated: FloatArray
+    spare: FloatArray
     n_moved: int
-    n_rounds: int
+    n_heated: int = 0
+    n_rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Cuts:
-    """Heat steps and thresholds, for `iterate`."""
+    """Heat steps, and a threshold at the end of each round, for `iterate`."""
 
-    heat: Any
-    gain: FloatArray
+    heat: Sweep
+    source: FloatArray
     first: FloatArray
     reachable: BoolArray
     shares: FloatArray | None
@@ -261,15 +275,31 @@ class _Cuts:
 
     def init(self) -> _CutState:
         """The classes of Poisson learning."""
-        return self._cut(self.first.copy(), None)
+        scores = self.first.copy()
+        classes, weights = self._cut(scores, np.ones(scores.shape[1]))
+        return _CutState(
+            scores=scores,
+            classes=classes,
+            weights=weights,
+            heated=np.empty_like(scores),
+            spare=np.empty_like(scores),
+            n_moved=int(np.count_nonzero(self.reachable)),
+        )
 
     def step(self, state: _CutState) -> _CutState:
-        """Heat the partition, then cut again."""
-        heated = np.eye(self.first.shape[1])[state.classes]
-        for _ in range(self.n_inner):
-            heated = self.heat @ heated
-            heated += self.gain
-        return self._cut(heated, state)
+        """Heat the partition a little; after enough of that, cut again."""
+        if state.n_heated == 0:
+            state.heated[...] = np.eye(self.first.shape[1])[state.classes]
+        self.heat.relaxed(state.heated, self.source, state.spare)
+        state.heated, state.spare = state.spare, state.heated
+        state.n_heated += 1
+        if state.n_heated == self.n_inner:
+            before = state.classes
+            state.scores, state.heated = state.heated, state.scores
+            state.classes, state.weights = self._cut(state.scores, state.weights)
+            state.n_moved = int(np.count_nonzero((state.classes != before)[self.reachable]))
+            state.n_heated, state.n_rounds = 0, state.n_rounds + 1
+        return state
 
     def terminate(self, state: _CutState) -> Status | None:
         """Converged at a fixed point, or after all the rounds that the method has."""
@@ -280,24 +310,9 @@ class _Cuts:
         """Share of the rounds that are done or need not be."""
         return 1.0 if state.n_moved == 0 else state.n_rounds / self.n_outer
 
-    def _cut(self, scores: FloatArray, before: _CutState | None) -> _CutState:
-        """Classes of the largest scores, sizes balanced where asked for."""
-        weights = np.ones(scores.shape[1]) if before is None else before.weights
+    def _cut(self, scores: FloatArray, weights: FloatArray) -> tuple[Int64Array, FloatArray]:
+        """Classes of the largest scores and class weights; balances ``scores`` where asked for."""
         if self.shares is not None:
             weights = balanced_weights(scores[self.reachable], self.shares, weights)
             scores[self.reachable] *= weights
-        classes = scores.argmax(axis=1)
-        moved = self.reachable if before is None else self.reachable & (classes != before.classes)
-        return _CutState(
-            scores=scores,
-            classes=classes,
-            weights=weights,
-            n_moved=int(np.count_nonzero(moved)),
-            n_rounds=0 if before is None else before.n_rounds + 1,
-        )
-
-
-def _heat_matrix(graph: Graph, step: float) -> Any:
-    """I - step * L."""
-    diagonal = sp.diags_array(1.0 - step * graph.degree)
-    return sp.csr_array(diagonal + step * graph.adjacency)
+        return scores.argmax(axis=1), weights

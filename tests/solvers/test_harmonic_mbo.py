@@ -4,6 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from solvers.graph import Graph
+from solvers.iterate import ProgressReport
 from solvers.labels import Labels
 from solvers.models.harmonic import HFS
 from solvers.models.harmonic_mbo import HarmonicMBO
@@ -120,17 +121,27 @@ def test_a_harmonic_solve_that_did_not_converge_says_so() -> None:
     assert solution.status is Status.MAX_ITER
 
 
-def test_cancelled_between_rounds_it_returns_the_last_one() -> None:
+def test_a_walk_can_be_cancelled_between_two_steps() -> None:
     graph, classes = digits_graph()
     nodes = draw_per_class(classes, 1, seed=0)
-    phases: list[str] = []
+    reports: list[ProgressReport] = []
     model = HarmonicMBO()
     solution = model.solve(
         model.prepare(graph),
         Labels.from_pairs(nodes, classes[nodes]),
-        progress=lambda report: phases.append(report.phase),
-        cancelled=lambda: "walks" in phases,
+        progress=reports.append,
+        cancelled=lambda: bool(reports) and reports[-1].phase == "walks" and reports[-1].n_iter > 2,
     )
     assert solution.status is Status.CANCELLED
-    assert solution.stats["n_rounds"] == 1
+    assert (solution.stats["n_rounds"], solution.stats["n_steps"]) == (0, 3)
     np.testing.assert_allclose(solution.scores.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_walks_do_not_depend_on_the_unit_of_weights(factor: float) -> None:
+    graph, classes = digits_graph()
+    nodes = draw_per_class(classes, 1, seed=0)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    scaled = Graph.from_adjacency(graph.adjacency * factor)
+    one, other = (solved(HarmonicMBO(), each, labels).scores for each in (graph, scaled))
+    np.testing.assert_allclose(other, one, atol=1e-4)

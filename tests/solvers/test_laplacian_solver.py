@@ -346,3 +346,18 @@ def test_bad_blocks_are_refused(rhs, start, message) -> None:
     graph = Graph.from_edges([0], [1], [1.0], n_nodes=2)
     with pytest.raises(ValueError, match=message):
         LaplacianSolver(graph).solve(rhs, start)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("of_weights", "of_rhs"), [(-700, 0), (900, 0), (0, -900), (-500, 400)])
+def test_units_at_the_ends_of_the_range_change_nothing(name, of_weights: int, of_rhs: int) -> None:
+    plain = grid(40, decades=3.0)
+    scaled = Graph.from_adjacency(plain.adjacency * 2.0**of_weights)
+    rhs = random_rhs(plain.n_nodes)
+    one = LaplacianSolver(plain, preconditioner=name, rtol=1e-10).solve(rhs, project=True)
+    other = LaplacianSolver(scaled, preconditioner=name, rtol=1e-10).solve(
+        np.ldexp(rhs, of_rhs), project=True
+    )
+    assert other.status is one.status is Status.CONVERGED
+    back = np.ldexp(other.x, of_weights - of_rhs)
+    np.testing.assert_allclose(back, one.x, atol=1e-8 * np.abs(one.x).max())
