@@ -50,7 +50,8 @@ class Settings(BaseSettings):
     checkpoint_seconds : float
         Longest time between two checkpoints of a running ingest; what a kill costs to replay.
     child_memory_bytes : int
-        Resident memory above which a process that solves forgets graphs it has prepared.
+        Resident memory above which a process that solves forgets graphs it has prepared, also as
+        ``6GiB``; part of it is for columns that make the solves of changed labels fast.
     max_body_bytes : int
         Largest body of one request.
     max_backlog_bytes : int
@@ -86,7 +87,7 @@ class Settings(BaseSettings):
     threads: PositiveInt | None = None
     memory_limit: Annotated[ByteSize, Field(ge=1)] | None = None
     checkpoint_seconds: NonNegativeFloat = 30.0
-    child_memory_bytes: PositiveInt = 2 * 2**30
+    child_memory_bytes: Annotated[ByteSize, Field(ge=1)] = ByteSize(2 * 2**30)
     max_body_bytes: PositiveInt = 256 * 2**20
     max_backlog_bytes: PositiveInt = 4 * 2**30
     max_total_backlog_bytes: PositiveInt = 16 * 2**30

@@ -37,6 +37,9 @@ _LARGEST_GAIN = 1.8
 _POWER_STEPS = 6
 _MARGIN = 1.1  # the power method stops short of the largest
 _LAST_SWEEPS = 8
+_HELD = 1e4
+"""A node whose shift is so many times its degree is solved by a sweep, and left out below: else
+it would hold all nodes that it is one with there."""
 _NARROW_LEAST, _NARROW_MOST = 1e-25, 1e25
 _MOST_BESIDE_SHIFT = 1e4
 
@@ -68,9 +71,12 @@ class Multigrid:
         self._operator = operator
         self._levels = hierarchy.levels
         scale, parallel = operator.scale, operator.ranges.parallel
+        self._held = np.flatnonzero(operator.shift > _HELD * (operator.diagonal - operator.shift))
         shifts = [operator.shift.astype(np.float64)]
+        above = _beside_held(operator, self._held)
         for level in hierarchy.levels:
-            shifts.append(_summed(shifts[-1], level.first_child))
+            above = _summed(above, level.first_child)
+            shifts.append(above)
         self._dtype = _cycle_dtype(operator, shifts)
         self._sweeps = [_damped_sweep(operator, operator.weight, shifts[0], self._dtype, parallel)]
         for level, shift in zip(hierarchy.levels, shifts[1:], strict=True):
@@ -121,11 +127,13 @@ class Multigrid:
         first_child, below = self._levels[depth].first_child, self._sweeps[depth + 1].ranges
         sweep.start(room.rhs, room.block)
         sweep.residual(room.block, room.rhs, room.other)
-        coarse = rooms[depth + 1].rhs
+        coarse, held = rooms[depth + 1].rhs, self._held if depth == 0 else self._held[:0]
+        room.other[held], values = 0.0, room.block[held]
         below.run(lambda a, b: restrict_rows(room.other, first_child, coarse, a, b))
         found = self._cycle(depth + 1, rooms)
         gain = self._dtype.type(self._gains[depth])
         below.run(lambda a, b: prolong_rows(found, first_child, gain, room.block, a, b))
+        room.block[held] = values
         sweep.relaxed(room.block, room.rhs, room.other)
         return room.other
 
@@ -158,6 +166,16 @@ class Multigrid:
             largest = max(1.0, grown / size)
             block = image / self._dtype.type(grown)
         return _MARGIN * largest
+
+
+def _beside_held(operator: ShiftedLaplacian, held: IntArray) -> FloatArray:
+    """The shift of the coarse levels: held nodes are no part of them, but hold their neighbors."""
+    shift = operator.shift.astype(np.float64)
+    for node in held:
+        entries = slice(operator.indptr[node], operator.indptr[node + 1])
+        shift[operator.indices[entries]] += operator.weight[entries]
+    shift[held] = 0.0
+    return shift
 
 
 def _damped_sweep(

@@ -14,7 +14,7 @@ from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, Watch
 from solvers.labels import Labels, Targets
 from solvers.laplacian.full_graph import FullSystem
-from solvers.laplacian.solver import LaplacianSolver, LinearSolution
+from solvers.laplacian.solver import LinearSolution
 from solvers.models.base import (
     Rule,
     ScoreKind,
@@ -30,6 +30,8 @@ from solvers.models.prepared_graph import GraphModel, PreparedGraph
 from solvers.models.refining import Refinable
 from solvers.models.uncertainty import GaussianField
 from solvers.solution import Solution, Status
+
+_HOLD = 1e12
 
 _RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
 _MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
@@ -239,7 +241,10 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         made: KernelFunction | None,
         watch: Watch,
     ) -> tuple[LinearSolution, FloatArray]:
-        """Solve L_UU f_U = A_US y_S (D1): the unlabeled part's Laplacian, shifted by A_US 1."""
+        """Solve L_UU f_U = A_US y_S (D1), in L with shifts at labels that hold them at 0.
+
+        So the hierarchy of the whole graph serves. What they let through is 1 / `_HOLD` of f.
+        """
         free = np.ones(prepared.graph.n_nodes, dtype=bool)
         free[task.labels.nodes] = False
         function = task.on_nodes(task.values)
@@ -252,23 +257,30 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             if exact is not None:
                 return exact, function
             first = made.values
-        rows = prepared.graph.adjacency[free]
-        solver = LaplacianSolver(
-            Graph.from_adjacency(rows[:, free]),
-            shift=rows[:, task.labels.nodes].sum(axis=1),
+        right = np.zeros_like(function)
+        right[free] = rhs
+        graph, nodes = prepared.graph, task.labels.nodes
+        hold = _HOLD * (float(graph.degree.max(initial=0.0)) or 1.0)
+        start = None
+        if first is not None:
+            start = np.where(free[:, None], first, 0.0)
+            start[nodes] = (graph.adjacency[nodes] @ start) / (hold + graph.degree[nodes, None])
+        solver = prepared.solver(
+            scale=1.0,
+            shift=task.on_nodes(np.full((nodes.size, 1), hold))[:, 0],
             rtol=self.rtol,
             max_iter=self.max_iter,
-            parallel=prepared.parallel,
         )
         solution = solver.solve(
-            rhs,
-            None if first is None else first[free],
+            right,
+            start,
             project=True,
             phase="scores",
             progress=watch.progress,
             cancelled=watch.cancelled,
         )
-        function[free] = solution.x
+        prepared.learn(solver)
+        function[free] = solution.x[free]
         return solution, function
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import BoolArray, Float32Array, Int64Array
+from solvers.arrays import BoolArray, Float32Array, Int64Array, IntArray
 from solvers.iterate import Cancelled, Progress, iterate
 from solvers.labels import Labels
 from solvers.laplacian.sweep import Sweep
@@ -96,12 +96,17 @@ class HarmonicMBO(GraphModel):
         if harmonic.status is Status.CANCELLED:
             return harmonic
         prepared.last = harmonic
+        first = contrasts(harmonic.scores, labels, prepared.graph).argmax(axis=1)
+        first[labels.nodes] = labels.classes
+        graph, order = prepared.near_in_memory()
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
         dynamics = _Dynamics(
-            walk=Sweep.of_walk(prepared.graph, prepared.parallel),
+            walk=Sweep.of_walk(graph, prepared.parallel),
             no_source=np.zeros(harmonic.scores.shape, np.float32),
-            labels=labels,
-            reachable=harmonic.reachable,
-            first=contrasts(harmonic.scores, labels, prepared.graph).argmax(axis=1),
+            labeled=rank[labels.nodes],
+            reachable=harmonic.reachable[order],
+            first=first[order],
             lengths=self._lengths(),
             min_kept=self.min_kept,
         )
@@ -113,7 +118,7 @@ class HarmonicMBO(GraphModel):
             cancelled=cancelled,
         )
         state = outcome.state
-        scores = state.shares.astype(np.float64)
+        scores = state.shares[rank].astype(np.float64)
         scores /= scores.sum(axis=1, keepdims=True)
         scores[~harmonic.reachable] = labels.class_prior()
         stopped = outcome.status is Status.CANCELLED
@@ -166,32 +171,30 @@ class _Dynamics:
 
     walk: Sweep
     no_source: Float32Array
-    labels: Labels
+    labeled: IntArray
     reachable: BoolArray
     first: Int64Array
     lengths: tuple[int, ...]
     min_kept: float
 
     def init(self) -> _State:
-        """The first partition, with the labels as given."""
-        classes = self.first.astype(np.int64)
-        classes[self.labels.nodes] = self.labels.classes
-        shares = self._one_hot(classes)
+        """The first partition."""
+        shares = self._one_hot(self.first)
         return _State(
             shares=shares,
             spare=np.empty_like(shares),
-            classes=classes,
-            least_kept=self._least_kept(classes),
+            classes=self.first,
+            least_kept=self._least_kept(self.first),
         )
 
     def step(self, state: _State) -> _State:
         """One step of every walk, stopped at labels; at the end of a round, each node's class."""
         if state.n_walked == 0:
             state.shares[...] = self._one_hot(state.classes)
-        known = state.shares[self.labels.nodes]
+        known = state.shares[self.labeled]
         self.walk.relaxed(state.shares, self.no_source, state.spare)
         state.shares, state.spare = state.spare, state.shares
-        state.shares[self.labels.nodes] = known
+        state.shares[self.labeled] = known
         state.n_walked += 1
         kept = state.shares[np.arange(state.classes.size), state.classes][self.reachable]
         is_over = state.n_walked == self.lengths[state.place]
@@ -231,7 +234,7 @@ class _Dynamics:
         return by_chance + self.min_kept * (1.0 - by_chance)
 
     def _one_hot(self, classes: Int64Array) -> Float32Array:
-        rows: Float32Array = np.eye(self.labels.n_classes, dtype=np.float32)[classes]
+        rows: Float32Array = np.eye(self.no_source.shape[1], dtype=np.float32)[classes]
         return rows
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
+from solvers.arrays import FloatArray, Int64Array, IntArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Watch
 from solvers.laplacian.parallel import Parallel
@@ -71,6 +71,16 @@ class PreparedGraph:
             self.kernel.solver = LaplacianSolver(
                 self.graph, hierarchy=solver.hierarchy, parallel=self.parallel
             )
+
+    def near_in_memory(self) -> tuple[Graph, IntArray]:
+        """The graph in a numbering that is quick to multiply with, and the node each was.
+
+        That of the hierarchy, where there is one; else as it is.
+        """
+        hierarchy = self.kernel.solver.hierarchy
+        if hierarchy is None:
+            return self.graph, np.arange(self.graph.n_nodes)
+        return hierarchy.graph, hierarchy.order
 
     def has_columns(
         self, nodes: Int64Array, n_columns: int, *, is_warm: bool, watch: Watch

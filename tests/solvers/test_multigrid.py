@@ -173,3 +173,28 @@ def test_an_easy_solve_does_not_settle_the_choice() -> None:
     on_the_path = np.zeros(graph.n_nodes)
     on_the_path[[0, n_nodes - 1]] = 1.0, -1.0
     assert solver.solve(on_the_path).n_iter < 200
+
+
+def test_nodes_that_a_shift_holds_do_not_hold_their_aggregates() -> None:
+    graph = clouds(5_000)
+    held = np.arange(0, graph.n_nodes, 40)
+    right = np.zeros((graph.n_nodes, 1))
+    right[1::40] = 1.0
+    steps = []
+    for shift in (1e2, 1e12):
+        at_held = np.zeros(graph.n_nodes)
+        at_held[held] = shift
+        solver = LaplacianSolver(graph, shift=at_held, preconditioner="multigrid")
+        solution = solver.solve(right)
+        assert solution.status is Status.CONVERGED
+        steps.append(solution.n_iter)
+    free = np.setdiff1d(np.arange(graph.n_nodes), held)
+    rows = graph.adjacency[free]
+    part = LaplacianSolver(
+        Graph.from_adjacency(rows[:, free]),
+        shift=rows[:, held].sum(axis=1),
+        preconditioner="multigrid",
+    ).solve(right[free])
+    np.testing.assert_allclose(solution.x[free], part.x, atol=1e-7)
+    np.testing.assert_allclose(solution.x[held], 0.0, atol=1e-9)
+    assert steps[1] <= 1.3 * part.n_iter
