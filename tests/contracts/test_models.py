@@ -279,3 +279,19 @@ def test_features_that_do_not_fit_are_refused(featured: Model, features, error, 
     graph, _ = communities()
     with pytest.raises(error, match=message):
         featured.prepare(graph, features)
+
+
+def test_work_ahead_comes_to_an_end_and_changes_no_answer(model: Model) -> None:
+    graph, classes = communities()
+    labels, prepared = some_labels(classes), model.prepare(graph)
+    first = model.solve(prepared, labels)
+    more = Labels.from_vector(np.where(np.arange(N_NODES) % 3, -1, np.append(classes, [-1] * 3)))
+    codes = Labels.from_pairs(more.nodes, [f"class {value}" for value in more.classes])
+    second = model.solve(prepared, codes, start=first)
+    n_rounds = 0
+    while model.work_ahead(prepared, cancelled=lambda: False):
+        n_rounds += 1
+        assert n_rounds < N_NODES
+    again = model.solve(prepared, codes)
+    assert again.status is Status.CONVERGED
+    np.testing.assert_allclose(again.scores, second.scores, atol=1e-4)
