@@ -73,11 +73,11 @@ class Multigrid:
         scale, parallel = operator.scale, operator.ranges.parallel
         self._held = np.flatnonzero(operator.shift > _HELD * (operator.diagonal - operator.shift))
         shifts = [operator.shift.astype(np.float64)]
-        above = _beside_held(operator, self._held)
+        beside = above = _beside_held(operator, self._held)
         for level in hierarchy.levels:
             above = _summed(above, level.first_child)
             shifts.append(above)
-        self._dtype = _cycle_dtype(operator, shifts)
+        self._dtype = _cycle_dtype(operator, self._held, shifts, beside)
         self._sweeps = [_damped_sweep(operator, operator.weight, shifts[0], self._dtype, parallel)]
         for level, shift in zip(hierarchy.levels, shifts[1:], strict=True):
             weight = level.weight * scale
@@ -208,17 +208,25 @@ def _summed(shift: FloatArray, first_child: IntArray) -> FloatArray:
     return summed
 
 
-def _cycle_dtype(operator: ShiftedLaplacian, shifts: list[FloatArray]) -> "np.dtype[Any]":
-    """Float32 unless weights or shifts come near the ends of its range."""
+def _cycle_dtype(
+    operator: ShiftedLaplacian, held: IntArray, shifts: list[FloatArray], beside: FloatArray
+) -> "np.dtype[Any]":
+    """Float32 unless weights or shifts come near the ends of its range.
+
+    ``beside`` (n_nodes,) is what holds the nodes that are not ``held`` themselves.
+    """
     diagonal = operator.diagonal[operator.diagonal > 0]
     weight = operator.weight
     least = min(weight.min(initial=np.inf), diagonal.min(initial=np.inf))
-    most = max(weight.max(initial=0.0), diagonal.max(initial=0.0), shifts[-1].max(initial=0.0))
+    most = max(weight.max(initial=0.0), diagonal.max(initial=0.0))
     # a light shift leaves a constant of size 1 / shift, beside which float32 loses the rest
-    held = np.bincount(operator.component, operator.shift, minlength=operator.component_size.size)
-    lightest = float(held[held > 0].min(initial=np.inf))
+    free = operator.diagonal.copy()
+    free[held] = 0.0
+    heaviest = max(weight.max(initial=0.0), free.max(initial=0.0), shifts[-1].max(initial=0.0))
+    pull = np.bincount(operator.component, beside, minlength=operator.component_size.size)
+    lightest = float(pull[pull > 0].min(initial=np.inf))
     is_narrow = (
-        least > _NARROW_LEAST and most < _NARROW_MOST and most < _MOST_BESIDE_SHIFT * lightest
+        least > _NARROW_LEAST and most < _NARROW_MOST and heaviest < _MOST_BESIDE_SHIFT * lightest
     )
     return np.dtype(np.float32 if is_narrow else np.float64)
 

@@ -198,3 +198,24 @@ def test_nodes_that_a_shift_holds_do_not_hold_their_aggregates() -> None:
     np.testing.assert_allclose(solution.x[free], part.x, atol=1e-7)
     np.testing.assert_allclose(solution.x[held], 0.0, atol=1e-9)
     assert steps[1] <= 1.3 * part.n_iter
+
+
+def test_a_cluster_that_light_edges_tie_to_held_nodes_is_solved() -> None:
+    """Its mean hardly costs energy: float32 would lose it beside the weights within."""
+    cluster = clouds(3_000)
+    u, v, weight = cluster.edges()
+    light = np.array([1e-6, 1e-6, 2e-6])
+    graph = Graph.from_edges(
+        np.concatenate([u, [3_000, 3_001, 3_002]]),
+        np.concatenate([v, [1, 1_000, 2_000]]),
+        np.concatenate([weight, light]),
+        n_nodes=3_003,
+    )
+    shift = np.zeros(3_003)
+    shift[3_000:] = 1e12
+    rhs = np.zeros((3_003, 1))
+    rhs[2_000] = 2e-6
+    solution = LaplacianSolver(graph, shift=shift, preconditioner="multigrid").solve(rhs)
+    assert solution.status is Status.CONVERGED
+    inside = cluster.component[:3_000] == cluster.component[1]
+    np.testing.assert_allclose(solution.x[:3_000][inside], 0.5, atol=1e-3)
