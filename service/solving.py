@@ -41,6 +41,8 @@ REPORT_SECONDS: Final = 0.5
 
 _GROWING_SWEEPS: Final = 3
 
+_AHEAD_MEMORY: Final = 0.8
+
 _GRAPH_COPIES: Final = 5
 """Memory that a prepared graph and the vectors of a solve take, as multiples of the graph's own:
 1.1 GiB at a million nodes, 8 million edges and ten classes."""
@@ -223,9 +225,9 @@ class WarmSolver:
     def work_ahead(self, cancelled: Cancelled) -> bool:
         """Do some of what the next solve on the graph used last may need; False when none is left.
 
-        Memory stays within its bounds, if need be at the cost of what was done.
+        Nothing is begun close to the limit of the memory: graphs are worth more than that.
         """
-        if not self._graphs:
+        if not self._graphs or _resident_bytes() > _AHEAD_MEMORY * self._memory_bytes:
             return False
         latest = next(reversed(self._graphs.values()))
         found = any(

@@ -6,6 +6,7 @@ attributes that end in an underscore; nothing is kept from one `fit` to the next
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -150,5 +151,7 @@ class GraphEstimator(BaseEstimator):
 
 
 def plain(value: Any) -> Any:
-    """A numpy scalar, such as a parameter grid holds, as a Python number."""
+    """Numpy scalars, such as a parameter grid holds, as Python numbers; also those of mappings."""
+    if isinstance(value, Mapping):
+        return {plain(name): plain(each) for name, each in value.items()}
     return value.item() if isinstance(value, np.generic) else value

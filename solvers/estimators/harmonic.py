@@ -19,7 +19,8 @@ class HFS(ProbabilityClassifier):
         leave-one-out.
     class_mass : {'none', 'labels'} or mapping of classes to shares
         'labels' scales each class to the share of the nodes that its labels have (class-mass
-        normalisation), 'none' leaves scores as they are.
+        normalisation), 'none' leaves scores as they are. A mapping has a positive number for every
+        class: known sizes, in any unit.
     rtol : float
         Relative residual asked of the linear solves.
     max_iter : int

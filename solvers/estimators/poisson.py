@@ -15,7 +15,8 @@ class Poisson(ScoreClassifier):
     ----------
     class_balance : {'none', 'labels'} or mapping of classes to shares
         'labels' weighs classes until each wins the share of the nodes that it has among the
-        labels, 'none' leaves class sizes free.
+        labels, 'none' leaves class sizes free. A mapping has a positive number for every class:
+        known sizes, in any unit.
     rtol : float
         Relative residual asked of the linear solve.
     max_iter : int
@@ -55,7 +56,8 @@ class PoissonMBO(ScoreClassifier):
     ----------
     class_balance : {'none', 'labels'} or mapping of classes to shares
         'labels' weighs classes until each wins the share of the nodes that it has among the
-        labels, 'none' leaves class sizes free.
+        labels, 'none' leaves class sizes free. A mapping has a positive number for every class:
+        known sizes, in any unit.
     n_outer : int
         Most rounds.
     n_inner : int

@@ -7,6 +7,7 @@ import numpy as np
 
 from solvers.arrays import AnyArray, BoolArray, IntArray, frozen
 from solvers.labels import Labels
+from solvers.models.class_balance import class_text
 
 Marker = str | int | None
 
@@ -58,7 +59,7 @@ class ClassTargets:
         labels = Labels(
             nodes=frozen(nodes.astype(np.int64)),
             classes=frozen(codes.astype(np.int64)),
-            class_names=tuple(str(name) for name in classes.tolist()),
+            class_names=tuple(class_text(name) for name in classes.tolist()),
         )
         return cls(labels=labels, classes=classes.astype(y.dtype), unlabeled=unlabeled)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from solvers.arrays import FloatArray, IntArray, RealArray
 from solvers.kernels.adjacency import label_components, row_sums
@@ -171,10 +172,13 @@ class Multigrid:
 def _beside_held(operator: ShiftedLaplacian, held: IntArray) -> FloatArray:
     """The shift of the coarse levels: held nodes are no part of them, but hold their neighbors."""
     shift = operator.shift.astype(np.float64)
-    for node in held:
-        entries = slice(operator.indptr[node], operator.indptr[node + 1])
-        shift[operator.indices[entries]] += operator.weight[entries]
-    shift[held] = 0.0
+    if held.size:
+        shift[held] = 0.0
+        entries = operator.weight, operator.indices, operator.indptr
+        is_held = np.zeros(shift.size)
+        is_held[held] = 1.0
+        shift += sp.csr_array(entries, shape=(shift.size, shift.size)) @ is_held
+        shift[held] = 0.0
     return shift
 
 
@@ -222,7 +226,8 @@ def _cycle_dtype(
     # a light shift leaves a constant of size 1 / shift, beside which float32 loses the rest
     free = operator.diagonal.copy()
     free[held] = 0.0
-    heaviest = max(weight.max(initial=0.0), free.max(initial=0.0), shifts[-1].max(initial=0.0))
+    coarsest = shifts[-1] if len(shifts) > 1 else beside
+    heaviest = max(weight.max(initial=0.0), free.max(initial=0.0), coarsest.max(initial=0.0))
     pull = np.bincount(operator.component, beside, minlength=operator.component_size.size)
     lightest = float(pull[pull > 0].min(initial=np.inf))
     is_narrow = (

@@ -49,7 +49,8 @@ class Jacobi:
     def __init__(self, operator: ShiftedLaplacian) -> None:
         diagonal = operator.diagonal
         inverse = np.zeros_like(diagonal)
-        np.divide(1.0, diagonal, out=inverse, where=diagonal > 0)
+        least = np.finfo(diagonal.dtype).tiny  # the inverse of less is not a number
+        np.divide(1.0, diagonal, out=inverse, where=diagonal >= least)
         self._inverse = inverse[:, None]
         self._operator = operator
 

@@ -32,6 +32,7 @@ step (measured).
 """
 
 _LARGEST_EXPONENT: Final = 300  # binary; of what is not brought to size 1 first
+_FARTHEST_EXPONENT: Final = 1000  # so that its inverse is a number, too
 
 _BY_TRIAL: Final = ("jacobi", "multigrid", "approx-chol")
 
@@ -357,7 +358,8 @@ class LaplacianSolver:
 def _unit_exponents(largest: RealArray) -> IntArray:
     """Powers of two to divide numbers by whose squares might leave the range; 0 for all others."""
     _, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
-    return np.where(np.abs(exponent) > _LARGEST_EXPONENT, exponent, 0)
+    is_far = np.abs(exponent) > _LARGEST_EXPONENT
+    return np.where(is_far, np.clip(exponent, -_FARTHEST_EXPONENT, _FARTHEST_EXPONENT), 0)
 
 
 def _times_power(block: RealArray, exponent: IntArray | int) -> RealArray:

@@ -15,6 +15,7 @@ _TOLERANCE = 1e-3
 _MAX_STEPS = 500
 _PATIENCE = 10
 _LEAST_SHARE = 1e-2
+_NEXT_TO_NOTHING = 1e-200
 
 
 def asked_shares(asked: ClassShares, labels: Labels) -> FloatArray | None:
@@ -30,7 +31,7 @@ def asked_shares(asked: ClassShares, labels: Labels) -> FloatArray | None:
     """
     if not isinstance(asked, Mapping):
         return labels.class_prior() if asked == "labels" else None
-    by_name = {str(name): share for name, share in asked.items()}
+    by_name = {class_text(name): share for name, share in asked.items()}
     for name in labels.class_names:
         if str(name) not in by_name:
             raise ValueError(
@@ -38,7 +39,14 @@ def asked_shares(asked: ClassShares, labels: Labels) -> FloatArray | None:
             )
     shares = np.array([by_name[str(name)] for name in labels.class_names], dtype=np.float64)
     shares /= shares.max()  # so that their sum is finite
+    shares = np.maximum(shares, _NEXT_TO_NOTHING)
     return shares / float(shares.sum())
+
+
+def class_text(name: str | float) -> str:
+    """A class name as text; a whole number has no point."""
+    is_whole = isinstance(name, float) and name.is_integer()
+    return str(int(name)) if is_whole else str(name)
 
 
 def share_miss(scores: FloatArray, shares: FloatArray) -> float:

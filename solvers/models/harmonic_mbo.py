@@ -91,11 +91,11 @@ class HarmonicMBO(GraphModel):
         """
         check_labels(labels, prepared.graph)
         harmonic = self._harmonic.solve(
-            prepared, labels, start=prepared.last, progress=progress, cancelled=cancelled
+            prepared, labels, start=prepared.last.get(HFS), progress=progress, cancelled=cancelled
         )
         if harmonic.status is Status.CANCELLED:
             return harmonic
-        prepared.last = harmonic
+        prepared.last[HFS] = harmonic
         first = contrasts(harmonic.scores, labels, prepared.graph).argmax(axis=1)
         first[labels.nodes] = labels.classes
         graph, order = prepared.near_in_memory()
@@ -118,7 +118,7 @@ class HarmonicMBO(GraphModel):
             cancelled=cancelled,
         )
         state = outcome.state
-        scores = state.shares[rank].astype(np.float64)
+        scores = np.maximum(state.shares[rank].astype(np.float64), 0.0)  # rounding goes below
         scores /= scores.sum(axis=1, keepdims=True)
         scores[~harmonic.reachable] = labels.class_prior()
         stopped = outcome.status is Status.CANCELLED

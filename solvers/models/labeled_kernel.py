@@ -87,8 +87,8 @@ class LabeledKernel:
     ) -> tuple[FloatArray, Status]:
         """Entries between ``nodes`` (increasing), and how the solves for the new ones ended.
 
-        What was known stays as it is unless all solves converged. Columns of nodes that are not
-        asked for now are kept while there is room.
+        What was known of ``nodes`` stays as it is unless all solves converged. Columns of nodes
+        that are not asked for now are kept while there is room.
         """
         asked, both = nodes, np.union1d(self.nodes, nodes)
         if self.slots is not None and self.fits(both.size):

@@ -177,7 +177,8 @@ class PoissonMBO(_PoissonModel):
     Notes
     -----
     One Poisson solve and at most ``n_outer`` times ``n_inner`` products with L. Rounds end once one
-    moves no node; ``n_moved`` of the last one is in the stats. A start serves the Poisson solve.
+    moves no node; ``n_moved`` of the last one is in the stats. A start is not used:
+    the Poisson solve starts from the one before, which ``prepared`` keeps.
     """
 
     class_balance: ClassShares = hyperparameter("none", _BALANCE)
@@ -196,16 +197,19 @@ class PoissonMBO(_PoissonModel):
         prepared: PreparedGraph,
         labels: Labels,
         *,
-        start: Solution | None = None,
+        start: Solution | None = None,  # noqa: ARG002 - heat is no potential to start from
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
         """Scores of every node; see `solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.graph)
         shares = asked_shares(self.class_balance, labels)
-        task, poisson = self._poisson(prepared, labels, start, progress, cancelled)
+        task, poisson = self._poisson(
+            prepared, labels, prepared.last.get(Poisson), progress, cancelled
+        )
         if poisson.status is Status.CANCELLED:
             return poisson
+        prepared.last[Poisson] = poisson
         step = 1.0 / float(prepared.graph.degree.max(initial=0.0) or 1.0)
         cuts = _Cuts(
             heat=Sweep.of_graph(

@@ -34,8 +34,8 @@ class PreparedGraph:
         Columns that warm solves without the kernel have cost so far.
     wanted : (n_labeled,) int64
         Labeled nodes of the last warm solve that had to do without the kernel.
-    last : Solution or None
-        The last harmonic solution, where a model makes something else of it.
+    last : dict of Solution by type of Model
+        The last solution of a model that another one makes something else of.
     """
 
     graph: Graph
@@ -43,7 +43,7 @@ class PreparedGraph:
     parallel: Parallel = map
     n_warm_columns: int = 0
     wanted: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    last: Solution | None = None
+    last: dict[type[Model], Solution] = field(default_factory=dict)
 
     @classmethod
     def of_graph(

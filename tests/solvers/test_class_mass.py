@@ -105,3 +105,12 @@ def test_class_masses_repair_hfs_at_one_label_per_class_on_digits() -> None:
         after = weighed.solve(prepared, labels).scores
         gained.append(accuracy(after, classes, nodes) - accuracy(before, classes, nodes))
     assert np.mean(gained) > 0.05
+
+
+def test_shares_of_any_size_give_distributions() -> None:
+    graph = Graph.from_edges(np.array([0, 1, 2]), np.array([1, 2, 3]), np.ones(3), n_nodes=4)
+    labels = Labels.from_pairs(np.array([0, 3]), ["a", "b"])
+    model = HFS(graph_penalty=0.0, class_mass={"a": 1e-320, "b": 1e10})
+    scores = model.solve(model.prepare(graph), labels).scores
+    np.testing.assert_allclose(scores.sum(axis=1), 1.0)
+    np.testing.assert_allclose(scores[0], [1.0, 0.0], atol=1e-12)

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from solvers import estimators
-from solvers.estimators import HFS, HarmonicMBO, StableHFS
+from solvers.estimators import HFS, HarmonicMBO, Poisson, StableHFS
 from solvers.graph import Graph
 from solvers.labels import Labels
 from solvers.models import CATALOGUE
@@ -391,3 +391,15 @@ def test_the_example_says_what_is_printed() -> None:
     results = doctest.testmod(estimators)
     assert results.attempted > 0
     assert results.failed == 0
+
+
+@pytest.mark.parametrize("kind", [int, float, str])
+def test_known_class_sizes_are_named_as_classes_are(kind: type) -> None:
+    X, y = load_digits(return_X_y=True)
+    known = np.arange(y.size) % 30 == 0
+    marker = "-1" if kind is str else -1
+    marked = np.where(known, y.astype(kind), np.array(marker, dtype=y.astype(kind).dtype))
+    names, counts = np.unique(y.astype(kind), return_counts=True)
+    sizes = dict(zip(names.tolist(), counts, strict=True))  # counts are numpy's
+    fitted = Poisson(class_balance=sizes, affinity="knn").fit(X, marked)
+    assert (fitted.transduction_ == y.astype(kind)).mean() > 0.9

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from solvers.graph import Graph
 from solvers.labels import Labels
 from solvers.models.harmonic import HFS, StableHFS
+from solvers.models.poisson import Poisson
 from solvers.solution import Solution, Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class, labeled_graph
 from tests.reference.harmonic import (
@@ -217,3 +218,32 @@ def test_untuned_accuracy_on_real_graphs(lapwing_data, name, per_class, least) -
         solution = model.solve(prepared, Labels.from_pairs(nodes, classes[nodes]))
         accuracies.append(accuracy(solution.scores, classes, nodes))
     assert np.mean(accuracies) >= least
+
+
+def test_hard_solves_of_weights_over_many_decades_are_warm_and_right() -> None:
+    """Weights that multigrid gives up on: approximate Cholesky must not lose its digits."""
+    model = HFS(graph_penalty=0, rtol=1e-8)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        u, v = rng.integers(0, 1_500, (2, 9_000))
+        weight = 10.0 ** rng.uniform(-2.5, 2.5, u.size)
+        graph = Graph.from_edges(u[u != v], v[u != v], weight[u != v], n_nodes=1_500)
+        nodes = rng.choice(1_500, 60, replace=False)
+        classes = rng.integers(0, 3, 60)
+        prepared = model.prepare(graph, kept_bytes=0)
+        cold = model.solve(prepared, Labels.from_pairs(nodes, classes))
+        labels = Labels.from_pairs(nodes, np.append(classes[:-1], (classes[-1] + 1) % 3))
+        warm = model.solve(prepared, labels, start=cold)
+        assert cold.status is warm.status is Status.CONVERGED
+        assert warm.stats["n_iter"] <= 1.2 * cold.stats["n_iter"]
+        np.testing.assert_allclose(warm.scores, hfs_scores(graph, labels, 0), atol=1e-4)
+
+
+@pytest.mark.parametrize("factor", [1e-310, 1e-297, 1e297])
+@pytest.mark.parametrize("model", [HFS(graph_penalty=0), StableHFS(graph_penalty=0.1), Poisson()])
+def test_units_at_the_very_ends_end_without_an_error(model, factor: float) -> None:
+    u = np.arange(400)
+    graph = Graph.from_edges(u, (u * 7 + 1) % 400, np.full(400, factor), n_nodes=400)
+    labels = Labels.from_pairs(np.array([3, 50, 99]), [0, 1, 1])
+    solution = model.solve(model.prepare(graph), labels)
+    assert solution.status in {Status.CONVERGED, Status.STAGNATED}
