@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from solvers.iterate import ProgressReport
 from solvers.labels import Labels, RealLabels
 from solvers.models.base import Model, solve_either
 from solvers.models.cross_validation import deal_folds
+from solvers.models.growing import grown
 from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
 from streaming.blocks import MAX_NODES
@@ -38,8 +39,6 @@ from streaming.snapshots import GraphPaths, Snapshot, SnapshotStore
 
 REPORT_SECONDS: Final = 0.5
 """Progress within one phase is reported this often."""
-
-_GROWING_SWEEPS: Final = 3
 
 _AHEAD_MEMORY: Final = 0.8
 
@@ -102,11 +101,15 @@ class _Prepared:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _WarmGraph:
-    """One snapshot in memory with what was prepared on it, by class of model."""
+    """One snapshot in memory with what was prepared on it, by class of model.
+
+    ``bequests`` are what preparations of the snapshot before left.
+    """
 
     snapshot: Snapshot
     nodes: Nodes
     prepared: dict[str, _Prepared] = field(default_factory=dict)
+    bequests: dict[str, Any] = field(default_factory=dict)
     last: dict[type[Model], _LastSolution] = field(default_factory=dict)
 
 
@@ -164,6 +167,7 @@ class WarmSolver:
                         parallel=self._pool.map,
                         kept_bytes=self._kept_bytes(graph.snapshot.graph),
                     )
+                    model.inherit(value, graph.bequests.pop(kind, None))
                     graph.prepared[kind] = _Prepared(model=model, value=value)
             with progress.phase("solving"):
                 start = _start_of(model, graph, labels)
@@ -245,7 +249,12 @@ class WarmSolver:
         """
         known = self._graphs.pop(task.graph_id, None)
         if known is None or known.snapshot.meta.number != task.snapshot:
-            last = {} if known is None else known.last
+            last, bequests = {}, {}
+            if known is not None:
+                last, bequests = known.last, known.bequests
+                bequests |= {
+                    kind: each.model.bequest(each.value) for kind, each in known.prepared.items()
+                }
             del known
             paths = GraphPaths(root=task.graph_directory)
             snapshot = SnapshotStore(paths.snapshots).load(task.snapshot)
@@ -256,7 +265,7 @@ class WarmSolver:
                 max_nodes=MAX_NODES,
                 writable=False,
             )
-            known = _WarmGraph(snapshot=snapshot, nodes=nodes, last=last)
+            known = _WarmGraph(snapshot=snapshot, nodes=nodes, last=last, bequests=bequests)
         self._graphs[task.graph_id] = known
         return known
 
@@ -291,7 +300,7 @@ def _start_of(model: Model, graph: _WarmGraph, labels: Labels | RealLabels) -> S
     last = graph.last.get(type(model))
     if last is None or last.class_names != _class_names(labels):
         return None
-    return _grown(last.solution, graph.snapshot.graph)
+    return grown(last.solution, graph.snapshot.graph)
 
 
 def _solve(
@@ -334,23 +343,6 @@ def _require_whole(solution: Solution) -> None:
             f"the scores are not finite (solver status {solution.status.value}); "
             "the edge weights may span too many orders of magnitude"
         )
-
-
-def _grown(solution: Solution, graph: Graph) -> Solution:
-    """A solution of an older snapshot, with their neighbors' mean for the nodes that came since."""
-    n_old = len(solution.scores)
-    n_new = graph.n_nodes - n_old
-    if n_new <= 0:
-        return solution
-    scores = np.pad(solution.scores, ((0, n_new), (0, 0)))
-    rows = graph.adjacency[n_old:]
-    known = np.zeros(graph.n_nodes)
-    known[:n_old] = 1.0
-    for _ in range(_GROWING_SWEEPS):  # the next one reaches the neighbors of new nodes
-        weight = rows @ known
-        scores[n_old:] = (rows @ scores) / np.where(weight > 0, weight, 1.0)[:, None]
-        known[n_old:] = weight > 0
-    return replace(solution, scores=scores, reachable=np.pad(solution.reachable, (0, n_new)))
 
 
 def _write(

@@ -266,6 +266,16 @@ class Model(ABC):
         """
         return False
 
+    def bequest(self, prepared: Any) -> Any:  # noqa: ARG002
+        """What the preparation of a later graph with the same nodes and more may begin with.
+
+        It holds nothing of the graph; None where there is nothing.
+        """
+        return None
+
+    def inherit(self, prepared: Any, bequest: Any) -> None:  # noqa: B027 - most have nothing
+        """Begin with the `bequest` of an earlier preparation, or with None; changes no answer."""
+
 
 class RegressionModel(Model):
     """A model that predicts numbers as well: from `RealLabels`, on their scale."""

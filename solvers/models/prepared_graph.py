@@ -11,6 +11,7 @@ from solvers.iterate import Cancelled, Watch
 from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models.base import KEPT_BYTES, Model, refuse_features
+from solvers.models.growing import grown
 from solvers.models.labeled_kernel import LabeledKernel
 from solvers.solution import Solution, Status
 
@@ -137,6 +138,15 @@ class GraphModel(Model):
         """
         refuse_features(type(self).__name__, features)
         return PreparedGraph.of_graph(graph, parallel, kept_bytes)
+
+    def bequest(self, prepared: PreparedGraph) -> dict[type[Model], Solution]:
+        """The last solutions that models made something else of."""
+        return prepared.last
+
+    def inherit(self, prepared: PreparedGraph, bequest: dict[type[Model], Solution] | None) -> None:
+        """Those solutions, grown to the nodes that came since."""
+        if bequest is not None:
+            prepared.last = {kind: grown(each, prepared.graph) for kind, each in bequest.items()}
 
     def work_ahead(self, prepared: PreparedGraph, *, cancelled: Cancelled) -> bool:
         """Columns of the kernel between labels, for warm solves."""

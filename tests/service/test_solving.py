@@ -198,9 +198,18 @@ def test_a_new_snapshot_replaces_the_old_one_and_starts_from_its_solution(
     assert solver.n_graphs == 1
 
 
-def test_a_start_from_an_older_snapshot_saves_iterations(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("hfs", {"graph_penalty": 1e-3, "rtol": 1e-8}),
+        ("harmonic-mbo", {"rtol": 1e-8}),
+        ("poisson-mbo", {"rtol": 1e-8}),
+    ],
+)
+def test_a_start_from_an_older_snapshot_saves_iterations(
+    tmp_path: Path, model: str, asked: dict[str, Any]
+) -> None:
     """Nodes that came since, in chains off the old ones, start at what their neighbors have."""
-    asked = {"graph_penalty": 1e-3, "rtol": 1e-8}
     labels = spread_labels(900, 3)
     u, v = grid(30)
     publish_snapshot(tmp_path / "g", 1, u, v)
@@ -217,7 +226,8 @@ def test_a_start_from_an_older_snapshot_saves_iterations(tmp_path: Path) -> None
         solved(
             WarmSolver(memory_bytes=MEMORY_BYTES),
             replace(
-                task(tmp_path / "g", labels, snapshot=number, parameters=asked), attempt=number
+                task(tmp_path / "g", labels, snapshot=number, model=model, parameters=asked),
+                attempt=number,
             ),
         )
         for number in (1, 2, 3)
@@ -226,7 +236,7 @@ def test_a_start_from_an_older_snapshot_saves_iterations(tmp_path: Path) -> None
         solved(
             solver,
             replace(
-                task(tmp_path / "g", labels, snapshot=number, parameters=asked),
+                task(tmp_path / "g", labels, snapshot=number, model=model, parameters=asked),
                 attempt=10 + number,
             ),
         )
