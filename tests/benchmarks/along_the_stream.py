@@ -3,7 +3,7 @@
 Run ``python -m tests.benchmarks.along_the_stream`` (digits) or ``--data mnist``, which reads
 mnist_knn10 from the directory that LAPWING_DATA names. Labels are given at the start; the edges
 come in blocks, in random order or node after node, with a snapshot after each. On every snapshot
-Stable-HFS is solved as ``auto_solve`` does it, by one child that keeps its last solution, and again
+the model is solved as ``auto_solve`` does it, by one child that keeps its last solution, and again
 by a new child that has none. ``--figure FILE.png`` draws accuracy and iterations (needs
 matplotlib).
 """
@@ -27,6 +27,7 @@ from service.predictions import PredictionFile
 from service.solving import WarmSolver
 from service.tasks import Solved, SolveTask
 from solvers.arrays import FloatArray, Int64Array
+from solvers.models import DEFAULT_MODEL
 from streaming.pipeline import Stream
 from streaming.records import SparsifierSettings
 from streaming.settings import StreamSettings
@@ -104,7 +105,9 @@ def mnist(per_class: int) -> Data:
     return Data(name="mnist", u=u, v=v, weight=weight, classes=classes, labeled=labeled)
 
 
-def follow(data: Data, root: Path, n_blocks: int, parameters: dict[str, Any]) -> list[Point]:
+def follow(
+    data: Data, root: Path, n_blocks: int, model: str, parameters: dict[str, Any]
+) -> list[Point]:
     """Stream the edges of ``data`` as they stand, and solve after each block."""
     paths = GraphPaths(root=root / "graph")
     sparsifier = SparsifierSettings(seed=0, expected_nodes=data.classes.size)
@@ -117,7 +120,7 @@ def follow(data: Data, root: Path, n_blocks: int, parameters: dict[str, Any]) ->
         pq.write_table(pa.table(columns), path)
         stream.ingest(ParquetEdges(path).list())
         meta = SnapshotStore(paths.snapshots).list()[-1]
-        task = _task(data, paths, meta.number, parameters)
+        task = _task(data, paths, meta.number, model, parameters)
         kept = _solved(warm, task)
         cold = _solved(WarmSolver(memory_bytes=MEMORY_BYTES), task)
         points.append(
@@ -135,7 +138,9 @@ def follow(data: Data, root: Path, n_blocks: int, parameters: dict[str, Any]) ->
     return points
 
 
-def _task(data: Data, paths: GraphPaths, snapshot: int, parameters: dict[str, Any]) -> SolveTask:
+def _task(
+    data: Data, paths: GraphPaths, snapshot: int, model: str, parameters: dict[str, Any]
+) -> SolveTask:
     return SolveTask(
         job_id="ab12",
         attempt=snapshot,
@@ -144,7 +149,7 @@ def _task(data: Data, paths: GraphPaths, snapshot: int, parameters: dict[str, An
         snapshot=snapshot,
         labels_seq=data.labeled.size,
         features_version=0,
-        model="stable-hfs",
+        model=model,
         parameters=parameters,
         nodes=pa.array(data.labeled.astype(str), pa.large_string()),
         labels=data.classes[data.labeled].tolist(),
@@ -210,7 +215,7 @@ def draw(path: Path, runs: dict[str, list[Point]]) -> None:
         ):
             right.plot(share, values, style, color=line.get_color(), label=f"{name}, {label}")
     left.set(xlabel="share of the edges seen", ylabel="accuracy on the nodes that have arrived")
-    right.set(xlabel="share of the edges seen", ylabel="PCG iterations to 1e-6", ylim=(0, None))
+    right.set(xlabel="share of the edges seen", ylabel="PCG iterations", ylim=(0, None))
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
@@ -225,10 +230,11 @@ def main() -> None:
     parser.add_argument("--orders", nargs="*", choices=get_args(Order), default=get_args(Order))
     parser.add_argument("--blocks", type=int, default=20)
     parser.add_argument("--per-class", type=int, default=5, help="labels given at the start")
-    parser.add_argument("--penalty", default="auto", help="graph_penalty")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--penalty", type=float, help="graph_penalty of hfs and stable-hfs")
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    penalty = options.penalty if options.penalty == "auto" else float(options.penalty)
+    parameters = {} if options.penalty is None else {"graph_penalty": options.penalty}
     console = Console(width=110)
     runs = {}
     for name in options.data:
@@ -236,7 +242,7 @@ def main() -> None:
         for order in options.orders:
             with tempfile.TemporaryDirectory(prefix="lapwing-stream-") as root:
                 ordered = data.ordered(order, seed=0)
-                points = follow(ordered, Path(root), options.blocks, {"graph_penalty": penalty})
+                points = follow(ordered, Path(root), options.blocks, options.model, parameters)
             runs[f"{name}, {order}"] = points
             console.print(table_of(f"{name}, {order}", points))
     if options.figure is not None:
