@@ -8,6 +8,7 @@ import numpy as np
 from solvers.arrays import FloatArray, Int64Array, IntArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Watch
+from solvers.laplacian.hierarchy import Hierarchy
 from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models.base import KEPT_BYTES, Model, refuse_features
@@ -116,6 +117,22 @@ class PreparedGraph:
         return status is Status.CONVERGED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bequest:
+    """What is known of a graph before it is solved, from the one that it grew from.
+
+    Attributes
+    ----------
+    last : dict of Solution by type of Model
+        As in `PreparedGraph`.
+    needs_hierarchy : bool
+        Whether Jacobi did not suffice.
+    """
+
+    last: dict[type[Model], Solution]
+    needs_hierarchy: bool
+
+
 class GraphModel(Model):
     """A model that is prepared by a `PreparedGraph`; all of them can use the same one."""
 
@@ -139,14 +156,22 @@ class GraphModel(Model):
         refuse_features(type(self).__name__, features)
         return PreparedGraph.of_graph(graph, parallel, kept_bytes)
 
-    def bequest(self, prepared: PreparedGraph) -> dict[type[Model], Solution]:
-        """The last solutions that models made something else of."""
-        return prepared.last
+    def bequest(self, prepared: PreparedGraph) -> Bequest:
+        """The last solutions, and whether there was need of a hierarchy."""
+        return Bequest(
+            last=prepared.last, needs_hierarchy=prepared.kernel.solver.hierarchy is not None
+        )
 
-    def inherit(self, prepared: PreparedGraph, bequest: dict[type[Model], Solution] | None) -> None:
-        """Those solutions, grown to the nodes that came since."""
-        if bequest is not None:
-            prepared.last = {kind: grown(each, prepared.graph) for kind, each in bequest.items()}
+    def inherit(self, prepared: PreparedGraph, bequest: Bequest | None) -> None:
+        """Grow the solutions to the nodes that came since; contract the graph without a trial."""
+        if bequest is None:
+            return
+        graph = prepared.graph
+        prepared.last = {kind: grown(each, graph) for kind, each in bequest.last.items()}
+        if bequest.needs_hierarchy:
+            prepared.kernel.solver = LaplacianSolver(
+                graph, hierarchy=Hierarchy.of_graph(graph), parallel=prepared.parallel
+            )
 
     def work_ahead(self, prepared: PreparedGraph, *, cancelled: Cancelled) -> bool:
         """Columns of the kernel between labels, for warm solves."""
