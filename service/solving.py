@@ -41,6 +41,7 @@ REPORT_SECONDS: Final = 0.5
 """Progress within one phase is reported this often."""
 
 _AHEAD_MEMORY: Final = 0.8
+"""Part of the memory above which nothing is done ahead."""
 
 _GRAPH_COPIES: Final = 5
 """Memory that a prepared graph and the vectors of a solve take, as multiples of the graph's own:
