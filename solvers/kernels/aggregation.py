@@ -120,7 +120,7 @@ def renumber_rows(
 
 @njit(cache=True, nogil=True)
 def largest_entry(block: Any) -> Any:
-    """The largest of the finite |block_ij|, 0 where there is none."""
+    """The largest |block_ij|, nan passed over; 0 where there is none."""
     largest = np.float64(0.0)
     for row in range(block.shape[0]):
         for column in range(block.shape[1]):

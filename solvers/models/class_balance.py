@@ -18,11 +18,11 @@ _LEAST_SHARE = 1e-2
 _NEXT_TO_NOTHING = 1e-200
 
 
-def asked_shares(asked: ClassShares, labels: Labels) -> FloatArray | None:
+def asked_shares(name: str, asked: ClassShares, labels: Labels) -> FloatArray | None:
     """(n_classes,) the shares of the nodes asked for, with sum 1; None where sizes are free.
 
-    Names are compared as text, since JSON knows no other. Shares of classes that no label has are
-    left out.
+    Classes are compared as text, since JSON knows no other. Shares of classes that no label has
+    are left out. ``name`` is that of the hyperparameter, for the error.
 
     Raises
     ------
@@ -31,13 +31,14 @@ def asked_shares(asked: ClassShares, labels: Labels) -> FloatArray | None:
     """
     if not isinstance(asked, Mapping):
         return labels.class_prior() if asked == "labels" else None
-    by_name = {class_text(name): share for name, share in asked.items()}
-    for name in labels.class_names:
-        if str(name) not in by_name:
+    by_class = {class_text(each): share for each, share in asked.items()}
+    for each in labels.class_names:
+        if str(each) not in by_class:
             raise ValueError(
-                f"class shares must name every class that is labeled, got none for {name!r}"
+                f"{name} must name every class that is labeled, got no share for {each!r}, but "
+                f"for {', '.join(by_class)}"
             )
-    shares = np.array([by_name[str(name)] for name in labels.class_names], dtype=np.float64)
+    shares = np.array([by_class[str(each)] for each in labels.class_names], dtype=np.float64)
     shares /= shares.max()  # so that their sum is finite
     shares = np.maximum(shares, _NEXT_TO_NOTHING)
     return shares / float(shares.sum())

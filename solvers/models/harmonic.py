@@ -327,7 +327,8 @@ class HFS(_Harmonic):
     def _weighed(self, scores: FloatArray, labels: Targets, graph: Graph) -> FloatArray:
         if self.class_mass == "none" or not isinstance(labels, Labels):
             return scores
-        shares = None if self.class_mass == "labels" else asked_shares(self.class_mass, labels)
+        by_labels = self.class_mass == "labels"  # those of each component
+        shares = None if by_labels else asked_shares("class_mass", self.class_mass, labels)
         return normalized_masses(scores, labels, graph, shares)
 
 

@@ -151,7 +151,7 @@ class Poisson(_PoissonModel):
         the stats is the most that the share of a class is off by.
         """
         check_labels(labels, prepared.graph)
-        shares = asked_shares(self.class_balance, labels)
+        shares = asked_shares("class_balance", self.class_balance, labels)
         task, solution = self._poisson(prepared, labels, start, progress, cancelled)
         if shares is not None and solution.status is not Status.CANCELLED:
             reached = solution.scores[task.reachable]
@@ -203,7 +203,7 @@ class PoissonMBO(_PoissonModel):
     ) -> Solution:
         """Scores of every node; see `solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.graph)
-        shares = asked_shares(self.class_balance, labels)
+        shares = asked_shares("class_balance", self.class_balance, labels)
         task, poisson = self._poisson(
             prepared, labels, prepared.last.get(Poisson), progress, cancelled
         )

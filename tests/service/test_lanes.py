@@ -141,16 +141,17 @@ def test_an_idle_child_works_ahead_for_labels_that_change(
     publish_snapshot(home / "changing", 1, *grid(40))
     labels: dict[str, str | int] = {f"n{node}": node % 3 for node in range(0, 1_000, 20)}
     forms = []
-    for number, seconds in enumerate((0, 0, 1, 2, 4, 8)):  # too few for the solves' own columns
+    for number, seconds in enumerate((0, 0, 0.2, 1, 4, 8)):  # too few for the solves' own columns
         time.sleep(seconds)
         labels[f"n{1_111 + number}"] = 1
         asked = replace(task(home / "changing", labels), parameters={"graph_penalty": 0.1})
         answer = run(child, asked)
         assert isinstance(answer, Solved)
         forms.append(answer.result["stats"]["preconditioner"])
-    assert forms[0] != "kernel"
-    assert forms[1] != "kernel"
+        if forms[-1] == "kernel":
+            break
     assert forms[-1] == "kernel"
+    assert len(forms) > 2
 
 
 def test_a_task_that_cannot_be_done_leaves_the_child_alive(

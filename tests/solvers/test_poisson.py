@@ -179,7 +179,9 @@ def test_a_class_without_a_share_is_named() -> None:
     nodes = draw_per_class(classes, 1, seed=0)
     labels = Labels.from_pairs(nodes, classes[nodes])
     sizes = {str(name): 1.0 for name in range(9)}
-    with pytest.raises(ValueError, match="every class that is labeled, got none for 9"):
+    with pytest.raises(
+        ValueError, match="class_balance must name every class that is labeled, got no share for 9"
+    ):
         solved(Poisson(class_balance=sizes), graph, labels)
 
 
