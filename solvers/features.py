@@ -1,0 +1,145 @@
+"""Features of nodes: rows of numbers, dense or sparse, for all nodes or for some.
+
+Models read whole rows in memory, or blocks of them one after another where they must not hold all.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.arrays import Int64Array, frozen
+
+BLOCK_BYTES = 1 << 25
+"""Bytes of rows that are looked at together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FeatureRows:
+    """Rows of features and the nodes they belong to; build it with `of`.
+
+    Attributes
+    ----------
+    values : (n_rows, n_columns) array or scipy.sparse.csr_array
+        Real and finite, float32 or float64; an array may be a ``numpy.memmap``, which is then
+        read block by block and never copied whole.
+    nodes : (n_rows,) int64, or None
+        Dense id of the node of each row, increasing; None where row i is node i.
+    """
+
+    values: Any
+    nodes: Int64Array | None = None
+
+    @classmethod
+    def of(cls, features: Any, n_nodes: int) -> "FeatureRows":
+        """``features`` of the nodes 0 .. n_nodes - 1, checked.
+
+        Parameters
+        ----------
+        features : FeatureRows, (n_nodes, n_columns) array-like or scipy sparse
+            Integers and booleans become float64; floats keep their precision.
+        n_nodes : int
+            Number of nodes.
+
+        Raises
+        ------
+        TypeError
+            The entries are not real numbers, or the nodes no integers.
+        ValueError
+            No column, not one row for each node, nodes that do not increase or lie outside
+            [0, n_nodes), or an entry that is not finite.
+        """
+        given = features if isinstance(features, FeatureRows) else cls(values=features)
+        values = _real_rows(given.values)
+        nodes = given.nodes
+        n_rows = n_nodes if nodes is None else nodes.size
+        if values.ndim != 2 or values.shape[0] != n_rows or values.shape[1] < 1:
+            owners = f"{n_nodes} nodes" if nodes is None else f"{n_rows} nodes named"
+            raise ValueError(
+                f"features must have one row for each of the {owners} and at least one column, "
+                f"got shape {values.shape}"
+            )
+        if nodes is not None:
+            nodes = _checked_owners(nodes, n_nodes)
+            if nodes.size == n_nodes:
+                nodes = None
+        rows = cls(values=values, nodes=nodes)
+        rows.require_finite()
+        return rows
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Numbers in each row."""
+        return int(self.values.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are a sparse matrix."""
+        return bool(sp.issparse(self.values))
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
+        """All rows in order, some at a time: their places, and the rows."""
+        step = max(1, n_bytes // (self.n_columns * self.values.dtype.itemsize))
+        if self.is_sparse:
+            per_row = max(1, self.values.nnz // max(1, self.n_rows))
+            step = max(1, n_bytes // (per_row * 12))
+        for start in range(0, self.n_rows, step):
+            place = slice(start, min(start + step, self.n_rows))
+            yield place, self.values[place]
+
+    def require_finite(self) -> None:
+        """Raise ValueError where an entry is not finite."""
+        for place, block in self.blocks():
+            entries = block.data if self.is_sparse else block.ravel()
+            finite = np.isfinite(entries)
+            if finite.all():
+                continue
+            first = int(np.argmin(finite))
+            if self.is_sparse:
+                row = int(np.searchsorted(block.indptr, first, side="right")) - 1
+            else:
+                row = first // self.n_columns
+            raise ValueError(
+                f"features must be finite, got {entries[first]} in row {place.start + row}"
+            )
+
+
+def _real_rows(values: Any) -> Any:
+    """``values`` as floats: a C-contiguous array (a memmap stays one), or CSR."""
+    if sp.issparse(values):
+        rows = sp.csr_array(values)
+    elif isinstance(values, np.memmap):
+        rows = values
+    else:
+        rows = np.asarray(values)
+    if rows.dtype.kind not in "buif":
+        raise TypeError(f"features must be real numbers, got dtype {rows.dtype}")
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    if sp.issparse(rows):
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        return rows
+    return rows if isinstance(rows, np.memmap) else np.ascontiguousarray(rows)
+
+
+def _checked_owners(nodes: Any, n_nodes: int) -> Int64Array:
+    """Increasing dense ids inside the graph."""
+    owners = np.asarray(nodes)
+    if owners.dtype.kind not in "iu" or owners.ndim != 1:
+        raise TypeError(f"nodes of features must be integers, got an array of {owners.dtype}")
+    if (np.diff(owners) <= 0).any():
+        raise ValueError("nodes of features must be increasing, each at most once")
+    if owners.size and not 0 <= owners[0] <= owners[-1] < n_nodes:
+        raise ValueError(
+            f"nodes of features must lie in [0, {n_nodes}), got {owners[0]} to {owners[-1]}"
+        )
+    return frozen(owners.astype(np.int64))
