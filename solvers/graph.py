@@ -285,6 +285,24 @@ class Graph:
         renumber_rows(*old, nodes, rank, *new)
         return self._of_rows(*new)
 
+    def subgraph(self, nodes: IntArray) -> "Graph":
+        """The graph of some nodes and the edges between them; node ``nodes[i]`` becomes node i.
+
+        Raises
+        ------
+        ValueError
+            ``nodes`` do not increase or lie outside the graph.
+        """
+        chosen = checked_nodes("nodes", nodes, self.n_nodes)
+        if (np.diff(chosen) <= 0).any():
+            raise ValueError("nodes must be increasing, each at most once")
+        rows = self.adjacency[chosen][:, chosen].tocsr()
+        rows.sort_indices()
+        ids = index_dtype(rows.nnz, chosen.size)
+        return self._of_rows(
+            rows.indptr.astype(ids, copy=False), rows.indices.astype(ids, copy=False), rows.data
+        )
+
     def edges(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Every edge once: (u, v, weight) with u < v, sorted by u, then v."""
         counts = np.diff(self.adjacency.indptr)

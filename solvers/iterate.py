@@ -5,6 +5,7 @@ A method is only init, step, terminate; counting, limits and reporting exist her
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from solvers.solution import Status
@@ -62,6 +63,14 @@ class Watch:
             self.progress(
                 ProgressReport(phase=phase, n_iter=n_done, max_iter=n_steps, fraction=fraction)
             )
+
+    def teller(self, phase: str) -> "Teller":
+        """`step` of one phase."""
+        return partial(self.step, phase)
+
+
+Teller = Callable[[int, int], None]
+"""Told of the steps done and of how many; may raise `Stopped`."""
 
 
 class IterativeMethod(Protocol[State]):

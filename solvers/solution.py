@@ -6,6 +6,7 @@ Failing to converge is a result with a status; only wrong input raises.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from solvers.arrays import BoolArray, FloatArray
 
@@ -30,7 +31,7 @@ class Status(Enum):
 
 
 _MESSAGES = {
-    Status.CONVERGED: "the residual asked for was reached",
+    Status.CONVERGED: "the accuracy or the stop rule asked for was reached",
     Status.MAX_ITER: "the iteration limit was reached before the residual asked for",
     Status.STAGNATED: "the residual stopped falling before it reached the one asked for",
     Status.CANCELLED: "the run was cancelled",
@@ -52,15 +53,18 @@ class Solution:
     scores : (n_nodes, n_classes) float64
         Class scores, columns in the order of ``Labels.class_names``; the largest wins.
     reachable : (n_nodes,) bool
-        Whether a labeled node lies in the node's component; elsewhere the class prior is given.
-        True everywhere where the model had features.
+        Whether a labeled node lies in the node's component, or, where the model had features,
+        whether the node has some; elsewhere the class prior is given.
     status : Status
         How the linear solves ended.
     stats : Mapping
         Figures worth recording: iterations, residual, chosen parameters.
+    functions : object or None
+        What an inductive model predicts new points with: a `solvers.gram.spaces.Expansion`.
     """
 
     scores: FloatArray
     reachable: BoolArray
     status: Status
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
+    functions: Any = None  # gram stands above: models know what they put here

@@ -38,7 +38,7 @@ from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from solvers.arrays import Int32Array
-from solvers.laplacian.parallel import Parallel
+from solvers.parallel import Parallel
 from streaming.blocks import BadEdges, shown
 from streaming.cards import NodeCards
 from streaming.merging import fold_tree, leaf, merge, without_embedding

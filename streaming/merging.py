@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from solvers.laplacian.parallel import Parallel
+from solvers.parallel import Parallel
 from streaming.cards import NodeCards
 from streaming.records import SparsifierSettings, SparsifierState
 from streaming.sparsifier import is_full, resparsify

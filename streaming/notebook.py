@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 
 from solvers.arrays import Int32Array
 from solvers.graph import Graph
-from solvers.laplacian.parallel import Parallel
+from solvers.parallel import Parallel
 from streaming.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
 from streaming.kelner_levin import CopiesState, KelnerLevinSettings, copies_graph, kelner_levin
 from streaming.nodes import DEFAULT_MAX_NODES, Nodes

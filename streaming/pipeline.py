@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from solvers.laplacian.parallel import Parallel
+from solvers.parallel import Parallel
 from streaming.blocks import BadEdges, RawBlock
 from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
 from streaming.events import (

@@ -18,8 +18,8 @@ from typing import TypeAlias
 import numpy as np
 
 from solvers.arrays import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
-from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.resistance import ResistanceSystem
+from solvers.parallel import Parallel
 from solvers.solution import Status
 from streaming.cards import NodeCards
 from streaming.kernels.sampling import choose_coarse, stale_leverages

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from solvers.arrays import Int32Array
-from solvers.laplacian.parallel import Parallel
+from solvers.parallel import Parallel
 from streaming.blocks import (
     MAX_NODES,
     BadEdges,

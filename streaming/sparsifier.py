@@ -16,7 +16,7 @@ import numpy as np
 
 from solvers.arrays import Float32Array, frozen
 from solvers.graph import Graph
-from solvers.laplacian.parallel import Parallel
+from solvers.parallel import Parallel
 from streaming.blocks import EdgeBlock
 from streaming.kernels.sampling import degree_variance, sample_arrivals
 from streaming.records import Records, SparsifierSettings, SparsifierState

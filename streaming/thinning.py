@@ -14,7 +14,7 @@ from typing import TypeAlias, overload
 import numpy as np
 
 from solvers.arrays import BoolArray, Float32Array, FloatArray
-from solvers.laplacian.parallel import Parallel
+from solvers.parallel import Parallel
 from streaming.cards import NodeCards
 from streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
 from streaming.kernels.sampling import (

@@ -23,8 +23,8 @@ from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, iterate
 from solvers.kernels.block_products import column_dots
 from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.solver import LaplacianSolver
+from solvers.parallel import Parallel
 from solvers.solution import Status
 
 Product: TypeAlias = Callable[[FloatArray], FloatArray]

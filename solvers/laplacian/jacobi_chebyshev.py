@@ -17,8 +17,8 @@ from solvers.kernels.chebyshev import (
 )
 from solvers.laplacian.chebyshev import cycle_fraction, cycle_status, end_cycle
 from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.parallel import RowRanges
 from solvers.laplacian.spectrum import SpectralBounds
+from solvers.parallel import RowRanges
 from solvers.solution import Status
 
 

@@ -27,8 +27,8 @@ from solvers.kernels.aggregation import (
 )
 from solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy, Rows
 from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.parallel import Parallel, RowRanges
 from solvers.laplacian.sweep import Sweep
+from solvers.parallel import Parallel, RowRanges
 
 OVERCORRECTION = 1.5
 """How much a coarse correction is enlarged, where the coarse cycle allows it."""

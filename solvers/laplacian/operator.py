@@ -17,7 +17,7 @@ from solvers.kernels.block_products import (
     subtract_by_component,
     vector_rows,
 )
-from solvers.laplacian.parallel import Parallel, RowRanges
+from solvers.parallel import Parallel, RowRanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

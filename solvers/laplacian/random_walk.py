@@ -20,7 +20,6 @@ from solvers.kernels.random_walk import (
     walk_rows,
 )
 from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.parallel import Parallel, RowRanges
 from solvers.laplacian.spectrum import (
     CHECK_EVERY,
     SpectralBounds,
@@ -28,6 +27,7 @@ from solvers.laplacian.spectrum import (
     certainty,
     ritz_values,
 )
+from solvers.parallel import Parallel, RowRanges
 from solvers.solution import Status
 
 _N_VECTORS = 32

@@ -50,7 +50,6 @@ from solvers.kernels.edges import (
 from solvers.laplacian.chebyshev import Chebyshev
 from solvers.laplacian.jacobi_chebyshev import JacobiChebyshev
 from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.parallel import Parallel, RowRanges
 from solvers.laplacian.preconditioners import (
     ApproximateCholesky,
     Jacobi,
@@ -60,6 +59,7 @@ from solvers.laplacian.preconditioners import (
 )
 from solvers.laplacian.random_walk import RandomWalk
 from solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
+from solvers.parallel import Parallel, RowRanges
 from solvers.solution import Status
 
 _UINT64_MASK = 2**64 - 1

@@ -17,9 +17,9 @@ from solvers.kernels.block_products import column_dots, component_sums
 from solvers.laplacian.hierarchy import Hierarchy
 from solvers.laplacian.multigrid import Multigrid
 from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.pcg import FIRST_FORECAST, BlockPCG, PCGState
 from solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi, Preconditioner
+from solvers.parallel import Parallel
 from solvers.solution import Status
 
 SolverPreconditioner = Literal["auto", "jacobi", "multigrid", "approx-chol"]

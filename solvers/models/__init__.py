@@ -9,21 +9,27 @@ from solvers.models.base import Model
 from solvers.models.eigenfunctions import EigFun
 from solvers.models.harmonic import HFS, StableHFS
 from solvers.models.harmonic_mbo import HarmonicMBO
+from solvers.models.lapsvm import LapRLSC, LapSVM
 from solvers.models.nearest_neighbor import NearestNeighbor
 from solvers.models.poisson import Poisson, PoissonMBO
 from solvers.models.simple_hfs import SimpleHFS
 from solvers.models.subsampling import SubSampling
+from solvers.models.svm import RLSC, SVM
 
 CATALOGUE: dict[str, type[Model]] = {
     "eigfun": EigFun,
     "harmonic-mbo": HarmonicMBO,
     "hfs": HFS,
+    "laprlsc": LapRLSC,
+    "lapsvm": LapSVM,
     "nearest-neighbor": NearestNeighbor,
     "poisson": Poisson,
     "poisson-mbo": PoissonMBO,
+    "rlsc": RLSC,
     "simple-hfs": SimpleHFS,
     "stable-hfs": StableHFS,
     "subsampling": SubSampling,
+    "svm": SVM,
 }
 
 DEFAULT_MODEL = "harmonic-mbo"

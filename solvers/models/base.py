@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress
 from solvers.labels import Labels, Targets
-from solvers.laplacian.parallel import Parallel
+from solvers.parallel import Parallel
 from solvers.solution import Solution
 
 ScoreKind = Literal["probability", "class score"]

@@ -9,7 +9,7 @@ from solvers.iterate import Watch
 from solvers.labels import Labels
 from solvers.models.centring import CentredLabels
 from solvers.models.embedding import EMBEDDED, spectral_embedding
-from solvers.models.point_model import PointModel, Points, Stats
+from solvers.models.point_model import Points, ScoringModel, Stats
 from solvers.solution import Solution, Status
 
 
@@ -33,7 +33,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BasisModel(PointModel):
+class BasisModel(ScoringModel):
     """Labels, centred with their component's mean, fitted by the functions of a basis.
 
     With features there is one component, and without them those of the graph: eigenvectors of the

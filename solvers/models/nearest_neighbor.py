@@ -12,8 +12,8 @@ from solvers.graph import Graph
 from solvers.iterate import Watch
 from solvers.labels import Labels
 from solvers.models.centring import CentredLabels
-from solvers.models.features import distance_blocks
-from solvers.models.point_model import PointModel, Points, Stats
+from solvers.models.distances import distance_blocks
+from solvers.models.point_model import Points, ScoringModel, Stats
 from solvers.solution import Solution, Status
 
 ALONG_EDGES = "shortest paths"
@@ -21,7 +21,7 @@ ALONG_EDGES = "shortest paths"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NearestNeighbor(PointModel):
+class NearestNeighbor(ScoringModel):
     """The class of the nearest labeled node (D.5, 1-NN).
 
     With features by their Euclidean distance, whatever the edges; without them along the shortest

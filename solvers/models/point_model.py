@@ -2,19 +2,19 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from solvers.arrays import FloatArray
+from solvers.arrays import FloatArray, Int64Array, frozen
+from solvers.features import FeatureRows
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, Stopped, Watch
 from solvers.labels import Labels
-from solvers.laplacian.parallel import Parallel
 from solvers.models.base import KEPT_BYTES, Model, check_labels
 from solvers.models.centring import CentredLabels
-from solvers.models.features import checked_features
+from solvers.parallel import Parallel
 from solvers.solution import Solution, Status
 
 GIVEN = "features"
@@ -24,13 +24,38 @@ Value = TypeVar("Value")
 Stats = dict[str, float | int | str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Points:
-    """The graph, features of its nodes or None, and what was made of them last."""
+    """The nodes with features and the graph between them, and what was made of both last.
 
+    Attributes
+    ----------
+    whole : Graph
+        The graph of all nodes.
+    graph : Graph
+        That of the nodes with features; the whole one where none are given, or all have some.
+    rows : FeatureRows or None
+        Features; row i is node i of ``graph``.
+    nodes : (n_rows,) int64, or None
+        Dense ids of the nodes with features where some have none.
+    parallel : callable
+        Runs the parts of products.
+    kept_bytes : int
+        What may be kept for later solves.
+    """
+
+    whole: Graph
     graph: Graph
-    features: Any
+    rows: FeatureRows | None
+    nodes: Int64Array | None
+    parallel: Parallel
+    kept_bytes: int
     _made: dict[str, tuple[object, Any]] = field(default_factory=dict)
+
+    @property
+    def features(self) -> Any:
+        """The features as an array or a sparse matrix; None where there are none."""
+        return None if self.rows is None else self.rows.values
 
     def latest(self, name: str, key: object, make: Callable[[], Value]) -> Value:
         """The value ``name``, made now unless the last one was made for an equal key."""
@@ -43,14 +68,66 @@ class Points:
     def centred(self, labels: Labels) -> CentredLabels:
         """Centred labels: with features, one reaches every node; without, its component."""
         component = self.graph.component
-        if self.features is not None:
+        if self.rows is not None:
             component = np.zeros_like(component)
         return CentredLabels.of(labels, component)
+
+    def with_features(self, labels: Labels) -> Labels:
+        """The labels of nodes with features, in the numbering of ``graph``.
+
+        Raises
+        ------
+        ValueError
+            A class has none.
+        """
+        if self.nodes is None:
+            return labels
+        places = np.searchsorted(self.nodes, labels.nodes)
+        found = places < self.nodes.size
+        found[found] = self.nodes[places[found]] == labels.nodes[found]
+        counts = np.bincount(labels.classes[found], minlength=labels.n_classes)
+        if (counts == 0).any():
+            name = labels.class_names[int(np.argmin(counts))]
+            raise ValueError(
+                f"class {name!r} has no labeled node with features ({self.nodes.size} of "
+                f"{self.whole.n_nodes} nodes have some); label one, or add features"
+            )
+        return Labels(
+            nodes=frozen(places[found].astype(np.int64)),
+            classes=frozen(labels.classes[found]),
+            class_names=labels.class_names,
+        )
+
+    def narrowed(self, solution: Solution | None) -> Solution | None:
+        """A solution of all nodes, at those with features."""
+        if solution is None or self.nodes is None or len(solution.scores) != self.whole.n_nodes:
+            return solution
+        return replace(
+            solution,
+            scores=solution.scores[self.nodes],
+            reachable=solution.reachable[self.nodes],
+        )
+
+    def widened(self, solution: Solution, labels: Labels) -> Solution:
+        """A solution of the nodes with features, at all nodes: the class prior at the others."""
+        if self.nodes is None:
+            return solution
+        scores = np.tile(labels.mean_target(), (self.whole.n_nodes, 1))
+        scores[self.nodes] = solution.scores
+        reachable = np.zeros(self.whole.n_nodes, bool)
+        reachable[self.nodes] = solution.reachable
+        n_missing = self.whole.n_nodes - self.nodes.size
+        stats = {**solution.stats, "n_without_features": n_missing}
+        return replace(solution, scores=scores, reachable=reachable, stats=stats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointModel(Model):
-    """What these models share: preparation, checks and cancellation."""
+    """What these models share: preparation, checks and cancellation.
+
+    Nodes without features, where others have some, take no part: they get the class prior and
+    are not reachable.
+    """
 
     uses_features: ClassVar[bool] = True
 
@@ -62,18 +139,28 @@ class PointModel(Model):
         graph: Graph,
         features: Any = None,
         *,
-        parallel: Parallel = map,  # noqa: ARG002 - no large product is repeated here
-        kept_bytes: int = KEPT_BYTES,  # noqa: ARG002 - what is kept is what every solve needs
+        parallel: Parallel = map,
+        kept_bytes: int = KEPT_BYTES,
     ) -> Points:
         """The features, checked; whatever else is needed is made at the first solve and kept.
 
         Raises
         ------
         TypeError, ValueError
-            As `solvers.models.features.checked_features`.
+            As `solvers.features.FeatureRows.of`; no node has features.
         """
-        rows = None if features is None else checked_features(features, graph.n_nodes)
-        return Points(graph, rows)
+        rows = None if features is None else FeatureRows.of(features, graph.n_nodes)
+        nodes = None if rows is None else rows.nodes
+        if nodes is not None and nodes.size == 0:
+            raise ValueError(f"none of the {graph.n_nodes} nodes has features; add some")
+        return Points(
+            whole=graph,
+            graph=graph if nodes is None else graph.subgraph(nodes),
+            rows=rows,
+            nodes=nodes,
+            parallel=parallel,
+            kept_bytes=kept_bytes,
+        )
 
     def solve(
         self,
@@ -85,14 +172,45 @@ class PointModel(Model):
         cancelled: Cancelled | None = None,
     ) -> Solution:
         """Scores of every node; see `solvers.models.base.Model.solve`."""
-        check_labels(labels, prepared.graph)
-        task = prepared.centred(labels)
-        stats: Stats = {"input": self.of_graph if prepared.features is None else GIVEN}
+        check_labels(labels, prepared.whole)
+        own = prepared.with_features(labels)
+        task = prepared.centred(own)
+        stats: Stats = {"input": self.of_graph if prepared.rows is None else GIVEN}
         watch = Watch(progress=progress, cancelled=cancelled)
+        begin = prepared.narrowed(start)
         try:
-            scores, status = self._answer(prepared, task, labels, start, watch, stats)
+            solution = self._solution(prepared, task, own, begin, watch, stats)
         except Stopped:
-            return task.solution(task.baseline, Status.CANCELLED, stats)
+            solution = task.solution(task.baseline, Status.CANCELLED, stats)
+        return prepared.widened(solution, labels)
+
+    @abstractmethod
+    def _solution(
+        self,
+        prepared: Points,
+        task: CentredLabels,
+        labels: Labels,
+        start: Solution | None,
+        watch: Watch,
+        stats: Stats,
+    ) -> Solution:
+        """The solution at the nodes of ``prepared.graph``; fills ``stats``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringModel(PointModel):
+    """A model of points that finds scores and nothing that new points could be put into."""
+
+    def _solution(
+        self,
+        prepared: Points,
+        task: CentredLabels,
+        labels: Labels,
+        start: Solution | None,
+        watch: Watch,
+        stats: Stats,
+    ) -> Solution:
+        scores, status = self._answer(prepared, task, labels, start, watch, stats)
         return task.solution(scores, status, stats)
 
     @abstractmethod

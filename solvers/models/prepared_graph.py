@@ -9,11 +9,11 @@ from solvers.arrays import FloatArray, Int64Array, IntArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Watch
 from solvers.laplacian.hierarchy import Hierarchy
-from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models.base import KEPT_BYTES, Model, refuse_features
 from solvers.models.growing import grown
 from solvers.models.labeled_kernel import LabeledKernel
+from solvers.parallel import Parallel
 from solvers.solution import Solution, Status
 
 _AHEAD_COLUMNS = 8

@@ -11,7 +11,7 @@ from solvers.iterate import Watch
 from solvers.labels import Labels
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.basis import Basis, BasisModel
-from solvers.models.features import distance_blocks, nearest_rows, positive_median
+from solvers.models.distances import distance_blocks, nearest_rows, positive_median
 from solvers.models.point_model import Stats
 
 _MOST_FUNCTIONS = 200

@@ -13,10 +13,10 @@ from solvers.iterate import Stopped, Watch
 from solvers.labels import Labels
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.centring import CentredLabels
-from solvers.models.features import nearest_rows, positive_median
+from solvers.models.distances import nearest_rows, positive_median
 from solvers.models.harmonic import StableHFS
 from solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths
-from solvers.models.point_model import PointModel, Points, Stats
+from solvers.models.point_model import Points, ScoringModel, Stats
 from solvers.models.prepared_graph import PreparedGraph
 from solvers.solution import Solution, Status
 
@@ -35,7 +35,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubSampling(PointModel):
+class SubSampling(ScoringModel):
     """Stable-HFS on a random sample that holds every label; others copy (D.5, SubSampling).
 
     With features the graph of the sample is its k-NN graph, an edge joining two nodes when either

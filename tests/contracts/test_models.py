@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from solvers.features import FeatureRows
 from solvers.graph import Graph
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels
 from solvers.models import CATALOGUE
 from solvers.models.base import Model, parameter_schema
+from solvers.models.lapsvm import LaplacianMachine
 from solvers.solution import Solution, Status
 
 N_NODES = 90
@@ -210,7 +212,7 @@ def blobs() -> np.ndarray:
     return rng.normal(np.vstack([centers, np.zeros((3, 3))]), 1.0)
 
 
-def test_features_are_used_whatever_the_edges(featured: Model) -> None:
+def test_features_are_used_and_edges_by_laplacian_machines_only(featured: Model) -> None:
     graph, classes = communities()
     empty = Graph.from_edges([], [], [], n_nodes=N_NODES)
     labels = some_labels(classes)
@@ -221,7 +223,34 @@ def test_features_are_used_whatever_the_edges(featured: Model) -> None:
     expected = np.append(classes, [0, 0, 0])
     assert (solution.scores.argmax(axis=1) == expected).mean() > 0.9
     other = featured.solve(featured.prepare(graph, blobs()), labels)
-    np.testing.assert_array_equal(other.scores, solution.scores)
+    assert (other.scores == solution.scores).all() != isinstance(featured, LaplacianMachine)
+
+
+def test_nodes_without_features_get_the_class_prior(featured: Model) -> None:
+    graph, classes = communities()
+    labels = some_labels(classes)
+    known = np.setdiff1d(np.arange(N_NODES), [3, 50, N_NODES - 1])
+    assert np.isin(labels.nodes, known).all()
+    features = FeatureRows(values=blobs()[known], nodes=known)
+    solution = featured.solve(featured.prepare(graph, features), labels)
+    assert solution.stats["n_without_features"] == 3
+    np.testing.assert_array_equal(np.flatnonzero(~solution.reachable), [3, 50, N_NODES - 1])
+    np.testing.assert_array_equal(solution.scores[[3, 50]], [labels.class_prior()] * 2)
+    places = np.searchsorted(known, labels.nodes)
+    alone = featured.solve(
+        featured.prepare(graph.subgraph(known), blobs()[known]),
+        Labels.from_pairs(places, classes[labels.nodes]),
+    )
+    np.testing.assert_array_equal(solution.scores[known], alone.scores)
+
+
+def test_a_class_whose_nodes_have_no_features_is_named(featured: Model) -> None:
+    graph, classes = communities()
+    labels = some_labels(classes)
+    known = np.setdiff1d(np.arange(N_NODES), labels.nodes[labels.classes == 1])
+    prepared = featured.prepare(graph, FeatureRows(values=blobs()[known], nodes=known))
+    with pytest.raises(ValueError, match="class 'class 1' has no labeled node with features"):
+        featured.solve(prepared, labels)
 
 
 def test_without_features_the_stats_say_what_stood_for_them(featured: Model) -> None:

@@ -10,10 +10,10 @@ from hypothesis import example, given
 from solvers.graph import Graph
 from solvers.iterate import iterate
 from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.parallel import Parallel
 from solvers.laplacian.random_walk import RandomWalk
 from solvers.laplacian.resistance import ResistanceSystem
 from solvers.laplacian.spectrum import SpectralBounds
+from solvers.parallel import Parallel
 from solvers.solution import Status
 from tests.reference.laplacian import dense_laplacian
 from tests.strategies import graphs

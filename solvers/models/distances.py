@@ -1,4 +1,4 @@
-"""Node features: their checks, and distances between rows in blocks.
+"""Distances between rows of features, in blocks.
 
 Dense rows and scipy CSR rows are served alike; no array of size n_nodes x n_nodes is made.
 """
@@ -7,50 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances
 
 from solvers.arrays import FloatArray, Int64Array
 from solvers.iterate import Watch
 
 _BLOCK_ENTRIES = 1 << 22
-
-
-def checked_features(features: Any, n_nodes: int) -> Any:
-    """``features`` as float64: a C-contiguous array, or scipy CSR.
-
-    Raises
-    ------
-    TypeError
-        The entries are not real numbers.
-    ValueError
-        Not one row for each node, no column, or an entry that is not finite.
-    """
-    rows: Any = sp.csr_array(features) if sp.issparse(features) else np.asarray(features)
-    if rows.dtype.kind not in "buif":
-        raise TypeError(f"features must be real numbers, got dtype {rows.dtype}")
-    if rows.ndim != 2 or rows.shape[0] != n_nodes or rows.shape[1] < 1:
-        raise ValueError(
-            f"features must have one row for each of the {n_nodes} nodes and at least one column, "
-            f"got shape {rows.shape}"
-        )
-    if sp.issparse(rows):
-        rows = rows.astype(np.float64)
-        rows.sum_duplicates()
-        values = rows.data
-    else:
-        rows = np.ascontiguousarray(rows, dtype=np.float64)
-        values = rows.ravel()
-    finite = np.isfinite(values)
-    if not finite.all():
-        first = int(np.argmin(finite))
-        row = (
-            int(np.searchsorted(rows.indptr, first, side="right")) - 1
-            if sp.issparse(rows)
-            else first // rows.shape[1]
-        )
-        raise ValueError(f"features must be finite, got {values[first]} in row {row}")
-    return rows
 
 
 def distance_blocks(

@@ -1,0 +1,213 @@
+"""Spaces of explicit features: linear ones, and a factor of a Gram matrix.
+
+A function is f(x) = <w, phi(x)> and its norm is that of w.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+
+from solvers.arrays import FloatArray, IntArray, RealArray
+from solvers.features import FeatureRows
+from solvers.gram.functions import KernelFunction, ScaledRows
+from solvers.gram.kernel_spaces import DenseGram
+from solvers.gram.spaces import Expansion
+
+Product = Callable[[RealArray], RealArray]
+"""A matrix by its product with a block of vectors."""
+
+CHUNK_BYTES = 1 << 29
+"""Bytes of columns of a feature matrix that the Laplacian is applied to together."""
+
+
+class FeatureMap(ABC):
+    """What the spaces of explicit features share."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of nodes."""
+
+    @property
+    @abstractmethod
+    def n_coef(self) -> int:
+        """Numbers that a function has."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """Of the features."""
+
+    @abstractmethod
+    def values(self, coef: FloatArray) -> FloatArray:
+        """The functions at all nodes."""
+
+    @abstractmethod
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """Features' @ residual."""
+
+    @abstractmethod
+    def features(self, nodes: IntArray) -> FloatArray:
+        """(n_nodes, n_coef) features of some nodes."""
+
+    @abstractmethod
+    def penalty_matrix(self, laplacian: Product) -> FloatArray:
+        """Features' L features, (n_coef, n_coef); ``laplacian`` gives L @ block."""
+
+    @abstractmethod
+    def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
+        """The functions as something that new points can be put into."""
+
+    def inner(self, left: FloatArray, right: FloatArray, right_values: FloatArray) -> FloatArray:
+        """Inner products left' right, column by column."""
+        del right_values
+        return np.asarray(np.einsum("ij,ij->j", left, right))
+
+    def columns(self, nodes: IntArray) -> RealArray:
+        """(n_rows, n_nodes) kernel between every node and the given ones."""
+        return self.values(self.features(nodes).T)
+
+
+class LinearMap(FeatureMap):
+    """Functions <w, x> / width of dense or sparse rows; no Gram matrix.
+
+    Parameters
+    ----------
+    kernel : KernelFunction
+        Linear.
+    rows : FeatureRows
+        Of all nodes.
+    dtype : float32 or float64
+    """
+
+    def __init__(self, kernel: KernelFunction, rows: FeatureRows, dtype: Any) -> None:
+        self._kernel = kernel
+        self._matrix = kernel.scaled(rows.values, dtype).values
+        is_sparse = sp.issparse(self._matrix)
+        self._transposed = self._matrix.T.tocsr() if is_sparse else self._matrix.T
+
+    @property
+    def n_rows(self) -> int:
+        """Number of nodes."""
+        return int(self._matrix.shape[0])
+
+    @property
+    def n_coef(self) -> int:
+        """One coefficient for each column of the features."""
+        return int(self._matrix.shape[1])
+
+    @property
+    def dtype(self) -> Any:
+        """Of the features."""
+        return self._matrix.dtype
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        """The functions at all nodes."""
+        return np.asarray(self._matrix @ coef.astype(self._matrix.dtype), np.float64)
+
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """Features' @ residual."""
+        return np.asarray(self._transposed @ residual.astype(self._matrix.dtype), np.float64)
+
+    def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
+        """The functions, each one row of a basis."""
+        weights = np.ascontiguousarray(coef.T, self._matrix.dtype)
+        half = 0.5 * np.einsum("ij,ij->i", weights, weights)
+        basis = ScaledRows(values=weights, half_squares=half)
+        identity = np.eye(coef.shape[1])
+        return Expansion(kernel=self._kernel, basis=basis, coef=identity, intercept=intercept)
+
+    def features(self, nodes: IntArray) -> FloatArray:
+        """(n_nodes, n_coef) features of some nodes."""
+        some = self._matrix[nodes]
+        return np.asarray(some.toarray() if sp.issparse(some) else some, np.float64)
+
+    def penalty_matrix(self, laplacian: Product) -> FloatArray:
+        """Features' L^p features, (n_coef, n_coef)."""
+        total = np.empty((self.n_coef, self.n_coef))
+        step = max(1, CHUNK_BYTES // (8 * self.n_rows))
+        for start in range(0, self.n_coef, step):
+            chunk = self._matrix[:, start : start + step]
+            block = np.asarray(chunk.toarray() if sp.issparse(chunk) else chunk)
+            product = laplacian(block)
+            total[:, start : start + step] = self._transposed @ product.astype(block.dtype)
+        return symmetric(total)
+
+
+def symmetric(matrix: FloatArray) -> FloatArray:
+    """The symmetric part: what rounding has left of the symmetry is taken off."""
+    return np.asarray(0.5 * (matrix + matrix.T))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GramFactor(FeatureMap):
+    """Features C with C C' = K, from the pivoted Cholesky factorisation of a Gram matrix.
+
+    Attributes
+    ----------
+    factor : (n_rows, rank) float64
+    pivots : (rank,) int
+        Nodes whose kernel columns span the space.
+    gram : DenseGram
+        What was factored.
+    """
+
+    factor: FloatArray
+    pivots: IntArray
+    gram: DenseGram
+
+    @classmethod
+    def of(cls, gram: DenseGram, rtol: float = 1e-12) -> "GramFactor":
+        """Pivots until what is left of the diagonal is below ``rtol`` of its maximum.
+
+        n rank^2 operations at most; LAPACK's ``dpstrf``.
+        """
+        matrix = np.array(gram.matrix, np.float64, order="F")
+        scale = float(matrix.diagonal().max(initial=0.0))
+        lower, order, rank, _ = sl.lapack.dpstrf(matrix, tol=rtol * scale, lower=1, overwrite_a=1)
+        order = order - 1
+        factor = np.zeros((gram.n_rows, rank))
+        factor[order] = np.tril(lower)[:, :rank]
+        return cls(factor=factor, pivots=order[:rank], gram=gram)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of nodes."""
+        return int(self.factor.shape[0])
+
+    @property
+    def n_coef(self) -> int:
+        """The rank found."""
+        return int(self.factor.shape[1])
+
+    @property
+    def dtype(self) -> Any:
+        """Of the factor."""
+        return self.factor.dtype
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        """The functions at all nodes."""
+        return np.asarray(self.factor @ coef)
+
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """Features' @ residual."""
+        return np.asarray(self.factor.T @ residual)
+
+    def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
+        """The functions in the rows of the pivots."""
+        weights = sl.solve_triangular(self.factor[self.pivots], coef, lower=True, trans="T")
+        basis = self.gram.rows[self.pivots]
+        return Expansion(kernel=self.gram.kernel, basis=basis, coef=weights, intercept=intercept)
+
+    def features(self, nodes: IntArray) -> FloatArray:
+        """(n_nodes, n_coef) features of some nodes."""
+        return self.factor[nodes]
+
+    def penalty_matrix(self, laplacian: Product) -> FloatArray:
+        """C' L^p C, (n_coef, n_coef)."""
+        return symmetric(self.factor.T @ laplacian(self.factor))

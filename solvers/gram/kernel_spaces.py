@@ -1,0 +1,142 @@
+"""Spaces spanned by the kernel columns of all nodes: the Gram matrix stored, or made in passing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from solvers.arrays import FloatArray, IntArray, RealArray
+from solvers.features import FeatureRows
+from solvers.gram.functions import KernelFunction, ScaledRows
+from solvers.gram.spaces import Expansion
+from solvers.iterate import Teller
+from solvers.parallel import Parallel
+
+_BLOCK_ENTRIES = 1 << 24
+"""Entries of the Gram matrix that are made together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelSpace:
+    """What the two forms share; products differ.
+
+    Attributes
+    ----------
+    kernel : KernelFunction
+    rows : ScaledRows
+        Features of all nodes.
+    parallel : callable
+        Runs the parts of products.
+    """
+
+    kernel: KernelFunction
+    rows: ScaledRows
+    parallel: Parallel
+
+    @property
+    def n_rows(self) -> int:
+        """Number of nodes."""
+        return self.rows.n_rows
+
+    @property
+    def n_coef(self) -> int:
+        """One coefficient for each node."""
+        return self.rows.n_rows
+
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """The residual itself: the coefficient of each node's kernel column."""
+        return residual
+
+    def inner(self, left: FloatArray, right: FloatArray, right_values: FloatArray) -> FloatArray:
+        """Inner products left' K right, column by column."""
+        del right
+        return np.asarray(np.einsum("ij,ij->j", left, right_values))
+
+    def columns(self, nodes: IntArray) -> RealArray:
+        """(n_rows, n_nodes) columns of the Gram matrix."""
+        return self.kernel.block(self.rows, self.rows[nodes], parallel=self.parallel)
+
+    def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
+        """The functions in the rows of all nodes."""
+        return Expansion(kernel=self.kernel, basis=self.rows, coef=coef, intercept=intercept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DenseGram(KernelSpace):
+    """The Gram matrix in memory.
+
+    Attributes
+    ----------
+    matrix : (n_rows, n_rows) float32 or float64
+        Exactly symmetric.
+    """
+
+    matrix: RealArray
+
+    @classmethod
+    def of(
+        cls,
+        kernel: KernelFunction,
+        rows: FeatureRows,
+        dtype: Any,
+        parallel: Parallel = map,
+        teller: Teller | None = None,
+    ) -> "DenseGram":
+        """Compute it; n^2 d floating-point operations, half of the obvious."""
+        scaled = kernel.scaled(rows.values, dtype)
+        n_rows = scaled.n_rows
+        matrix = np.empty((n_rows, n_rows), dtype)
+        step = max(1, _BLOCK_ENTRIES // max(1, n_rows))
+        for start in range(0, n_rows, step):
+            if teller is not None:
+                teller(start, n_rows)
+            stop = min(start + step, n_rows)
+            kernel.block(
+                scaled[start:stop],
+                scaled[start:],
+                out=matrix[start:stop, start:],
+                parallel=parallel,
+            )
+            matrix[stop:, start:stop] = matrix[start:stop, stop:].T
+            own = matrix[start:stop, start:stop]
+            own[:] = np.tril(own) + np.tril(own, -1).T
+        return cls(kernel=kernel, rows=scaled, parallel=parallel, matrix=matrix)
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        """The functions at all nodes: K coef."""
+        product = self.matrix @ coef.astype(self.matrix.dtype, copy=False)
+        return np.asarray(product, np.float64)
+
+    def columns(self, nodes: IntArray) -> RealArray:
+        """(n_rows, n_nodes) columns of the Gram matrix."""
+        return np.ascontiguousarray(self.matrix[nodes].T)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BlockedGram(KernelSpace):
+    """The Gram matrix made anew at every product, a block of rows at a time.
+
+    Memory of one block of `_BLOCK_ENTRIES`; each entry above the diagonal is made once a product.
+    """
+
+    @classmethod
+    def of(
+        cls, kernel: KernelFunction, rows: FeatureRows, dtype: Any, parallel: Parallel = map
+    ) -> "BlockedGram":
+        """Nothing but the rows in the unit of the kernel."""
+        return cls(kernel=kernel, rows=kernel.scaled(rows.values, dtype), parallel=parallel)
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        """The functions at all nodes: K coef."""
+        n_rows = self.n_rows
+        own = coef.astype(self.rows.values.dtype, copy=False)
+        total = np.zeros((n_rows, coef.shape[1]))
+        step = max(1, _BLOCK_ENTRIES // max(1, n_rows))
+        for start in range(0, n_rows, step):
+            stop = min(start + step, n_rows)
+            block = self.kernel.block(
+                self.rows[start:stop], self.rows[start:], parallel=self.parallel
+            )
+            total[start:stop] += block @ own[start:]
+            total[stop:] += block[:, stop - start :].T @ own[start:stop]
+        return total

@@ -1,0 +1,169 @@
+"""Spaces spanned by the kernel columns of a few landmarks: Nystrom's approximation."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+
+from solvers.arrays import FloatArray, IntArray, RealArray
+from solvers.features import FeatureRows
+from solvers.gram.feature_maps import CHUNK_BYTES, FeatureMap, Product, symmetric
+from solvers.gram.functions import KernelFunction, ScaledRows
+from solvers.gram.spaces import Expansion, block_bytes
+from solvers.iterate import Teller
+from solvers.parallel import Parallel
+
+_BLOCK_ROWS = 4096
+_LEAST_EIGENVALUE = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-12}
+"""Relative size below which an eigenvalue of the landmarks' Gram matrix is rounding."""
+
+
+class LandmarkMap(FeatureMap):
+    """Functions sum_j u_j k(z_j, x) of some basis rows z: Nystrom's approximation of the kernel.
+
+    Coefficients are w with u = root w, so that the norm of a function is that of w. Kernel values
+    are kept when they fit, else made again in every pass over the rows.
+
+    Parameters
+    ----------
+    kernel : KernelFunction
+    rows : FeatureRows
+        Of all nodes; read block by block.
+    landmarks : (n_landmarks, n_columns) array or scipy sparse
+        Rows like those of ``rows``.
+    dtype : float32 or float64
+        Of the kernel values.
+    kept_bytes : int
+        Most that kernel values may take to be kept.
+    parallel : callable
+        Runs the parts of products.
+    teller : callable or None
+        Told of the nodes done in every pass over them.
+
+    References
+    ----------
+    Williams and Seeger, NIPS 2000.
+    """
+
+    def __init__(
+        self,
+        kernel: KernelFunction,
+        rows: FeatureRows,
+        landmarks: Any,
+        dtype: Any,
+        *,
+        kept_bytes: int,
+        parallel: Parallel = map,
+        teller: Teller | None = None,
+    ) -> None:
+        self._kernel, self._rows, self._dtype = kernel, rows, dtype
+        self._parallel, self._teller = parallel, teller
+        exact = kernel.scaled(landmarks, np.float64)
+        gram = kernel.block(exact, exact, parallel=parallel)
+        self._root = _inverse_root(gram, _LEAST_EIGENVALUE[np.dtype(dtype)])
+        self._basis = basis = kernel.scaled(landmarks, dtype)
+        self._kept: RealArray | None = None
+        if rows.n_rows * basis.n_rows * np.dtype(dtype).itemsize <= kept_bytes:
+            kept = np.empty((rows.n_rows, basis.n_rows), dtype)
+            for place, block in self._blocks():
+                kept[place] = block
+            self._kept = kept
+
+    @property
+    def n_rows(self) -> int:
+        """Number of nodes."""
+        return self._rows.n_rows
+
+    @property
+    def n_coef(self) -> int:
+        """Directions in which the landmarks differ; at most as many as there are landmarks."""
+        return int(self._root.shape[1])
+
+    @property
+    def dtype(self) -> Any:
+        """Of the kernel values."""
+        return np.dtype(self._dtype)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the kernel values are in memory."""
+        return self._kept is not None
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        """The functions at all nodes."""
+        weights = (self._root @ coef).astype(self._dtype)
+        values = np.empty((self.n_rows, coef.shape[1]))
+        for place, block in self._blocks():
+            values[place] = block @ weights
+        return values
+
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """Features' @ residual."""
+        total = np.zeros((self._basis.n_rows, residual.shape[1]))
+        for place, block in self._blocks():
+            total += block.T @ residual[place].astype(self._dtype)
+        return np.asarray(self._root.T @ total)
+
+    def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
+        """The functions in the landmarks."""
+        return Expansion(
+            kernel=self._kernel, basis=self._basis, coef=self._root @ coef, intercept=intercept
+        )
+
+    def features(self, nodes: IntArray) -> FloatArray:
+        """(n_nodes, n_coef) features of some nodes."""
+        near = self._near(self._rows.values[nodes]) if self._kept is None else self._kept[nodes]
+        return np.asarray(near @ self._root)
+
+    def penalty_matrix(self, laplacian: Product) -> FloatArray:
+        """Features' L^p features, (n_coef, n_coef).
+
+        Notes
+        -----
+        n m^2 operations for m landmarks. Where kernel values are not kept, they are made once for
+        each chunk of landmarks and once more for each product with a chunk.
+        """
+        n_basis = self._basis.n_rows
+        total = np.zeros((n_basis, n_basis))
+        itemsize = np.dtype(self._dtype).itemsize
+        step = max(1, CHUNK_BYTES // (itemsize * self.n_rows))
+        for start in range(0, n_basis, step):
+            chunk = slice(start, min(start + step, n_basis))
+            product = laplacian(self._chunk(chunk))
+            for place, block in self._blocks(slice(0, chunk.stop)):
+                total[: chunk.stop, chunk] += block.T @ product[place].astype(self._dtype)
+        total = np.triu(total) + np.triu(total, 1).T
+        return symmetric(self._root.T @ total @ self._root)
+
+    def _chunk(self, chunk: slice) -> RealArray:
+        """(n_rows, n_chunk) kernel values at some landmarks."""
+        columns = np.empty((self.n_rows, chunk.stop - chunk.start), self._dtype)
+        for place, block in self._blocks(chunk):
+            columns[place] = block
+        return columns
+
+    def _blocks(self, chunk: slice = slice(None)) -> Iterator[tuple[slice, RealArray]]:
+        """Kernel values of all nodes with some landmarks, some nodes at a time."""
+        if self._kept is not None:
+            for start in range(0, self.n_rows, _BLOCK_ROWS):
+                place = slice(start, min(start + _BLOCK_ROWS, self.n_rows))
+                yield place, self._kept[place, chunk]
+            return
+        basis = self._basis[chunk]
+        for place, block in self._rows.blocks(block_bytes(self._rows, basis.n_rows)):
+            if self._teller is not None:
+                self._teller(place.start, self.n_rows)
+            yield place, self._near(block, basis)
+
+    def _near(self, values: Any, basis: ScaledRows | None = None) -> RealArray:
+        scaled = self._kernel.scaled(values, self._dtype)
+        others = self._basis if basis is None else basis
+        return self._kernel.block(scaled, others, parallel=self._parallel)
+
+
+def _inverse_root(gram: RealArray, least: float) -> FloatArray:
+    """R with R R' = gram^+ on the eigenvectors above ``least`` of the greatest eigenvalue."""
+    values, vectors = sl.eigh(gram, check_finite=False)
+    kept = values > least * values[-1]
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))

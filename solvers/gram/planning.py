@@ -1,0 +1,122 @@
+"""Which form of a Gram matrix fits the memory, said before anything is computed."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+GramName = Literal["dense", "blocked", "landmarks", "linear"]
+GRAMS: tuple[GramName, ...] = ("dense", "blocked", "landmarks")
+"""Forms that may be asked for; a linear kernel goes without by itself."""
+
+PrecisionName = Literal["float32", "float64"]
+PRECISIONS: tuple[PrecisionName, ...] = ("float32", "float64")
+
+_BLOCK_BYTES: Final = 1 << 28
+"""A block of the Gram matrix that is made in passing, with what is computed beside it."""
+
+_GIB: Final = 1 << 30
+
+
+class GramTooLarge(ValueError):
+    """The form that was asked for does not fit; the message names others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GramPlan:
+    """A form of the Gram matrix and what it takes.
+
+    Attributes
+    ----------
+    form : {'dense', 'blocked', 'landmarks', 'linear'}
+    dtype : numpy.dtype
+        float32 or float64.
+    n_bytes : int
+        Memory for the form and for the method that works on it.
+    """
+
+    form: GramName
+    dtype: np.dtype[np.floating]
+    n_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GramRequest:
+    """What is to be stored.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Nodes with features, and numbers in each row; of sparse rows those that are not 0.
+    is_linear : bool
+        Whether the kernel is linear, so that features serve instead of a Gram matrix.
+    n_landmarks : int
+        Landmarks to be used, if any.
+    is_factored : bool
+        Whether the method factors what it is given: Newton and the dual, not iterations.
+    """
+
+    n_rows: int
+    n_columns: int
+    is_linear: bool
+    n_landmarks: int
+    is_factored: bool
+
+    def n_bytes(self, form: GramName, precision: PrecisionName) -> int:
+        """Memory of a form and of the method that works on it."""
+        itemsize = np.dtype(precision).itemsize
+        rows = self.n_rows * self.n_columns * itemsize
+        if form == "dense":
+            factors = self.n_rows**2 * 4 if self.is_factored else 0
+            return self.n_rows**2 * itemsize + factors + rows
+        if form == "blocked":
+            return rows + _BLOCK_BYTES
+        width = self.n_columns if form == "linear" else min(self.n_landmarks, self.n_rows)
+        factors = 3 * width**2 * 8 if self.is_factored or form == "landmarks" else 0
+        return factors + _BLOCK_BYTES + (2 * rows if form == "linear" else 0)
+
+    def plan(
+        self,
+        form: GramName | Literal["auto"],
+        precision: PrecisionName | Literal["auto"],
+        budget_bytes: int,
+    ) -> GramPlan:
+        """The form asked for, or the best one that fits.
+
+        'auto' is linear for a linear kernel, else dense where that fits, else landmarks;
+        float64 where that fits.
+
+        Raises
+        ------
+        GramTooLarge
+            What was asked for does not fit.
+        """
+        best: GramName = "linear" if self.is_linear else "dense"
+        forms: tuple[GramName, ...] = (best, "landmarks") if form == "auto" else (form,)
+        wanted: tuple[PrecisionName, ...] = ("float64", "float32")
+        if precision != "auto":
+            wanted = (precision,)
+        for each in forms:
+            for own in wanted:
+                n_bytes = self.n_bytes(each, own)
+                if n_bytes <= budget_bytes:
+                    return GramPlan(form=each, dtype=np.dtype(own), n_bytes=n_bytes)
+        raise GramTooLarge(self._refusal(forms[0], wanted[-1], budget_bytes))
+
+    def _refusal(self, form: GramName, precision: PrecisionName, budget_bytes: int) -> str:
+        """Why a form is refused, and what fits."""
+        others: list[tuple[GramName, PrecisionName, str]] = [
+            ("dense", "float32", "gram='dense' with precision='float32'"),
+            ("landmarks", "float32", "gram='landmarks' (approximate)"),
+            ("blocked", "float32", "gram='blocked' with method='pcg' (exact, slower)"),
+        ]
+        fitting = [
+            text
+            for name, own, text in others
+            if (name, own) != (form, precision) and self.n_bytes(name, own) <= budget_bytes
+        ]
+        advice = f"use {', or '.join(fitting)}" if fitting else "allow it more memory"
+        return (
+            f"gram {form!r} in {precision} needs {self.n_bytes(form, precision) / _GIB:.2f} GiB "
+            f"for {self.n_rows} nodes, but {budget_bytes / _GIB:.2f} GiB may be used; {advice}"
+        )

@@ -1,0 +1,94 @@
+"""The iterated Laplacian L^p of a graph, normalized or not, by products alone."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from solvers.arrays import AnyArray, RealArray, frozen
+from solvers.graph import Graph
+from solvers.kernels.block_products import diagonal_rows
+from solvers.parallel import Parallel, RowRanges
+
+LaplacianName = Literal["normalized", "combinatorial"]
+LAPLACIANS: tuple[LaplacianName, ...] = ("normalized", "combinatorial")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IteratedLaplacian:
+    """L^power in one floating type; build it with `of_graph` (A2, A3).
+
+    Attributes
+    ----------
+    indptr, indices, weight : CSR arrays
+        D - L, the adjacency matrix scaled as the Laplacian asks.
+    diagonal : (n_nodes,) array
+        Of the Laplacian itself; 0 at isolated nodes.
+    power : int
+        Products that make one of the iterated Laplacian.
+    ranges : RowRanges
+        The rows divided for products.
+    ignores_constants : bool
+        Whether L 1 = 0: not of the normalized Laplacian.
+    """
+
+    indptr: AnyArray
+    indices: AnyArray
+    weight: RealArray
+    diagonal: RealArray
+    power: int
+    ranges: RowRanges
+    ignores_constants: bool
+
+    @classmethod
+    def of_graph(
+        cls,
+        graph: Graph,
+        *,
+        name: LaplacianName = "normalized",
+        power: int = 1,
+        dtype: Any = np.float64,
+        parallel: Parallel = map,
+    ) -> "IteratedLaplacian":
+        """L_sym^power = (D^{-1/2} L D^{-1/2})^power, or L^power."""
+        adjacency = graph.adjacency
+        if name == "normalized":
+            inverse = np.zeros(graph.n_nodes)
+            np.divide(1.0, np.sqrt(graph.degree), out=inverse, where=graph.degree > 0)
+            counts = np.diff(adjacency.indptr)
+            weight = adjacency.data * np.repeat(inverse, counts) * inverse[adjacency.indices]
+            diagonal = (graph.degree > 0).astype(np.float64)
+        else:
+            weight, diagonal = adjacency.data, graph.degree
+        return cls(
+            indptr=adjacency.indptr,
+            indices=adjacency.indices,
+            weight=frozen(weight.astype(dtype, copy=False)),
+            diagonal=frozen(diagonal.astype(dtype, copy=False)),
+            power=power,
+            ranges=RowRanges.of(adjacency.indptr, parallel),
+            ignores_constants=name == "combinatorial",
+        )
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of rows."""
+        return int(self.diagonal.size)
+
+    def product(self, block: RealArray) -> RealArray:
+        """L^power @ block as a new array, (n_nodes, n_columns), in the operator's dtype."""
+        current = np.ascontiguousarray(block, self.weight.dtype)
+        for _ in range(self.power):
+            current = self._once(current)
+        return current
+
+    def of_ones(self) -> RealArray:
+        """L^power @ 1, (n_nodes, 1); exactly 0 where constants cost nothing."""
+        ones = np.ones((self.n_nodes, 1))
+        return np.zeros_like(ones) if self.ignores_constants else self.product(ones)
+
+    def _once(self, block: RealArray) -> RealArray:
+        out = np.empty_like(block)
+        matrix = self.indptr, self.indices, self.weight
+        self.ranges.run(lambda a, b: diagonal_rows(*matrix, self.diagonal, block, out, a, b))
+        return out

@@ -1,0 +1,284 @@
+"""What kernel machines share: the space their functions live in, and targets of one against rest.
+
+Points are the features, or the spectral embedding of the graph where there are none.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+
+from solvers.arrays import FloatArray
+from solvers.features import FeatureRows
+from solvers.gram.feature_maps import FeatureMap, LinearMap
+from solvers.gram.functions import KERNELS, KernelFunction
+from solvers.gram.kernel_spaces import BlockedGram, DenseGram
+from solvers.gram.landmarks import LandmarkMap
+from solvers.gram.planning import GRAMS, PRECISIONS, GramPlan, GramRequest
+from solvers.gram.spaces import Expansion, Space
+from solvers.iterate import Watch
+from solvers.labels import Labels
+from solvers.models.base import Rule, hyperparameter
+from solvers.models.centring import CentredLabels
+from solvers.models.embedding import EMBEDDED, spectral_embedding
+from solvers.models.point_model import PointModel, Points, Stats
+from solvers.solution import Solution, Status
+from solvers.svm.problem import BIASES, Minimum
+
+_FACTORED_ROWS: Final = 5_000
+"""Nodes up to which a Gram matrix is factored rather than iterated on."""
+
+_FACTORED_COLUMNS: Final = 4_000
+"""Explicit features up to which their penalty is factored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Embedded:
+    """The points of a model, and how making them ended."""
+
+    rows: FeatureRows
+    status: Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelMachine(PointModel):
+    """A model whose class scores are functions in the space of a kernel, one for each class.
+
+    Of two classes one function is found, and the scores are it and its negative.
+    """
+
+    of_graph: ClassVar[str] = EMBEDDED
+
+    kernel: Literal["gaussian", "polynomial", "linear"] = hyperparameter(
+        "gaussian",
+        Rule(
+            doc="Kernel of the features: exp(-|x - z|^2 / (2 width^2)), "
+            "((1 + <x, z> / width^2) / 2)^degree or <x, z> / width^2.",
+            kind=str,
+            words=KERNELS,
+        ),
+    )
+    width: float | Literal["auto"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="Unit of length of the features; 'auto' is the mean distance of two nodes for "
+            "the Gaussian, else the root of the mean squared length.",
+            above=0.0,
+            words=("auto",),
+        ),
+    )
+    degree: int = hyperparameter(3, Rule(doc="Degree of the polynomial.", kind=int, minimum=1))
+    norm_penalty: float = hyperparameter(
+        0.01, Rule(doc="Weight of the squared norm of the functions, gamma_A.", above=0.0)
+    )
+    bias: Literal["none", "free", "penalized"] = hyperparameter(
+        "none",
+        Rule(
+            doc="Intercept: none, one that costs nothing, or one inside the graph penalty.",
+            kind=str,
+            words=BIASES,
+        ),
+    )
+    gram: Literal["auto", "dense", "blocked", "landmarks"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="How the Gram matrix is held: in memory, made in blocks at every product, or "
+            "approximated on landmarks. 'auto' is the best that fits the memory; a linear kernel "
+            "then needs none.",
+            kind=str,
+            words=("auto", *GRAMS),
+        ),
+    )
+    n_landmarks: int = hyperparameter(
+        2_000, Rule(doc="Nodes that the kernel is approximated on.", kind=int, minimum=1)
+    )
+    precision: Literal["auto", "float32", "float64"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="Of the Gram matrix; 'auto' is float64 where that fits the memory.",
+            kind=str,
+            words=("auto", *PRECISIONS),
+        ),
+    )
+    n_dimensions: int = hyperparameter(
+        32,
+        Rule(
+            doc="Dimensions of the graph's spectral embedding; used without features.",
+            kind=int,
+            minimum=1,
+        ),
+    )
+    seed: int = hyperparameter(0, Rule(doc="Draws the landmarks.", kind=int, minimum=0))
+
+    def plan(self, n_rows: int, n_columns: int, budget_bytes: int) -> GramPlan:
+        """How the Gram matrix of ``n_rows`` nodes would be held.
+
+        Raises
+        ------
+        solvers.gram.planning.GramTooLarge
+            The form asked for does not fit ``budget_bytes``.
+        """
+        request = GramRequest(
+            n_rows=n_rows,
+            n_columns=n_columns,
+            is_linear=self.kernel == "linear",
+            n_landmarks=self.n_landmarks,
+            is_factored=self._is_factored(n_rows),
+        )
+        return request.plan(self.gram, self.precision, budget_bytes)
+
+    def predict(self, prepared: Points, solution: Solution, features: Any) -> FloatArray:
+        """Class scores of new points, (n_points, n_classes).
+
+        Parameters
+        ----------
+        prepared : Points
+            As the solution was found on.
+        solution : Solution
+        features : (n_points, n_columns) array-like or scipy sparse
+
+        Raises
+        ------
+        ValueError
+            The model had no features; another number of columns, or an entry that is not finite.
+        """
+        if prepared.rows is None:
+            raise ValueError(
+                "new points need a model of features, got one of the graph's spectral embedding; "
+                "give the nodes features and solve again"
+            )
+        functions: Expansion = solution.functions
+        return class_scores(functions.values(features))
+
+    def _is_factored(self, n_rows: int) -> bool:
+        """Whether the method factors a dense Gram matrix of that many rows."""
+        return n_rows <= _FACTORED_ROWS
+
+    def _solution(
+        self,
+        prepared: Points,
+        task: CentredLabels,
+        labels: Labels,
+        start: Solution | None,
+        watch: Watch,
+        stats: Stats,
+    ) -> Solution:
+        points = self._points(prepared, watch)
+        space = self._space(prepared, points.rows, watch, stats)
+        minimum = self._minimum(prepared, space, labels, start, watch)
+        values = space.values(minimum.coef) + minimum.intercept
+        stats["n_iter"], stats["stopped_by"] = minimum.n_iter, minimum.stopped_by
+        solution = task.solution(class_scores(values), minimum.status, stats)
+        if minimum.status is Status.CONVERGED and points.status is not Status.CONVERGED:
+            solution = replace(solution, status=points.status)
+        return replace(solution, functions=space.expansion(minimum.coef, minimum.intercept))
+
+    @abstractmethod
+    def _minimum(
+        self,
+        prepared: Points,
+        space: Space,
+        labels: Labels,
+        start: Solution | None,
+        watch: Watch,
+    ) -> Minimum:
+        """The functions."""
+
+    def _points(self, prepared: Points, watch: Watch) -> Embedded:
+        if prepared.rows is not None:
+            return Embedded(rows=prepared.rows, status=Status.CONVERGED)
+
+        def embed() -> Embedded:
+            made = spectral_embedding(prepared.graph, self.n_dimensions, watch)
+            return Embedded(rows=FeatureRows(values=made.coordinates), status=made.status)
+
+        return prepared.latest("embedding", self._input_key(prepared), embed)
+
+    def _input_key(self, prepared: Points) -> int | None:
+        """What the points depend on."""
+        return self.n_dimensions if prepared.rows is None else None
+
+    def _space(self, prepared: Points, rows: FeatureRows, watch: Watch, stats: Stats) -> Space:
+        width = None if self.width == "auto" else self.width
+        kernel_key = (self.kernel, width, self.degree, self._input_key(prepared))
+        kernel = prepared.latest(
+            "kernel",
+            kernel_key,
+            lambda: KernelFunction.fitted(self.kernel, rows, width=width, degree=self.degree),
+        )
+        n_columns = rows.values.nnz // rows.n_rows if rows.is_sparse else rows.n_columns
+        plan = self.plan(rows.n_rows, n_columns, prepared.kept_bytes)
+        stats["gram"], stats["precision"], stats["width"] = plan.form, plan.dtype.name, kernel.width
+        space_key = (kernel_key, plan.form, plan.dtype, self.n_landmarks, self.seed)
+        return prepared.latest(
+            "space", space_key, lambda: self._made_space(prepared, kernel, rows, plan, watch)
+        )
+
+    def _made_space(
+        self,
+        prepared: Points,
+        kernel: KernelFunction,
+        rows: FeatureRows,
+        plan: GramPlan,
+        watch: Watch,
+    ) -> Space:
+        parallel, teller = prepared.parallel, watch.teller("gram matrix")
+        if plan.form == "linear":
+            return LinearMap(kernel, rows, plan.dtype)
+        if plan.form == "blocked":
+            return BlockedGram.of(kernel, rows, plan.dtype, parallel)
+        if plan.form == "dense":
+            return DenseGram.of(kernel, rows, plan.dtype, parallel, teller)
+        rng = np.random.default_rng(self.seed)
+        n_landmarks = min(self.n_landmarks, rows.n_rows)
+        chosen = np.sort(rng.choice(rows.n_rows, n_landmarks, replace=False))
+        return LandmarkMap(
+            kernel,
+            rows,
+            rows.values[chosen],
+            plan.dtype,
+            kept_bytes=max(0, prepared.kept_bytes - plan.n_bytes),
+            parallel=parallel,
+            teller=teller,
+        )
+
+
+def is_factored(space: Space) -> bool:
+    """Whether a space is small enough for Newton's method by default."""
+    if isinstance(space, FeatureMap):
+        return space.n_coef <= _FACTORED_COLUMNS
+    return isinstance(space, DenseGram) and space.n_rows <= _FACTORED_ROWS
+
+
+def one_against_rest(labels: Labels) -> FloatArray:
+    """(n_labeled, n_functions) targets: 1 for the function's own class, else -1.
+
+    Of two classes there is one function, of the second.
+    """
+    targets = 2.0 * labels.targets() - 1.0
+    return targets[:, 1:] if labels.n_classes == 2 else targets
+
+
+def class_scores(values: FloatArray) -> FloatArray:
+    """(n_rows, n_classes) scores of functions: of a single one its negative stands first."""
+    return np.hstack([-values, values]) if values.shape[1] == 1 else values
+
+
+def started(
+    space: Space, start: Solution | None, n_functions: int
+) -> tuple[FloatArray, FloatArray] | None:
+    """Coefficients of an earlier solution in ``space``; None where it does not fit.
+
+    It fits where the space begins with the rows that its functions are written in.
+    """
+    functions = None if start is None else start.functions
+    if not isinstance(functions, Expansion) or functions.coef.shape[1] != n_functions:
+        return None
+    if isinstance(space, FeatureMap):
+        return None  # solved at once, from nothing
+    coef = np.zeros((space.n_coef, n_functions))
+    if not space.expansion(coef, functions.intercept).begins_with(functions):
+        return None
+    coef[: functions.basis.n_rows] = functions.coef
+    return coef, functions.intercept.copy()

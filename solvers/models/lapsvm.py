@@ -1,0 +1,324 @@
+"""Laplacian SVM and Laplacian regularised least squares: kernel machines with a graph penalty."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+
+from solvers.arrays import frozen
+from solvers.gram.feature_maps import FeatureMap
+from solvers.gram.kernel_spaces import DenseGram
+from solvers.gram.spaces import Space
+from solvers.iterate import Watch
+from solvers.labels import Labels
+from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
+from solvers.models.base import Rule, hyperparameter
+from solvers.models.cross_validation import deal_folds
+from solvers.models.kernel_machine import (
+    KernelMachine,
+    is_factored,
+    one_against_rest,
+    started,
+)
+from solvers.models.point_model import Points
+from solvers.solution import Solution
+from solvers.svm.conjugate_gradients import descend
+from solvers.svm.dual import maximize
+from solvers.svm.labeled_system import (
+    DenseInverse,
+    FactoredInverse,
+    LabeledSystem,
+    NoGraphPenalty,
+    PenaltyInverse,
+)
+from solvers.svm.newton import minimize
+from solvers.svm.problem import LossName, Minimum, Problem
+from solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
+
+_NEWTON_STEPS: Final = 100
+_DUAL_STEPS: Final = 200
+
+MethodName = Literal["newton", "dual", "pcg"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplacianMachine(KernelMachine):
+    """A kernel machine whose functions are smooth along the graph, too."""
+
+    preparation: ClassVar[str] = "kernel machine"
+
+    graph_penalty: float = hyperparameter(
+        1.0, Rule(doc="Weight of f' L^power f of the scores f, gamma_I.", minimum=0.0)
+    )
+    laplacian: Literal["normalized", "combinatorial"] = hyperparameter(
+        "normalized",
+        Rule(
+            doc="Laplacian of the penalty. The combinatorial one grows with the degrees to the "
+            "power.",
+            kind=str,
+            words=LAPLACIANS,
+        ),
+    )
+    power: int = hyperparameter(
+        2,
+        Rule(
+            doc="Times the Laplacian is applied in the penalty; 5 for text and for clusters "
+            "that a Gaussian fits.",
+            kind=int,
+            minimum=1,
+        ),
+    )
+    stop: Literal["optimal", "stability", "validation", "mixed"] = hyperparameter(
+        "optimal",
+        Rule(
+            doc="When pcg ends: at the optimum, or every sqrt(n_nodes) / 2 iterations once less "
+            "than 1.5 % of the unlabeled nodes changed class, once no more of the labels held "
+            "out are right, or once both hold.",
+            kind=str,
+            words=STOPS,
+        ),
+    )
+    measure: Literal["gradient", "preconditioned-gradient", "mixed-product", "objective"] = (
+        hyperparameter(
+            "gradient",
+            Rule(
+                doc="What pcg brings down to rtol of its first value: |K g|, |g| or "
+                "sqrt(g' K g) of the gradient, or the objective's decrease in one iteration.",
+                kind=str,
+                words=MEASURES,
+            ),
+        )
+    )
+    rtol: float | Literal["auto"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="How small the measure has to be; 'auto' is 1e-8, of the objective 1e-6.",
+            above=0.0,
+            below=1.0,
+            words=("auto",),
+        ),
+    )
+    max_iter: int = hyperparameter(1_000, Rule(doc="Most iterations of pcg.", kind=int, minimum=1))
+    validation_share: float = hyperparameter(
+        0.2,
+        Rule(
+            doc="Share of the labels held out with stop 'validation' or 'mixed'; they are not "
+            "trained on.",
+            above=0.0,
+            below=1.0,
+        ),
+    )
+
+    def _solved(
+        self,
+        prepared: Points,
+        space: Space,
+        labels: Labels,
+        start: Solution | None,
+        watch: Watch,
+        *,
+        method: MethodName,
+        loss: LossName,
+    ) -> Minimum:
+        """The functions by one of the methods."""
+        laplacian = self._laplacian(prepared, np.float64)
+        trained, validation = self._held_out(labels, method)
+        problem = Problem(
+            space=space,
+            laplacian=laplacian,
+            norm_penalty=self.norm_penalty,
+            graph_penalty=self.graph_penalty,
+            nodes=trained.nodes,
+            targets=one_against_rest(trained),
+            bias=self.bias,
+            loss=loss,
+        )
+        if method == "pcg":
+            early = None
+            if self.stop != "optimal":
+                unlabeled = np.ones(space.n_rows, bool)
+                unlabeled[labels.nodes] = False
+                early = EarlyStop(rule=self.stop, unlabeled=unlabeled, validation=validation)
+            return descend(
+                problem,
+                start=started(space, start, problem.n_functions),
+                measure=self.measure,
+                rtol=RTOL[self.measure] if self.rtol == "auto" else self.rtol,
+                early=early,
+                max_iter=self.max_iter,
+                progress=watch.progress,
+                cancelled=watch.cancelled,
+            )
+        constant = np.asarray(self.graph_penalty * laplacian.of_ones(), np.float64)
+        system = LabeledSystem.of(
+            self._inverse(prepared, space, watch), trained.nodes, constant, self.bias
+        )
+        if method == "dual":
+            return maximize(system, problem.targets, loss=loss, max_iter=_DUAL_STEPS)
+        return minimize(
+            system,
+            problem.targets,
+            is_hinge=loss != "squared",
+            max_iter=_NEWTON_STEPS,
+            teller=watch.teller("newton"),
+        )
+
+    def _laplacian(self, prepared: Points, dtype: Any) -> IteratedLaplacian:
+        return IteratedLaplacian.of_graph(
+            prepared.graph,
+            name=self.laplacian,
+            power=self.power,
+            dtype=dtype,
+            parallel=prepared.parallel,
+        )
+
+    def _held_out(self, labels: Labels, method: MethodName) -> tuple[Labels, Validation | None]:
+        """The labels to train on, and those that say when to stop."""
+        if method != "pcg" or self.stop in {"optimal", "stability"}:
+            return labels, None
+        counts = np.bincount(labels.classes)
+        n_usable = int(counts[counts > 1].sum())
+        if n_usable == 0:
+            raise ValueError(
+                f"stop {self.stop!r} holds labels out, but each class has a single one; "
+                "label more nodes, or use stop='stability'"
+            )
+        n_folds = min(max(2, round(1.0 / self.validation_share)), n_usable)
+        fold, _ = deal_folds(labels, n_folds, self.seed)
+        held, kept = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
+        classes = labels.classes[held]
+        return labels.subset(kept), Validation(nodes=frozen(labels.nodes[held]), classes=classes)
+
+    def _inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
+        """The penalty's inverse, which the next solve with equal hyperparameters finds again."""
+        if self.graph_penalty == 0.0:
+            return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+        graph_key = (id(space), self.laplacian, self.power)
+        if isinstance(space, FeatureMap):
+            eigen = prepared.latest(
+                "inverse",
+                graph_key,
+                lambda: FactoredInverse.of(space, self._laplacian(prepared, space.dtype)),
+            )
+            return eigen.with_penalties(self.norm_penalty, self.graph_penalty)
+        if isinstance(space, DenseGram):
+            return prepared.latest(
+                "inverse",
+                (*graph_key, self.norm_penalty, self.graph_penalty),
+                lambda: DenseInverse(
+                    space,
+                    self._laplacian(prepared, np.float64),
+                    self.norm_penalty,
+                    self.graph_penalty,
+                    teller=watch.teller("factoring"),
+                ),
+            )
+        raise ValueError(
+            "method must be 'pcg' with gram='blocked', which nothing is factored of; "
+            "got another, or use gram='dense' or gram='landmarks'"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LapSVM(LaplacianMachine):
+    """Laplacian support vector machine, in the primal or in the dual (E.1, E.2).
+
+    Scores are decision values of one class against the rest: f minimises the losses at the
+    labeled nodes plus norm_penalty |f|^2 plus graph_penalty f' L^power f.
+
+    Notes
+    -----
+    Newton's method factors one n_nodes x n_nodes matrix, or on landmarks and linear kernels one
+    of their number, and then solves for every class on the labeled nodes alone. Conjugate
+    gradients need one product with the Gram matrix an iteration for all classes together.
+
+    References
+    ----------
+    Belkin, Niyogi and Sindhwani, JMLR 2006; Melacci and Belkin, JMLR 2011.
+    """
+
+    method: Literal["auto", "newton", "dual", "pcg"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="How it is solved; 'auto' is newton up to 5,000 nodes, on landmarks and on linear "
+            "kernels, above conjugate gradients. dual is a quadratic program.",
+            kind=str,
+            words=("auto", "newton", "dual", "pcg"),
+        ),
+    )
+    loss: Literal["auto", "squared-hinge", "hinge"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="Loss at the labels; 'auto' is the hinge for the dual, else its square. The "
+            "hinge takes the dual only, and weighs penalties otherwise: they do not carry over.",
+            kind=str,
+            words=("auto", "squared-hinge", "hinge"),
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        LaplacianMachine.__post_init__(self)
+        if self.loss == "hinge" and self.method not in {"auto", "dual"}:
+            raise ValueError(f"loss 'hinge' must stand beside method='dual', got {self.method!r}")
+
+    def _is_factored(self, n_rows: int) -> bool:
+        if self.method == "auto" and self.loss != "hinge":
+            return LaplacianMachine._is_factored(self, n_rows)
+        return self.method != "pcg"
+
+    def _minimum(
+        self,
+        prepared: Points,
+        space: Space,
+        labels: Labels,
+        start: Solution | None,
+        watch: Watch,
+    ) -> Minimum:
+        method: MethodName = "newton" if is_factored(space) else "pcg"
+        if self.method != "auto":
+            method = self.method
+        elif self.loss == "hinge":
+            method = "dual"
+        loss: LossName = "hinge" if method == "dual" else "squared-hinge"
+        if self.loss != "auto":
+            loss = self.loss
+        return self._solved(prepared, space, labels, start, watch, method=method, loss=loss)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LapRLSC(LaplacianMachine):
+    """Laplacian regularised least squares as a classifier (E12).
+
+    As `LapSVM` with the squared loss (y - f)^2 at every label: one linear system.
+
+    References
+    ----------
+    Belkin, Niyogi and Sindhwani, JMLR 2006.
+    """
+
+    method: Literal["auto", "closed-form", "pcg"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="How it is solved; 'auto' is the closed form up to 5,000 nodes, on landmarks and "
+            "on linear kernels, above conjugate gradients.",
+            kind=str,
+            words=("auto", "closed-form", "pcg"),
+        ),
+    )
+
+    def _is_factored(self, n_rows: int) -> bool:
+        if self.method == "auto":
+            return LaplacianMachine._is_factored(self, n_rows)
+        return self.method == "closed-form"
+
+    def _minimum(
+        self,
+        prepared: Points,
+        space: Space,
+        labels: Labels,
+        start: Solution | None,
+        watch: Watch,
+    ) -> Minimum:
+        is_closed = is_factored(space) if self.method == "auto" else self.method == "closed-form"
+        method: MethodName = "newton" if is_closed else "pcg"
+        return self._solved(prepared, space, labels, start, watch, method=method, loss="squared")

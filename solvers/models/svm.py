@@ -1,0 +1,115 @@
+"""SVM and regularised least squares without a graph: the baselines of the Laplacian ones."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+
+from solvers.gram.planning import GramPlan
+from solvers.gram.spaces import Space
+from solvers.iterate import Watch
+from solvers.labels import Labels
+from solvers.models.base import Rule, hyperparameter
+from solvers.models.kernel_machine import KernelMachine, one_against_rest
+from solvers.models.point_model import Points
+from solvers.solution import Solution
+from solvers.svm.dual import maximize
+from solvers.svm.labeled_system import LabeledSystem, NoGraphPenalty
+from solvers.svm.newton import minimize
+from solvers.svm.problem import BiasName, LossName, Minimum
+
+_NEWTON_STEPS: Final = 100
+_DUAL_STEPS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisedMachine(KernelMachine):
+    """A kernel machine of the labeled nodes alone; the others are only predicted.
+
+    No Gram matrix of all nodes is made: unless another form is asked for, its columns at the
+    labels are.
+    """
+
+    preparation: ClassVar[str] = "kernel machine"
+
+    def plan(self, n_rows: int, n_columns: int, budget_bytes: int) -> GramPlan:
+        """As `KernelMachine.plan`; 'auto' makes columns of the Gram matrix when they are needed."""
+        if self.gram == "auto" and self.kernel != "linear":
+            dtype = np.dtype(np.float64 if self.precision == "auto" else self.precision)
+            n_bytes = n_rows * n_columns * dtype.itemsize
+            return GramPlan(form="blocked", dtype=dtype, n_bytes=n_bytes)
+        return KernelMachine.plan(self, n_rows, n_columns, budget_bytes)
+
+    def _system(self, space: Space, labels: Labels) -> LabeledSystem:
+        inverse = NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+        bias: BiasName = (
+            "none" if self.bias == "none" else "free"
+        )  # no graph penalty to be inside of
+        return LabeledSystem.of(inverse, labels.nodes, np.zeros((space.n_rows, 1)), bias)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SVM(SupervisedMachine):
+    """Support vector machine of the labeled nodes (E.3).
+
+    `LapSVM` with a graph penalty of 0: Newton's method on the squared hinge, or the dual.
+    """
+
+    method: Literal["auto", "newton", "dual"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="How it is solved: in the primal, or by a quadratic program; 'auto' is the primal "
+            "unless the loss is the hinge.",
+            kind=str,
+            words=("auto", "newton", "dual"),
+        ),
+    )
+    loss: Literal["auto", "squared-hinge", "hinge"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="Loss at the labels; 'auto' is the hinge for the dual, else its square.",
+            kind=str,
+            words=("auto", "squared-hinge", "hinge"),
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        SupervisedMachine.__post_init__(self)
+        if self.loss == "hinge" and self.method == "newton":
+            raise ValueError(f"loss 'hinge' must stand beside method='dual', got {self.method!r}")
+
+    def _minimum(
+        self,
+        prepared: Points,  # noqa: ARG002 - the labels suffice
+        space: Space,
+        labels: Labels,
+        start: Solution | None,  # noqa: ARG002 - solved at once, from nothing
+        watch: Watch,
+    ) -> Minimum:
+        system, targets = self._system(space, labels), one_against_rest(labels)
+        if self.method == "dual" or self.loss == "hinge":
+            loss: LossName = "hinge" if self.loss == "auto" else self.loss
+            return maximize(system, targets, loss=loss, max_iter=_DUAL_STEPS)
+        teller = watch.teller("newton")
+        return minimize(system, targets, is_hinge=True, max_iter=_NEWTON_STEPS, teller=teller)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RLSC(SupervisedMachine):
+    """Regularised least squares classifier of the labeled nodes (E.3): one linear system."""
+
+    def _minimum(
+        self,
+        prepared: Points,  # noqa: ARG002 - the labels suffice
+        space: Space,
+        labels: Labels,
+        start: Solution | None,  # noqa: ARG002 - solved at once, from nothing
+        watch: Watch,
+    ) -> Minimum:
+        return minimize(
+            self._system(space, labels),
+            one_against_rest(labels),
+            is_hinge=False,
+            max_iter=1,
+            teller=watch.teller("newton"),
+        )

@@ -1,0 +1,350 @@
+"""Preconditioned nonlinear conjugate gradients in a hypothesis space (E9-E11), all classes at once.
+
+The preconditioner diag(1, K) makes the gradient that of the space itself, so that on explicit
+features the same steps are plain conjugate gradients. One product with the Gram matrix and one
+with L^p per iteration, shared by every function.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+
+from solvers.arrays import BoolArray, FloatArray, IntArray
+from solvers.iterate import Cancelled, Progress, iterate
+from solvers.solution import Status
+from solvers.svm.line_search import exact_step
+from solvers.svm.problem import Minimum, Problem
+from solvers.svm.stopping import EarlyStop, MeasureName
+
+PHASE: Final = "conjugate gradients"
+
+_PATIENCE: Final = 200
+"""Iterations without a new least measure that mean stagnation."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Columns:
+    """The functions still being worked on; the last axis of every array is theirs.
+
+    ``values`` and ``energy_values`` are K coef and L^p g; those of the direction likewise.
+    """
+
+    index: IntArray
+    coef: FloatArray
+    intercept: FloatArray
+    values: FloatArray
+    energy_values: FloatArray
+    gradient: FloatArray
+    gradient_intercept: FloatArray
+    gradient_values: FloatArray
+    direction: FloatArray
+    direction_intercept: FloatArray
+    direction_values: FloatArray
+    objective: FloatArray
+    measure: FloatArray
+    scale: FloatArray
+    least: FloatArray
+    least_at: FloatArray
+
+    def kept(self, mask: BoolArray) -> "_Columns":
+        """Some of the functions."""
+        arrays = {each.name: getattr(self, each.name)[..., mask] for each in fields(self)}
+        return _Columns(**arrays)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class DescentState:
+    """Where a descent stands.
+
+    Attributes
+    ----------
+    coef, intercept : arrays
+        Of all functions.
+    status : Status or None
+        How it ended.
+    n_iter : int
+    """
+
+    live: _Columns
+    coef: FloatArray
+    intercept: FloatArray
+    status: Status | None = None
+    n_iter: int = 0
+
+
+class Descent:
+    """The iteration; see `descend`.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of squared or squared hinge loss.
+    coef, intercept : arrays
+        Where to start.
+    measure : {'gradient', 'preconditioned-gradient', 'mixed-product', 'objective'}
+        What has to become small: |K g|, |g| or sqrt(g' K g) of g of (E9), or the decrease of the
+        objective in one iteration.
+    rtol : float
+        How small, relative to its value (the objective's) at the zero function.
+    early : EarlyStop or None
+        Ends all functions together before that.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        coef: FloatArray,
+        intercept: FloatArray,
+        *,
+        measure: MeasureName,
+        rtol: float,
+        early: EarlyStop | None = None,
+    ) -> None:
+        self._problem = problem
+        self._start = coef, intercept
+        self._measure_name = measure
+        self._rtol = rtol
+        self._early = early
+
+    def init(self) -> DescentState:
+        """The start, with its gradient and the measures at the zero function."""
+        problem = self._problem
+        coef, intercept = self._start
+        n_functions = problem.n_functions
+        values = problem.space.values(coef) if coef.any() else np.zeros((problem.space.n_rows, 0))
+        if values.shape[1] == 0:
+            values = np.zeros((problem.space.n_rows, n_functions))
+        none, nothing = np.zeros((values.shape[0], n_functions)), np.zeros(n_functions)
+        live = _Columns(
+            index=np.arange(n_functions),
+            coef=coef.copy(),
+            intercept=intercept.copy(),
+            values=values,
+            energy_values=none,
+            gradient=np.zeros_like(coef),
+            gradient_intercept=nothing,
+            gradient_values=none,
+            direction=np.zeros_like(coef),
+            direction_intercept=nothing,
+            direction_values=none,
+            objective=nothing,
+            measure=nothing,
+            scale=np.ones(n_functions),
+            least=np.full(n_functions, np.inf),
+            least_at=np.zeros(n_functions),
+        )
+        inside = values + intercept if problem.bias == "penalized" else values
+        live.energy_values = np.asarray(problem.laplacian.product(inside), np.float64)
+        live.scale = self._scale(live)
+        self._evaluate(live)
+        self._turn(live, np.zeros(n_functions))
+        live.measure = self._measured(live, np.full(n_functions, np.inf))
+        state = DescentState(live=live, coef=coef.copy(), intercept=intercept.copy())
+        if self._early is not None:
+            self._early.is_met(0, live.values + live.intercept)
+        return self._retired(state)
+
+    def step(self, state: DescentState) -> DescentState:
+        """One exact step along the conjugate direction, and the next direction."""
+        problem, live = self._problem, state.live
+        energy_step = np.asarray(
+            problem.laplacian.product(self._inside(live.direction_values, live)), np.float64
+        )
+        size = self._step_size(live, energy_step)
+        moves = np.isfinite(size) & (size > 0)
+        size = np.where(moves, size, 0.0)
+        live.coef += size * live.direction
+        live.intercept += size * live.direction_intercept
+        live.values += size * live.direction_values
+        live.energy_values += size * energy_step
+        before, earlier = live.objective, (live.gradient, live.gradient_intercept)
+        norm = self._squared_norm(live)
+        self._evaluate(live)
+        # (E10): Polak and Ribiere, never below 0
+        change = self._squared_norm(live) - self._product_with(live, *earlier)
+        omega = np.zeros_like(norm)
+        np.divide(change, norm, out=omega, where=moves & (norm > 0))
+        self._turn(live, np.maximum(omega, 0.0))
+        state.n_iter += 1
+        live.measure = self._measured(live, before - live.objective)
+        live.measure[~moves & (norm == 0)] = 0.0
+        better = live.measure < live.least
+        live.least_at[better] = state.n_iter
+        live.least = np.minimum(live.measure, live.least)
+        if self._early is not None and self._early.is_met(
+            state.n_iter, live.values + live.intercept
+        ):
+            state.status = Status.CONVERGED
+        return self._retired(state)
+
+    def terminate(self, state: DescentState) -> Status | None:
+        """How it ended: every function met the measure, or the early rule holds."""
+        return state.status
+
+    def fraction(self, state: DescentState) -> float:
+        """How far the slowest function's measure has fallen, by digits."""
+        if state.live.index.size == 0:
+            return 1.0
+        worst = float(np.max(state.live.measure))
+        return np.log(max(worst, self._rtol)) / np.log(self._rtol) if worst < 1 else 0.0
+
+    def _inside(self, values: FloatArray, live: _Columns) -> FloatArray:
+        """What the graph penalty sees of the direction."""
+        if self._problem.bias == "penalized":
+            return values + live.direction_intercept
+        return values
+
+    def _evaluate(self, live: _Columns) -> None:
+        """The objective and the gradient (E9) at the present functions."""
+        problem, nodes = self._problem, self._problem.nodes
+        targets = problem.targets[:, live.index]
+        outputs = live.values[nodes] + live.intercept
+        missed = outputs - targets
+        if problem.loss == "squared-hinge":
+            missed = np.where(targets * outputs < 1.0, missed, 0.0)
+        residual = problem.graph_penalty * live.energy_values
+        residual[nodes] += missed
+        inside = live.values + live.intercept if problem.bias == "penalized" else live.values
+        norm = problem.space.inner(live.coef, live.coef, live.values)
+        energy = np.einsum("ij,ij->j", inside, live.energy_values)
+        live.objective = 0.5 * (
+            np.square(missed).sum(axis=0)
+            + problem.norm_penalty * norm
+            + problem.graph_penalty * energy
+        )
+        live.gradient = problem.space.adjoint(residual) + problem.norm_penalty * live.coef
+        live.gradient_values = problem.space.values(live.gradient)
+        if problem.bias == "free":
+            live.gradient_intercept = missed.sum(axis=0)
+        elif problem.bias == "penalized":
+            live.gradient_intercept = residual.sum(axis=0)
+        else:
+            live.gradient_intercept = np.zeros(live.index.size)
+
+    def _turn(self, live: _Columns, omega: FloatArray) -> None:
+        """The next direction, -g + omega d; steepest descent where that does not lead down."""
+        slope = omega * self._product_with(live, live.direction, live.direction_intercept)
+        omega = np.where(slope < self._squared_norm(live), omega, 0.0)
+        live.direction = omega * live.direction - live.gradient
+        live.direction_intercept = omega * live.direction_intercept - live.gradient_intercept
+        live.direction_values = omega * live.direction_values - live.gradient_values
+
+    def _step_size(self, live: _Columns, energy_step: FloatArray) -> FloatArray:
+        problem, nodes = self._problem, self._problem.nodes
+        space, direction_values = problem.space, live.direction_values
+        inside = self._inside(direction_values, live)
+        left = problem.norm_penalty * space.inner(live.direction, live.coef, live.values)
+        left += problem.graph_penalty * np.einsum("ij,ij->j", inside, live.energy_values)
+        slope = problem.norm_penalty * space.inner(live.direction, live.direction, direction_values)
+        slope += problem.graph_penalty * np.einsum("ij,ij->j", inside, energy_step)
+        return exact_step(
+            live.values[nodes] + live.intercept,
+            direction_values[nodes] + live.direction_intercept,
+            problem.targets[:, live.index],
+            left,
+            slope,
+            is_hinge=problem.loss == "squared-hinge",
+        )
+
+    def _squared_norm(self, live: _Columns) -> FloatArray:
+        """G' diag(1, K) g."""
+        return self._product_with(live, live.gradient, live.gradient_intercept)
+
+    def _product_with(self, live: _Columns, coef: FloatArray, intercept: FloatArray) -> FloatArray:
+        """The gradient's product with another function, in the space."""
+        inner = self._problem.space.inner(coef, live.gradient, live.gradient_values)
+        return inner + intercept * live.gradient_intercept
+
+    def _scale(self, live: _Columns) -> FloatArray:
+        """The measure at the zero function; the objective there where its decrease is measured."""
+        problem = self._problem
+        if self._measure_name == "objective":
+            return np.asarray(0.5 * np.square(problem.targets).sum(axis=0))
+        zero = live.kept(np.ones(live.index.size, bool))
+        zero.coef, zero.intercept = np.zeros_like(live.coef), np.zeros_like(live.intercept)
+        zero.values = zero.energy_values = np.zeros_like(live.values)
+        self._evaluate(zero)
+        scale = self._size(zero)
+        return np.where(scale > 0, scale, 1.0)
+
+    def _size(self, live: _Columns) -> FloatArray:
+        """The gradient's size, as the measure has it."""
+        intercept = np.square(live.gradient_intercept)
+        if self._measure_name == "gradient":
+            return np.asarray(np.sqrt(np.square(live.gradient_values).sum(axis=0) + intercept))
+        if self._measure_name == "preconditioned-gradient":
+            return np.asarray(np.sqrt(np.square(live.gradient).sum(axis=0) + intercept))
+        return np.sqrt(np.maximum(self._squared_norm(live), 0.0))
+
+    def _measured(self, live: _Columns, decrease: FloatArray) -> FloatArray:
+        size = decrease if self._measure_name == "objective" else self._size(live)
+        return np.asarray(size / live.scale)
+
+    def _retired(self, state: DescentState) -> DescentState:
+        """Set aside the functions that need no more work; the rest share the products."""
+        live = state.live
+        state.coef[:, live.index], state.intercept[live.index] = live.coef, live.intercept
+        if state.status is not None:
+            return state
+        done = live.measure <= self._rtol
+        stuck = state.n_iter - live.least_at > _PATIENCE
+        if self._early is not None:  # all functions end together
+            if done.all():
+                state.status = Status.CONVERGED
+            return state
+        if (stuck & ~done).any():
+            state.status = Status.STAGNATED
+        elif done.any():
+            state.live = live.kept(~done)
+            if done.all():
+                state.status = Status.CONVERGED
+        return state
+
+
+def descend(
+    problem: Problem,
+    *,
+    start: tuple[FloatArray, FloatArray] | None = None,
+    measure: MeasureName = "gradient",
+    rtol: float = 1e-8,
+    early: EarlyStop | None = None,
+    max_iter: int = 1000,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Minimum:
+    """The minimum of a problem by conjugate gradients (E9-E11).
+
+    Parameters
+    ----------
+    problem : Problem
+        Of squared or squared hinge loss.
+    start : (coef, intercept) or None
+        Where to start; None for the zero function.
+    measure, rtol, early
+        As in `Descent`.
+    max_iter : int
+        Most iterations.
+    progress, cancelled
+        As in `solvers.iterate.iterate`.
+
+    References
+    ----------
+    Melacci and Belkin, JMLR 2011, section 4.
+    """
+    if start is None:
+        start = np.zeros((problem.space.n_coef, problem.n_functions)), np.zeros(problem.n_functions)
+    method = Descent(problem, *start, measure=measure, rtol=rtol, early=early)
+    outcome = iterate(
+        method, max_iter=max_iter, phase=PHASE, progress=progress, cancelled=cancelled
+    )
+    state = outcome.state
+    is_early = early is not None and bool((state.live.measure > rtol).any())
+    stopped_by = early.rule if is_early and early is not None else measure
+    return Minimum(
+        coef=state.coef,
+        intercept=state.intercept,
+        status=outcome.status,
+        n_iter=outcome.n_iter,
+        stopped_by=stopped_by if outcome.status is Status.CONVERGED else outcome.status.value,
+    )

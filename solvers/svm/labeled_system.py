@@ -1,0 +1,282 @@
+"""The problem reduced to the labeled nodes: their kernel once the graph penalty is eliminated.
+
+Whatever the loss, the minimum has coef = (norm_penalty I + graph_penalty L^p K)^{-1} J' c, where c
+holds minus the slopes of the losses at the labeled nodes (E2, E7). The labeled values are then
+J K coef = kernel c, and one factorisation serves every class and every change of a label.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import scipy.linalg as sl
+
+from solvers.arrays import FloatArray, Int64Array, RealArray
+from solvers.gram.feature_maps import FeatureMap
+from solvers.gram.kernel_spaces import DenseGram
+from solvers.gram.spaces import Space
+from solvers.iterate import Teller
+from solvers.laplacian.iterated import IteratedLaplacian
+from solvers.svm.problem import BiasName
+
+_CHUNK_COLUMNS: Final = 64
+_MAX_REFINEMENTS: Final = 60
+_REFINED: Final = 1e-13
+_ACCEPTED: Final = 1e-10
+_FLAT: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabeledSystem:
+    """The problem on the labeled nodes alone.
+
+    Attributes
+    ----------
+    kernel : (n_labeled, n_labeled) float64
+        Symmetric; with a penalized intercept it holds that one too.
+    has_free_bias : bool
+        Whether an intercept is free, so that c sums to 0.
+    lift : callable
+        (n_labeled, k) c to the (n_coef, k) coefficients it leads to, without an intercept's.
+    intercept_share, intercept_coef : arrays
+        Of a penalized intercept: intercept = share' c, and what it subtracts from coef.
+    """
+
+    kernel: FloatArray
+    has_free_bias: bool
+    lift: Callable[[FloatArray], FloatArray]
+    intercept_share: FloatArray
+    intercept_coef: FloatArray
+
+    @classmethod
+    def of(
+        cls, inverse: "PenaltyInverse", nodes: Int64Array, constant: FloatArray, bias: BiasName
+    ) -> "LabeledSystem":
+        """The system at ``nodes``; ``constant`` is graph_penalty L^p 1, (n_nodes, 1).
+
+        Notes
+        -----
+        An intercept inside the penalty, f = K coef + b 1, gives coef = A^{-1} J' c - b q with
+        q = A^{-1} constant, and b = u' c / s with u = 1 - (K q) at the labels and
+        s = constant' (1 - K q) (E.2, with the intercept kept inside L).
+        """
+        kernel, lift = inverse.at(nodes)
+        share, coef = np.zeros(nodes.size), np.zeros((inverse.space.n_coef, 1))
+        free = bias == "free"
+        if bias == "penalized":
+            coef = inverse.apply(constant)
+            rest = 1.0 - inverse.space.values(coef)
+            stiffness = float(np.vdot(constant, rest))
+            if stiffness > _FLAT * float(np.abs(constant).sum()) > 0:
+                share = rest[nodes, 0] / stiffness
+                kernel = kernel + stiffness * np.outer(share, share)
+            else:  # the penalty does not see constants
+                free, coef = True, np.zeros_like(coef)
+        return cls(
+            kernel=kernel,
+            has_free_bias=free,
+            lift=lift,
+            intercept_share=share,
+            intercept_coef=coef,
+        )
+
+    def lifted(self, dual: FloatArray, free: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coefficients and intercepts of (n_labeled, k) dual values and the free intercepts."""
+        intercept = self.intercept_share @ dual
+        return self.lift(dual) - self.intercept_coef * intercept, intercept + free
+
+
+class PenaltyInverse(Protocol):
+    """The inverse of A = norm_penalty I + graph_penalty L^p K in some space."""
+
+    @property
+    def space(self) -> Space:
+        """Whose coefficients it gives."""
+
+    def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+        """The labeled kernel J K A^{-1} J', and the map from c to A^{-1} J' c."""
+
+    def apply(self, residual: FloatArray) -> FloatArray:
+        """Coefficients A^{-1} residual, of a residual on all nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoGraphPenalty:
+    """Without a graph penalty A is a multiple of the identity: SVM and RLSC, and no Gram matrix."""
+
+    space: Space
+    norm_penalty: float
+
+    def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+        """The kernel of the labeled nodes; nothing of the others is needed."""
+        kernel = np.asarray(self.space.columns(nodes)[nodes], np.float64) / self.norm_penalty
+        return _symmetric(kernel), lambda dual: self._spread(nodes, dual)
+
+    def apply(self, residual: FloatArray) -> FloatArray:
+        """Coefficients residual / norm_penalty."""
+        return self.space.adjoint(residual) / self.norm_penalty
+
+    def _spread(self, nodes: Int64Array, dual: FloatArray) -> FloatArray:
+        residual = np.zeros((self.space.n_rows, dual.shape[1]))
+        residual[nodes] = dual
+        return self.apply(residual)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FactoredInverse:
+    """In a space of explicit features, by one eigenproblem for all penalties (E.4).
+
+    Attributes
+    ----------
+    space : FeatureMap
+    values, vectors : (n_coef,), (n_coef, n_coef) float64
+        Eigenpairs of features' L^p features.
+    norm_penalty, graph_penalty : float
+    """
+
+    space: FeatureMap
+    values: FloatArray
+    vectors: FloatArray
+    norm_penalty: float
+    graph_penalty: float
+
+    @classmethod
+    def of(cls, space: FeatureMap, laplacian: IteratedLaplacian) -> "FactoredInverse":
+        """The eigenproblem solved, for penalties of 1 and 0; see `with_penalties`."""
+        matrix = space.penalty_matrix(laplacian.product)
+        values, vectors = sl.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
+        return cls(
+            space=space,
+            values=np.maximum(values, 0.0),
+            vectors=vectors,
+            norm_penalty=1.0,
+            graph_penalty=0.0,
+        )
+
+    def with_penalties(self, norm_penalty: float, graph_penalty: float) -> "FactoredInverse":
+        """The same eigenpairs for other penalties."""
+        return FactoredInverse(
+            space=self.space,
+            values=self.values,
+            vectors=self.vectors,
+            norm_penalty=norm_penalty,
+            graph_penalty=graph_penalty,
+        )
+
+    def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+        """B diag(1 / (norm_penalty + graph_penalty s)) B' of the turned features B."""
+        turned = self.space.features(nodes) @ self.vectors
+        weighted = turned / self._scale
+        return _symmetric(weighted @ turned.T), lambda dual: self.vectors @ (weighted.T @ dual)
+
+    def apply(self, residual: FloatArray) -> FloatArray:
+        """Coefficients of a residual on all nodes."""
+        turned = self.vectors.T @ self.space.adjoint(residual)
+        return np.asarray(self.vectors @ (turned / self._scale[:, None]))
+
+    @property
+    def _scale(self) -> FloatArray:
+        return self.norm_penalty + self.graph_penalty * self.values
+
+
+class DenseInverse:
+    """On a Gram matrix in memory, by one LU factorisation of I + ratio L^p K (E.4).
+
+    The factors are float32 and their answers refined in float64 by products, which take no n x n
+    array of their own; where that does not converge, the factors are made anew in float64.
+
+    Parameters
+    ----------
+    space : DenseGram
+    laplacian : IteratedLaplacian
+    norm_penalty, graph_penalty : float
+    teller : callable or None
+        Told of the parts of the matrix as it is filled.
+    """
+
+    def __init__(
+        self,
+        space: DenseGram,
+        laplacian: IteratedLaplacian,
+        norm_penalty: float,
+        graph_penalty: float,
+        *,
+        teller: Teller | None = None,
+    ) -> None:
+        self.space = space
+        self._laplacian = laplacian
+        self._norm_penalty = norm_penalty
+        self._ratio = graph_penalty / norm_penalty
+        self._teller = teller
+        self._factors = self._factored(np.float32)
+        self._at: tuple[bytes, FloatArray, FloatArray] | None = None
+
+    def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+        """One refined solve for all labeled nodes together."""
+        key = nodes.tobytes()
+        if self._at is None or self._at[0] != key:
+            unit = np.zeros((self.space.n_rows, nodes.size))
+            unit[nodes, np.arange(nodes.size)] = 1.0
+            coef = self.apply(unit)
+            self._at = key, coef, self.space.values(coef)[nodes]
+        _, coef, kernel = self._at
+        return _symmetric(kernel), lambda dual: coef @ dual
+
+    def apply(self, residual: FloatArray) -> FloatArray:
+        """Coefficients A^{-1} residual, to the accuracy of products in float64."""
+        right = residual / self._norm_penalty
+        coef, is_accurate = self._refined(right)
+        if not is_accurate and self._factors[0].dtype == np.float32:
+            self._factors = self._factored(np.float64)
+            coef, _ = self._refined(right)
+        return coef
+
+    def _refined(self, right: FloatArray) -> tuple[FloatArray, bool]:
+        """A solution improved until its residual stops falling, and whether that is small."""
+        coef, rest = np.zeros_like(right), right
+        size = np.linalg.norm(right, axis=0)
+        size[size == 0] = 1.0
+        worst = 1.0
+        for _ in range(_MAX_REFINEMENTS):
+            added = coef + self._solved(rest)
+            rest = right - added - self._ratio * self._penalty(added)
+            now = float((np.linalg.norm(rest, axis=0) / size).max(initial=0.0))
+            if not now < worst:
+                break
+            coef, stalls, worst = added, now > 0.5 * worst, now
+            if worst <= _REFINED or stalls:
+                break
+        return coef, worst <= _ACCEPTED
+
+    def _penalty(self, coef: FloatArray) -> FloatArray:
+        """L^p K coef."""
+        return np.asarray(self._laplacian.product(self.space.values(coef)), np.float64)
+
+    def _solved(self, right: FloatArray) -> FloatArray:
+        """By the factors, of the transposed matrix."""
+        factors, _ = self._factors
+        answer = sl.lu_solve(
+            self._factors, right.astype(factors.dtype), trans=1, check_finite=False
+        )
+        return np.asarray(answer, np.float64)
+
+    def _factored(self, dtype: type[np.float32 | np.float64]) -> tuple[RealArray, RealArray]:
+        """LU factors of the transpose: rows in memory are columns for LAPACK."""
+        self._factors = (np.empty((0, 0), dtype), np.empty(0, np.int32))  # not both in memory
+        gram, n_rows = self.space.matrix, self.space.n_rows
+        matrix = np.empty((n_rows, n_rows), dtype)
+        for start in range(0, n_rows, _CHUNK_COLUMNS):
+            if self._teller is not None:
+                self._teller(start, n_rows)
+            chunk = slice(start, start + _CHUNK_COLUMNS)
+            matrix[:, chunk] = self._ratio * self._laplacian.product(gram[:, chunk])
+        matrix[np.diag_indices(n_rows)] += 1.0
+        factors: tuple[RealArray, RealArray] = sl.lu_factor(
+            matrix.T, overwrite_a=True, check_finite=False
+        )
+        return factors
+
+
+def _symmetric(matrix: FloatArray) -> FloatArray:
+    return np.asarray(0.5 * (matrix + matrix.T))

@@ -1,0 +1,107 @@
+"""When conjugate gradients may end: at the optimum, or once predictions have settled."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
+
+StopName = Literal["optimal", "stability", "validation", "mixed"]
+STOPS: tuple[StopName, ...] = ("optimal", "stability", "validation", "mixed")
+
+MeasureName = Literal["gradient", "preconditioned-gradient", "mixed-product", "objective"]
+MEASURES: tuple[MeasureName, ...] = (
+    "gradient",
+    "preconditioned-gradient",
+    "mixed-product",
+    "objective",
+)
+
+RTOL = {"gradient": 1e-8, "preconditioned-gradient": 1e-8, "mixed-product": 1e-8, "objective": 1e-6}
+"""What each measure has to fall to, of its value at the zero function, by default."""
+
+STABLE_SHARE = 0.015
+"""Most unlabeled nodes that may change class between two looks that find them stable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Validation:
+    """Nodes whose class is known but not trained on.
+
+    Attributes
+    ----------
+    nodes : (n_validation,) int64
+    classes : (n_validation,) int64
+        Number of the function that should be largest; of one function 1 where it is positive.
+    """
+
+    nodes: Int64Array
+    classes: Int64Array
+
+    def n_wrong(self, decided: IntArray) -> int:
+        """Nodes of which ``decided``, the class of every node, is not theirs."""
+        return int(np.count_nonzero(decided[self.nodes] != self.classes))
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class EarlyStop:
+    """Looks at the predictions every few iterations (E.2).
+
+    Attributes
+    ----------
+    rule : {'stability', 'validation', 'mixed'}
+        Few unlabeled nodes changed since the last look; no more validation nodes are right than
+        then; both.
+    unlabeled : (n_nodes,) bool
+        Nodes that count for stability.
+    validation : Validation or None
+        Needed by the other two rules.
+    every : int
+        Iterations between two looks: round(sqrt(n_nodes) / 2).
+    share : float
+        Least share of changed nodes that is not stable.
+    """
+
+    rule: StopName
+    unlabeled: BoolArray
+    validation: Validation | None = None
+    every: int = 0
+    share: float = STABLE_SHARE
+    _decided: IntArray | None = field(default=None, init=False)
+    _n_wrong: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.rule in {"validation", "mixed"} and self.validation is None:
+            raise ValueError(f"stop {self.rule!r} needs validation nodes, got none")
+        if self.every == 0:
+            self.every = max(1, round(np.sqrt(self.unlabeled.size) / 2))
+
+    def is_met(self, n_iter: int, scores: FloatArray) -> bool:
+        """Whether the run may end after ``n_iter`` iterations.
+
+        The decisions of all functions together count: each alone would settle too early.
+        """
+        if n_iter % self.every:
+            return False
+        decided, earlier = decisions(scores), self._decided
+        n_wrong = 0 if self.validation is None else self.validation.n_wrong(decided)
+        met = earlier is not None and self._holds(decided, earlier, n_wrong)
+        self._decided, self._n_wrong = decided, n_wrong
+        return met
+
+    def _holds(self, decided: IntArray, earlier: IntArray, n_wrong: int) -> bool:
+        n_changed = np.count_nonzero((decided != earlier) & self.unlabeled)
+        n_unlabeled = max(1, int(np.count_nonzero(self.unlabeled)))
+        stable = n_changed < self.share * n_unlabeled
+        settled = n_wrong > self._n_wrong - 1  # in counts: rates tie in floating point
+        if self.rule == "mixed":
+            return bool(stable and settled)
+        return bool(stable if self.rule == "stability" else settled)
+
+
+def decisions(scores: FloatArray) -> IntArray:
+    """Class of each row: the largest column, or the sign of a single one."""
+    if scores.shape[1] == 1:
+        return np.asarray((scores[:, 0] > 0).astype(np.int64))
+    return np.asarray(scores.argmax(axis=1))
