@@ -88,13 +88,13 @@ class KernelFunction:
         parallel: Parallel = map,
     ) -> RealArray:
         """Kernel of all ``rows`` with all ``others``, (n_rows, n_others), in their dtype."""
-        products = rows.values @ others.values.T
-        if sp.issparse(products):
-            products = products.toarray()
         if out is None:
-            out = np.asarray(products)
+            out = np.empty((rows.n_rows, others.n_rows), rows.half_squares.dtype)
+        if sp.issparse(rows.values) or sp.issparse(others.values):
+            products = rows.values @ others.values.T
+            out[:] = products.toarray() if sp.issparse(products) else products
         else:
-            out[:] = products
+            np.matmul(rows.values, others.values.T, out=out)
         n_rows = max(1, _CACHED_ENTRIES // max(1, out.shape[1]))
 
         def finish(part: int) -> None:

@@ -13,7 +13,10 @@ from solvers.iterate import Teller
 from solvers.parallel import Parallel
 
 _BLOCK_ENTRIES = 1 << 24
-"""Entries of the Gram matrix that are made together."""
+"""Entries of the Gram matrix that are made together in passing."""
+
+_BLOCK_ROWS = 512
+"""Rows of a Gram matrix in memory that are made together; half of a diagonal block is waste."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,11 +89,10 @@ class DenseGram(KernelSpace):
         scaled = kernel.scaled(rows.values, dtype)
         n_rows = scaled.n_rows
         matrix = np.empty((n_rows, n_rows), dtype)
-        step = max(1, _BLOCK_ENTRIES // max(1, n_rows))
-        for start in range(0, n_rows, step):
+        for start in range(0, n_rows, _BLOCK_ROWS):
             if teller is not None:
                 teller(start, n_rows)
-            stop = min(start + step, n_rows)
+            stop = min(start + _BLOCK_ROWS, n_rows)
             kernel.block(
                 scaled[start:stop],
                 scaled[start:],

@@ -1,6 +1,6 @@
 """The iterated Laplacian L^p of a graph, normalized or not, by products alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -81,6 +81,14 @@ class IteratedLaplacian:
         for _ in range(self.power):
             current = self._once(current)
         return current
+
+    def rounded(self, dtype: Any) -> "IteratedLaplacian":
+        """The same operator in another floating type."""
+        return replace(
+            self,
+            weight=frozen(self.weight.astype(dtype, copy=False)),
+            diagonal=frozen(self.diagonal.astype(dtype, copy=False)),
+        )
 
     def of_ones(self) -> RealArray:
         """L^power @ 1, (n_nodes, 1); exactly 0 where constants cost nothing."""

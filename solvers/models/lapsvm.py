@@ -1,7 +1,7 @@
 """Laplacian SVM and Laplacian regularised least squares: kernel machines with a graph penalty."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class LaplacianMachine(KernelMachine):
         loss: LossName,
     ) -> Minimum:
         """The functions by one of the methods."""
-        laplacian = self._laplacian(prepared, np.float64)
+        laplacian = self._laplacian(prepared)
         trained, validation = self._held_out(labels, method)
         problem = Problem(
             space=space,
@@ -163,12 +163,11 @@ class LaplacianMachine(KernelMachine):
             teller=watch.teller("newton"),
         )
 
-    def _laplacian(self, prepared: Points, dtype: Any) -> IteratedLaplacian:
+    def _laplacian(self, prepared: Points) -> IteratedLaplacian:
         return IteratedLaplacian.of_graph(
             prepared.graph,
             name=self.laplacian,
             power=self.power,
-            dtype=dtype,
             parallel=prepared.parallel,
         )
 
@@ -198,7 +197,7 @@ class LaplacianMachine(KernelMachine):
             eigen = prepared.latest(
                 "inverse",
                 graph_key,
-                lambda: FactoredInverse.of(space, self._laplacian(prepared, space.dtype)),
+                lambda: FactoredInverse.of(space, self._laplacian(prepared).rounded(space.dtype)),
             )
             return eigen.with_penalties(self.norm_penalty, self.graph_penalty)
         if isinstance(space, DenseGram):
@@ -207,7 +206,7 @@ class LaplacianMachine(KernelMachine):
                 (*graph_key, self.norm_penalty, self.graph_penalty),
                 lambda: DenseInverse(
                     space,
-                    self._laplacian(prepared, np.float64),
+                    self._laplacian(prepared),
                     self.norm_penalty,
                     self.graph_penalty,
                     teller=watch.teller("factoring"),

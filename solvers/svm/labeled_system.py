@@ -22,7 +22,7 @@ from solvers.svm.problem import BiasName
 
 _CHUNK_COLUMNS: Final = 64
 _MAX_REFINEMENTS: Final = 60
-_REFINED: Final = 1e-13
+_REFINED: Final = 1e-12
 _ACCEPTED: Final = 1e-10
 _FLAT: Final = 1e-12
 
@@ -265,12 +265,12 @@ class DenseInverse:
         """LU factors of the transpose: rows in memory are columns for LAPACK."""
         self._factors = (np.empty((0, 0), dtype), np.empty(0, np.int32))  # not both in memory
         gram, n_rows = self.space.matrix, self.space.n_rows
-        matrix = np.empty((n_rows, n_rows), dtype)
+        matrix, laplacian = np.empty((n_rows, n_rows), dtype), self._laplacian.rounded(dtype)
         for start in range(0, n_rows, _CHUNK_COLUMNS):
             if self._teller is not None:
                 self._teller(start, n_rows)
             chunk = slice(start, start + _CHUNK_COLUMNS)
-            matrix[:, chunk] = self._ratio * self._laplacian.product(gram[:, chunk])
+            matrix[:, chunk] = self._ratio * laplacian.product(gram[:, chunk])
         matrix[np.diag_indices(n_rows)] += 1.0
         factors: tuple[RealArray, RealArray] = sl.lu_factor(
             matrix.T, overwrite_a=True, check_finite=False
