@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -212,16 +212,60 @@ class Stream:
         self._unreported.clear()
         with (
             self._connections,
-            ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="sparsify") as pool,
+            self._threads(),
             Staging(
                 self._paths.staging, part_rows=self._settings.part_rows, check=self._stop_if_asked
             ) as staging,
         ):
-            self._parallel = pool.map
             while not self._pass_over(files, settled, staging):
                 self._unreported.clear()
             self._commit(publish=True)
         return self.summary()
+
+    @property
+    def is_between_files(self) -> bool:
+        """Whether no file is half absorbed, as `adding_nodes` needs."""
+        return self._position is None
+
+    @contextmanager
+    def adding_nodes(self) -> Iterator[Nodes]:
+        """Index of the nodes, to add some that no edge brings (`NodeIndex.add`).
+
+        When the block ends they are committed, and a snapshot that has them is published; no event
+        tells of it. If the block raises, none of them was added.
+
+        Raises
+        ------
+        RuntimeError
+            A file is half absorbed: going back from it would forget the nodes.
+        """
+        if not (self._is_usable and self.is_between_files):
+            raise RuntimeError("nodes can be added only between files, to a stream that is usable")
+        n_before = self._nodes.n_nodes
+        try:
+            yield self._nodes
+        except BaseException:
+            self._nodes.truncate(n_before)
+            raise
+        n_nodes = self._nodes.n_nodes
+        if n_nodes > n_before:
+            self._n_indexed = n_nodes
+            self._state = replace(self._state, n_nodes=n_nodes)
+            self._is_dirty = True
+            if n_nodes > self._planned_nodes:
+                self._plan_memory(n_nodes)
+        with self._threads():
+            self._save_clean(publish=True)
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """Threads for the work on the buffer."""
+        with ThreadPoolExecutor(self._settings.n_threads, thread_name_prefix="sparsify") as pool:
+            self._parallel = pool.map
+            try:
+                yield
+            finally:
+                self._parallel = map
 
     def _pass_over(
         self, files: Sequence[EdgeFile], settled: set[_FileKey], staging: Staging
@@ -461,16 +505,21 @@ class Stream:
 
     def _commit(self, *, publish: bool) -> None:
         """Write a clean checkpoint, publish a snapshot if asked, report what is now durable."""
-        if self._is_dirty:
-            self._save()
-        is_news = self._state.n_blocks > 0 and self._state.n_blocks != self._snapshot_blocks
-        if publish and is_news:
-            self._publish()
-        if self._unreported or (publish and is_news):
+        is_published = self._save_clean(publish=publish)
+        if self._unreported or is_published:
             files = tuple(self._unreported)
             self._unreported.clear()
             self._reported.update((file.path, file.version) for file in files)
             self._on_event(Committed(files=files, summary=self.summary()))
+
+    def _save_clean(self, *, publish: bool) -> bool:
+        """Write a checkpoint, publish a snapshot if asked; whether there was news to publish."""
+        if self._is_dirty:
+            self._save()
+        is_news = (self._state.n_blocks, self._state.n_nodes) != self._snapshot_position
+        if publish and is_news:
+            self._publish()
+        return publish and is_news
 
     def _save(self) -> None:
         self._guard()
@@ -550,7 +599,7 @@ class Stream:
         self._digests[file.digest] = file.path
 
     def _note_snapshot(self, meta: SnapshotMeta | None) -> None:
-        self._snapshot_blocks = meta.n_blocks if meta else 0
+        self._snapshot_position = (meta.n_blocks, meta.n_nodes) if meta else (0, 0)
         self._snapshot_edges = meta.edges_seen if meta else 0
         self._snapshot_time = self._clock()
 

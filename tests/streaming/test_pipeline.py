@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import streaming.pipeline
+from streaming.blocks import BadEdges
 from streaming.checkpoints import CheckpointStore
 from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
-from streaming.nodes import open_nodes
+from streaming.nodes import Nodes, open_nodes
 from streaming.pipeline import Interrupted, Stream
 from streaming.records import SparsifierSettings
 from streaming.settings import StreamSettings
@@ -453,3 +454,108 @@ def test_settings_outside_their_range_are_refused() -> None:
         settings(group_blocks=0)
     with pytest.raises(ValueError, match="n_threads must be at least 1, got 0"):
         settings(n_threads=0)
+
+
+# Nodes that no edge brings
+
+
+def named(*nodes: str) -> pa.Array:
+    return pa.array(nodes, pa.large_string())
+
+
+def test_nodes_without_edges_are_in_a_snapshot_and_stay(tmp_path: Path) -> None:
+    paths = GraphPaths(root=tmp_path)
+    stream = Stream(paths, settings())
+    with stream.adding_nodes() as nodes:
+        assert nodes.add(named("a", "b", "a")).tolist() == [0, 1, 0]
+    snapshot = SnapshotStore(paths.snapshots).load(1)
+    assert (snapshot.meta.n_nodes, snapshot.graph.n_nodes, snapshot.graph.n_edges) == (2, 2, 0)
+    assert snapshot.meta.epsilon_expected == 0.0
+    with stream.adding_nodes() as nodes:  # no news, no snapshot
+        assert nodes.add(named("b")).tolist() == [1]
+    again = Stream(paths, settings())
+    assert again.ingest([]).snapshot == 1
+    with again.adding_nodes() as nodes:
+        assert nodes.add(named("c", "a")).tolist() == [2, 0]
+    assert SnapshotStore(paths.snapshots).load(2).graph.n_nodes == 3
+
+
+def refused_after(nodes: Nodes, *columns: pa.Array) -> None:
+    for column in columns:
+        nodes.add(column)
+
+
+@pytest.mark.parametrize("kind", ["string", "dense"])
+def test_nodes_that_are_not_added_to_the_end_are_forgotten(tmp_path: Path, kind: str) -> None:
+    def ids(*numbers: int) -> pa.Array:
+        return named(*map(str, numbers)) if kind == "string" else pa.array(numbers, pa.int32())
+
+    paths = GraphPaths(root=tmp_path)
+    stream = Stream(paths, settings(kind, max_nodes=100))
+    with stream.adding_nodes() as nodes:
+        nodes.add(ids(0, 1))
+    with pytest.raises(BadEdges), stream.adding_nodes() as nodes:
+        refused_after(nodes, ids(2, 3), ids(*range(4, 1_000)))
+    assert stream.n_nodes == 2
+    with stream.adding_nodes() as nodes:
+        assert nodes.add(ids(2)).tolist() == [2]
+    assert SnapshotStore(paths.snapshots).load(2).graph.n_nodes == 3
+
+
+def test_nodes_are_in_the_graph_or_not_when_the_process_dies_while_they_are_added(
+    tmp_path: Path,
+) -> None:
+    for n_calls in range(6):
+        paths = GraphPaths(root=tmp_path / str(n_calls))
+        calls = iter(range(n_calls))
+
+        def dies() -> None:
+            if next(calls, None) is None:  # noqa: B023 - used within this round
+                raise Crash
+
+        stream = Stream(paths, settings(), guard=dies)
+        is_dead = False
+        try:
+            with stream.adding_nodes() as nodes:
+                nodes.add(named("a", "b"))
+        except Crash:
+            is_dead = True
+        assert is_dead == (n_calls < 3)
+        again = Stream(paths, settings())
+        summary = again.ingest([])
+        assert (summary.n_nodes, summary.snapshot) in {(0, None), (2, 1)}
+        with again.adding_nodes() as nodes:
+            assert nodes.add(named("a", "b")).tolist() == [0, 1]
+        assert SnapshotStore(paths.snapshots).load(1).graph.n_nodes == 2
+
+
+def test_nodes_added_within_a_stream_of_edges_are_components_of_their_own(tmp_path: Path) -> None:
+    for number in range(2):
+        write_edges(tmp_path / f"{number}.parquet", number)
+    files = ParquetEdges(str(tmp_path)).list()
+    plain = GraphPaths(root=tmp_path / "plain")
+    Stream(plain, settings(snapshot_edges=1)).ingest(files)
+    with_nodes = GraphPaths(root=tmp_path / "with nodes")
+    stream = Stream(with_nodes, settings(snapshot_edges=1))
+    stream.ingest(files[:1])
+    with stream.adding_nodes() as nodes:
+        nodes.add(named("alone"))
+    assert stream.state.n_resparsifications > 0
+    summary = stream.ingest(files[1:])
+    expected, found = (SnapshotStore(each.snapshots) for each in (plain, with_nodes))
+    newest = found.load(summary.snapshot or 0).graph
+    assert newest.n_nodes == expected.load(2).graph.n_nodes + 1
+    assert newest.n_components == expected.load(2).graph.n_components + 1
+
+
+def test_nodes_cannot_be_added_while_a_file_is_half_absorbed(tmp_path: Path) -> None:
+    write_edges(tmp_path / "a.parquet", 1)
+    paths = GraphPaths(root=tmp_path / "graph")
+    with pytest.raises(Crash):
+        Stream(paths, settings(group_blocks=1), on_event=Recorder(dies_at=0)).ingest(
+            ParquetEdges(str(tmp_path)).list()
+        )
+    stream = Stream(paths, settings(group_blocks=1))
+    assert not stream.is_between_files
+    with pytest.raises(RuntimeError, match="between files"), stream.adding_nodes():
+        pass
