@@ -267,6 +267,41 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
     return _contiguous(column)
 
 
+def checked_ids(
+    column: pa.Array | pa.ChunkedArray,
+    *,
+    name: str,
+    node_kind: NodeKind,
+    max_nodes: int,
+    first_row: int = 0,
+) -> pa.Array:
+    """Node ids of one column that fulfil the data contract, as ``nodes`` maps them.
+
+    Parameters
+    ----------
+    column : pyarrow.Array or pyarrow.ChunkedArray
+        Ids as they came.
+    name : str
+        What errors call the column.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of this graph are.
+    max_nodes : int
+        Bound of dense ids; the other kinds meet it when they are mapped.
+    first_row : int
+        Row within the file of the column's first row.
+
+    Raises
+    ------
+    BadEdges
+        The type does not fit, or an id is null, not UTF-8 or out of range.
+    """
+    ids = _ids(column, name, node_kind, first_row)
+    if node_kind != "dense":
+        return ids
+    _check_range(ids.to_numpy(), name, (0, max_nodes - 1), first_row)
+    return pc.cast(ids, pa.int32())
+
+
 def drop_self_loops(
     u: Int32Array, v: Int32Array, weight: Float32Array, *, n_self_loops: int | None = None
 ) -> EdgeBlock:
@@ -322,12 +357,12 @@ def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _ids(column: pa.ChunkedArray, name: str, node_kind: NodeKind, first_row: int) -> pa.Array:
-    _check_valid(column, name, first_row)
+    check_valid(column, name, first_row)
     try:
         ids = node_ids(column, node_kind=node_kind, name=name)
     except TypeError as error:
         raise BadEdges(str(error)) from error
-    _check_no_nulls(ids, name, first_row)
+    check_no_nulls(ids, name, first_row)
     if node_kind == "int64":
         if ids.type == pa.uint64():
             _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row)
@@ -359,7 +394,8 @@ def _ones(n_rows: int) -> Float32Array:
     return _ONES[:n_rows] if n_rows <= len(_ONES) else np.ones(n_rows, dtype=np.float32)
 
 
-def _check_no_nulls(column: pa.Array, name: str, first_row: int) -> None:
+def check_no_nulls(column: pa.Array, name: str, first_row: int) -> None:
+    """Raise BadEdges with the first row that is null."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise BadEdges(f"column {name!r} must not be null", row=first_row + row, value="null")
@@ -379,7 +415,7 @@ def _check_range(values: AnyArray, name: str, limits: tuple[int, int], first_row
     )
 
 
-def _check_valid(column: pa.ChunkedArray, name: str, first_row: int) -> None:
+def check_valid(column: pa.ChunkedArray, name: str, first_row: int) -> None:
     """UTF-8, and offsets inside the bytes: an Arrow message from outside may be forged."""
     error = _fault(column)
     if error is None:
@@ -407,9 +443,9 @@ def _weights(column: pa.ChunkedArray, first_row: int, *, is_owned: bool) -> AnyA
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         kind = shown(column.type)
         raise BadEdges(f"column 'weight' must hold integers or floats, got type {kind}")
-    _check_valid(column, "weight", first_row)
+    check_valid(column, "weight", first_row)
     weights = _contiguous(column)
-    _check_no_nulls(weights, "weight", first_row)
+    check_no_nulls(weights, "weight", first_row)
     return values_of(weights) if is_owned else frozen(weights.to_numpy())
 
 

@@ -61,6 +61,16 @@ class GraphPaths:
         return self.root / "snapshots"
 
     @property
+    def features(self) -> Path:
+        """Published features of the nodes, a directory for each version."""
+        return self.root / "features"
+
+    @property
+    def feature_sets(self) -> Path:
+        """Sets of features that wait for ingest, one Parquet file each."""
+        return self.root / "feature_sets"
+
+    @property
     def predictions(self) -> Path:
         """Prediction files."""
         return self.root / "predictions"
