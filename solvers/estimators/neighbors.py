@@ -1,4 +1,4 @@
-"""Weights from features: the self-tuned graph of nearest neighbors, and ties of new points to it.
+"""Features as a graph: the self-tuned graph of nearest neighbors, and ties of new points to it.
 
 A tie of point i to its neighbor j weighs exp(-4 d_ij^2 / d_k(i)^2), d_k(i) the distance of i's
 k-th neighbor: between exp(-4) and 1 in any unit of the features, so none is lost to underflow.
@@ -9,23 +9,33 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.neighbors import NearestNeighbors
 
 from solvers.arrays import BoolArray, FloatArray
 from solvers.graph import Graph
+from solvers.neighbors import (
+    TieRule,
+    metric_rows,
+    nearest,
+    neighbor_graph,
+    require_neighbors,
+    tie_weights,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Neighborhood:
-    """Training points, indexed for their neighbors; build it with `of_points`.
+    """Training points, ready to be searched for neighbors; build it with `of_points`.
 
     Attributes
     ----------
-    index : sklearn.neighbors.NearestNeighbors
-        Of the training points, Euclidean.
+    points : (n_points, n_features) array or scipy.sparse.csr_array
+        The training points.
+    n_neighbors : int
+        Neighbors of each point.
     """
 
-    index: Any
+    points: Any
+    n_neighbors: int
 
     @classmethod
     def of_points(cls, points: Any, n_neighbors: int) -> "Neighborhood":
@@ -36,25 +46,12 @@ class Neighborhood:
         ValueError
             ``n_neighbors`` is not below the number of points.
         """
-        if n_neighbors >= points.shape[0]:
-            raise ValueError(
-                f"n_neighbors must be below the number of samples, got {n_neighbors} neighbors "
-                f"for {points.shape[0]} samples"
-            )
-        return cls(index=NearestNeighbors(n_neighbors=n_neighbors).fit(points))
+        require_neighbors(n_neighbors, points.shape[0])
+        return cls(points=metric_rows(points, "euclidean"), n_neighbors=n_neighbors)
 
     def graph(self) -> Graph:
-        """The graph of the training points: (W + W^T) / 2, where W holds every point's ties.
-
-        References
-        ----------
-        Calder, Cook, Thorpe and Slepcev, ICML 2020, section 4 (there a point counts as its own
-        first neighbor; here it does not count).
-        """
-        distances, neighbors = self.index.kneighbors()
-        rows = np.repeat(np.arange(neighbors.shape[0]), neighbors.shape[1])
-        half = _ties(distances).ravel() / 2
-        return Graph.from_edges(rows, neighbors.ravel(), half, n_nodes=neighbors.shape[0])
+        """The graph of the training points; see `neighbor_graph`."""
+        return neighbor_graph(self.points, self.n_neighbors)
 
     def extend(
         self, points: Any, values: FloatArray, known: BoolArray
@@ -64,7 +61,7 @@ class Neighborhood:
         Parameters
         ----------
         points : (n_new, n_features)
-            Dense or scipy sparse.
+            Dense or scipy sparse, as the training points are.
         values : (n_points, k) float64
             Of the training points.
         known : (n_points,) bool
@@ -76,10 +73,11 @@ class Neighborhood:
         reached : (n_new,) bool
             Whether one of the neighbors is known.
         """
-        distances, neighbors = self.index.kneighbors(points)
+        new = metric_rows(self._as_training(points), "euclidean")
+        neighbors, distances = nearest(new, self.points, self.n_neighbors)
         lends = known[neighbors]
-        reached = lends.any(axis=1)
-        weight = _ties(distances) * (lends | ~reached[:, None])
+        reached: BoolArray = np.asarray(lends.any(axis=1))
+        weight = tie_weights(distances, TieRule(), distances[:, -1:]) * (lends | ~reached[:, None])
         weight /= weight.sum(axis=1, keepdims=True)
         n_new, n_neighbors = neighbors.shape
         indptr = np.arange(n_new + 1) * n_neighbors
@@ -88,10 +86,8 @@ class Neighborhood:
         )
         return ties @ values, reached
 
-
-def _ties(distances: FloatArray) -> FloatArray:
-    """Weights of rows of increasing distances; 1 where all are 0."""
-    farthest = distances[:, -1:]
-    relative = np.divide(distances, farthest, out=np.zeros(distances.shape), where=farthest > 0)
-    weight: FloatArray = np.exp(-4 * relative**2)
-    return weight
+    def _as_training(self, points: Any) -> Any:
+        """New points as sparse or dense as the training points."""
+        if sp.issparse(self.points):
+            return sp.csr_array(points)
+        return points.toarray() if sp.issparse(points) else points

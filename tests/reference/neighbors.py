@@ -1,4 +1,4 @@
-"""Slow obvious twins of the self-tuned graph of nearest neighbors and of ties to new points."""
+"""Slow obvious twins of the graphs of nearest neighbors and of ties to new points."""
 
 import numpy as np
 
@@ -25,6 +25,37 @@ def self_tuned_adjacency(points: FloatArray, n_neighbors: int) -> FloatArray:
         distances[node] = np.inf
         weight[node] = ties(distances, n_neighbors)
     return (weight + weight.T) / 2
+
+
+def neighbor_adjacency(
+    points: FloatArray,
+    n_neighbors: int,
+    *,
+    weights: str = "self-tuned",
+    symmetrize: str = "mean",
+    width: float | None = None,
+) -> FloatArray:
+    """W from the n x n distances, made symmetric by (W + W^T) / 2 or the larger of W and W^T."""
+    n_points = len(points)
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    listed = np.zeros((n_points, n_points), dtype=bool)
+    farthest = np.zeros(n_points)
+    for node in range(n_points):
+        others = [other for other in range(n_points) if other != node]
+        nearest = sorted(others, key=lambda other: (distances[node, other], other))[:n_neighbors]
+        listed[node, nearest] = True
+        farthest[node] = distances[node, nearest[-1]]
+    if weights == "self-tuned":
+        scale = np.where(farthest > 0, farthest, 1.0)
+        tie = np.exp(-4 * (distances / scale[:, None]) ** 2)
+    elif weights == "heat":
+        joined = np.triu(listed | listed.T) & (distances > 0)
+        width = (distances[joined].mean() if joined.any() else 1.0) if width is None else width
+        tie = np.exp(-(distances**2) / (2 * width**2))
+    else:
+        tie = np.ones_like(distances)
+    weight = np.where(listed, np.maximum(tie, np.finfo(np.float32).tiny), 0)
+    return (weight + weight.T) / 2 if symmetrize == "mean" else np.maximum(weight, weight.T)
 
 
 def harmonic_extension(
