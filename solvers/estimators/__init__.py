@@ -22,12 +22,17 @@ Ten labels tell the other 1,787 digits:
 
 from solvers.estimators.harmonic import HFS, HFSRegressor, StableHFS, StableHFSRegressor
 from solvers.estimators.harmonic_mbo import HarmonicMBO
+from solvers.estimators.kernel_machines import RLSC, SVM, LapRLSC, LapSVM
 from solvers.estimators.poisson import Poisson, PoissonMBO
 
 __all__ = [
     "HFS",
+    "RLSC",
+    "SVM",
     "HFSRegressor",
     "HarmonicMBO",
+    "LapRLSC",
+    "LapSVM",
     "Poisson",
     "PoissonMBO",
     "StableHFS",

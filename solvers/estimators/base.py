@@ -1,4 +1,4 @@
-"""What the estimators of graph models share: the graph of what is passed, and the fit itself.
+"""What estimators share, and those of graph models: the graph of what is passed.
 
 An estimator is a model's hyperparameters with a graph in front. Whatever is learned is kept in
 attributes that end in an underscore; nothing is kept from one `fit` to the next.
@@ -22,11 +22,50 @@ from solvers.models.base import Model, Rule
 from solvers.solution import Solution, Status
 
 _AFFINITIES = ("precomputed", "knn")
-_N_NEIGHBORS = Rule(doc="Neighbors of each sample.", kind=int, minimum=1)
-_FORMATS = ("csr", "csc", "coo")
+N_NEIGHBORS = Rule(doc="Neighbors of each sample.", kind=int, minimum=1)
+FORMATS = ("csr", "csc", "coo")
 
 
-class GraphEstimator(BaseEstimator):
+class ModelEstimator(BaseEstimator):
+    """Base of the estimators: the model behind one, and what is kept of a solve.
+
+    Attributes
+    ----------
+    reachable_ : (n_nodes,) bool
+        Whether a labeled node lies in the node's component; everywhere where features were used.
+    status_ : solvers.solution.Status
+        How the solve ended.
+    stats_ : dict
+        Figures of the solve, such as ``graph_penalty``.
+    n_iter_ : int
+        Iterations of the solve.
+    """
+
+    _model: ClassVar[type[Model]]
+    _left_out: ClassVar[frozenset[str]] = frozenset()
+    """Hyperparameters of the model that mean nothing to this estimator."""
+
+    def _hyperparameters(self) -> dict[str, Any]:
+        """What the model takes of the parameters set here."""
+        names = {parameter.name for parameter in fields(self._model)} - self._left_out
+        return {name: plain(getattr(self, name)) for name in names}
+
+    def _finish(self, solution: Solution) -> None:
+        """Keep the figures of a solve, and warn when it did not converge."""
+        self.reachable_ = solution.reachable
+        self.status_ = solution.status
+        self.stats_ = dict(solution.stats)
+        self.n_iter_ = int(solution.stats["n_iter"])
+        if solution.status is not Status.CONVERGED:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in {self.n_iter_} iterations: "
+                f"{solution.status.message}; {solution.status.advice}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+class GraphEstimator(ModelEstimator):
     """Base of the estimators of graph models.
 
     Subclasses name their model and take its hyperparameters, `affinity` and `n_neighbors` in
@@ -34,21 +73,10 @@ class GraphEstimator(BaseEstimator):
 
     Attributes
     ----------
-    reachable_ : (n_nodes,) bool
-        Whether a labeled node lies in the node's component.
-    status_ : solvers.solution.Status
-        How the solve ended.
-    stats_ : dict
-        Figures of the solve, such as ``graph_penalty``.
-    n_iter_ : int
-        Iterations of the solve.
     n_features_in_ : int
         Columns of what was fitted: nodes of the graph, or features.
     """
 
-    _model: ClassVar[type[Model]]
-    _left_out: ClassVar[frozenset[str]] = frozenset()
-    """Hyperparameters of the model that mean nothing to this estimator."""
     _neighborhood: Neighborhood | None
 
     affinity: str
@@ -60,11 +88,6 @@ class GraphEstimator(BaseEstimator):
         tags.input_tags.pairwise = tags.input_tags.positive_only = self.affinity == "precomputed"
         tags.target_tags.required = True
         return tags
-
-    def _hyperparameters(self) -> dict[str, Any]:
-        """What the model takes of the parameters set here."""
-        names = {parameter.name for parameter in fields(self._model)} - self._left_out
-        return {name: plain(getattr(self, name)) for name in names}
 
     def _graph_and_target(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, AnyArray]:
         """The graph that ``X`` is or leads to, and ``y`` as an array with one entry per node.
@@ -83,7 +106,7 @@ class GraphEstimator(BaseEstimator):
             self,
             X,
             y,
-            accept_sparse=_FORMATS,
+            accept_sparse=FORMATS,
             dtype=(np.float64, np.float32),
             ensure_min_samples=2,
             **checks,
@@ -92,7 +115,7 @@ class GraphEstimator(BaseEstimator):
             self._neighborhood = None
             return Graph.from_adjacency(X), y
         n_neighbors = plain(self.n_neighbors)
-        _N_NEIGHBORS.check("n_neighbors", n_neighbors)
+        N_NEIGHBORS.check("n_neighbors", n_neighbors)
         neighborhood = Neighborhood.of_points(X, n_neighbors)
         self._neighborhood = neighborhood
         return neighborhood.graph(), y
@@ -112,20 +135,6 @@ class GraphEstimator(BaseEstimator):
         self._neighborhood = None
         return graph, y
 
-    def _finish(self, solution: Solution) -> None:
-        """Keep the figures of a solve, and warn when it did not converge."""
-        self.reachable_ = solution.reachable
-        self.status_ = solution.status
-        self.stats_ = dict(solution.stats)
-        self.n_iter_ = int(solution.stats["n_iter"])
-        if solution.status is not Status.CONVERGED:
-            warnings.warn(
-                f"{type(self).__name__} did not converge in {self.n_iter_} iterations: "
-                f"{solution.status.message}; {solution.status.advice}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
     def _new_scores(self, X: Any) -> tuple[FloatArray, BoolArray]:
         """Scores of new points, and whether a label reaches them.
 
@@ -141,7 +150,7 @@ class GraphEstimator(BaseEstimator):
                 "to nodes outside it. Read transduction_, or fit a graph with the new nodes in it"
             )
         points = validate_data(
-            self, X, accept_sparse=_FORMATS, dtype=(np.float64, np.float32), reset=False
+            self, X, accept_sparse=FORMATS, dtype=(np.float64, np.float32), reset=False
         )
         return self._neighborhood.extend(points, self._scores(), self.reachable_)
 

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 
 from solvers import estimators
 from solvers.estimators import HFS, HarmonicMBO, Poisson, StableHFS
+from solvers.estimators.base import GraphEstimator
 from solvers.graph import Graph
 from solvers.labels import Labels
 from solvers.models import CATALOGUE
@@ -26,7 +27,11 @@ from tests.reference.neighbors import harmonic_extension, self_tuned_adjacency
 from tests.strategies import problems
 
 ESTIMATORS = [getattr(estimators, name) for name in estimators.__all__]
-CLASSIFIERS = [made for made in ESTIMATORS if issubclass(made, ClassifierMixin)]
+CLASSIFIERS = [
+    made
+    for made in ESTIMATORS
+    if issubclass(made, ClassifierMixin) and issubclass(made, GraphEstimator)
+]
 both = pytest.mark.parametrize("estimator", CLASSIFIERS)
 
 PATH = np.diag([1.0, 2.0, 1.0, 0.0], 1) + np.diag([1.0, 2.0, 1.0, 0.0], -1)

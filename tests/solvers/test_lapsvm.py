@@ -1,0 +1,186 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solvers.features import FeatureRows
+from solvers.graph import Graph
+from solvers.iterate import ProgressReport
+from solvers.labels import Labels
+from solvers.models.lapsvm import LapRLSC, LapSVM
+from solvers.models.svm import RLSC, SVM
+from solvers.neighbors import neighbor_graph
+from solvers.solution import Status
+
+N_POINTS = 240
+
+
+def clouds(n_points: int = N_POINTS, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(11)
+    classes = rng.integers(n_classes, size=n_points)
+    return rng.standard_normal((n_points, 5)) + 2.2 * np.eye(5)[classes], classes
+
+
+def graph_of(points: np.ndarray) -> Graph:
+    return neighbor_graph(points, 6, weights="heat", symmetrize="max")
+
+
+def labels_of(classes: np.ndarray, per_class: int = 4) -> Labels:
+    chosen = [np.flatnonzero(classes == code)[:per_class] for code in np.unique(classes)]
+    nodes = np.concatenate(chosen)
+    return Labels.from_pairs(nodes, classes[nodes])
+
+
+def solved(model, points, classes, start=None, **settings):
+    prepared = model.prepare(graph_of(points), points, **settings)
+    return prepared, model.solve(prepared, labels_of(classes), start=start)
+
+
+def test_two_classes_have_opposite_scores_of_one_function() -> None:
+    points, classes = clouds(n_classes=2)
+    _, solution = solved(LapSVM(), points, classes)
+    np.testing.assert_array_equal(solution.scores[:, 0], -solution.scores[:, 1])
+    assert solution.functions.coef.shape == (N_POINTS, 1)
+
+
+@pytest.mark.parametrize("model", [LapSVM(method="pcg"), LapRLSC(method="pcg")])
+def test_a_start_changes_the_work_and_not_the_answer(model) -> None:
+    """Of hinges that change sides on the way, fewer iterations are likely but not certain."""
+    points, classes = clouds()
+    prepared, cold = solved(model, points, classes)
+    again = model.solve(prepared, labels_of(classes), start=cold)
+    assert again.stats["n_iter"] == 0
+    more = labels_of(classes, 5)
+    from_nothing = model.solve(prepared, more)
+    warm = model.solve(prepared, more, start=cold)
+    if isinstance(model, LapRLSC):
+        assert warm.stats["n_iter"] < from_nothing.stats["n_iter"]
+    np.testing.assert_allclose(warm.scores, from_nothing.scores, atol=1e-5)
+
+
+def test_a_start_from_fewer_points_is_used() -> None:
+    """As after a new snapshot: old points keep their place, and the width is found anew."""
+    points, classes = clouds()
+    model = LapSVM(method="pcg", norm_penalty=0.1)
+    _, earlier = solved(model, points[:200], classes[:200])
+    _, cold = solved(model, points, classes)
+    prepared, warm = solved(model, points, classes, start=earlier)
+    assert warm.stats["n_iter"] < cold.stats["n_iter"]
+    np.testing.assert_allclose(warm.scores, cold.scores, atol=1e-5)
+    _, other = solved(model, points[::-1].copy(), classes[::-1].copy())
+    unused = model.solve(prepared, labels_of(classes), start=other)
+    assert unused.stats["n_iter"] == cold.stats["n_iter"]
+
+
+def test_a_changed_label_reuses_the_factors() -> None:
+    points, classes = clouds()
+    model = LapSVM(method="newton")
+    prepared = model.prepare(graph_of(points), points)
+    phases: list[str] = []
+
+    def note(report: ProgressReport) -> None:
+        phases.append(report.phase)
+
+    model.solve(prepared, labels_of(classes), progress=note)
+    assert {"gram matrix", "factoring", "newton"} <= set(phases)
+    phases.clear()
+    warm = model.solve(prepared, labels_of(classes, 5), progress=note)
+    assert set(phases) == {"newton"}
+    cold = model.solve(model.prepare(graph_of(points), points), labels_of(classes, 5))
+    np.testing.assert_allclose(warm.scores, cold.scores, atol=1e-9)
+
+
+def test_models_share_the_gram_matrix_of_a_preparation() -> None:
+    points, classes = clouds()
+    prepared = LapSVM().prepare(graph_of(points), points)
+    for model in (LapSVM(), LapRLSC(), LapSVM(graph_penalty=0.1), SVM(gram="dense")):
+        phases: list[str] = []
+        shared = model.solve(
+            prepared,
+            labels_of(classes),
+            progress=lambda report, seen=phases: seen.append(report.phase),
+        )
+        alone = model.solve(model.prepare(graph_of(points), points), labels_of(classes))
+        np.testing.assert_allclose(shared.scores, alone.scores, atol=1e-9)
+        assert ("gram matrix" in phases) == (model == LapSVM())
+
+
+@pytest.mark.parametrize("model", [LapSVM(), LapRLSC(), SVM(), RLSC()])
+def test_new_points_are_predicted_by_the_solution(model) -> None:
+    points, classes = clouds()
+    prepared, solution = solved(model, points, classes)
+    found = model.predict(prepared, solution, points[:20])
+    np.testing.assert_allclose(found, solution.scores[:20], atol=1e-8)
+
+
+def test_new_points_need_features() -> None:
+    points, classes = clouds()
+    model = LapSVM()
+    prepared = model.prepare(graph_of(points))
+    solution = model.solve(prepared, labels_of(classes))
+    assert solution.stats["input"] == "spectral embedding"
+    assert (solution.scores.argmax(axis=1) == classes).mean() > 0.8
+    with pytest.raises(ValueError, match="new points need a model of features"):
+        model.predict(prepared, solution, points)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("kernel", ["gaussian", "polynomial", "linear"])
+def test_kernels_and_precisions_agree(kernel: str, precision: str) -> None:
+    points, classes = clouds()
+    exact = LapSVM(kernel=kernel, method="newton")
+    _, expected = solved(exact, points, classes)
+    for settings in ({"method": "newton"}, {"method": "pcg", "rtol": 1e-5}):
+        model = replace(exact, precision=precision, **settings)
+        _, solution = solved(model, points, classes)
+        atol = 2e-2 if precision == "float32" else 1e-2
+        np.testing.assert_allclose(solution.scores, expected.scores, atol=atol)
+
+
+def test_float32_products_stop_with_a_status_when_they_can_no_more() -> None:
+    points, classes = clouds()
+    model = LapSVM(method="pcg", precision="float32", norm_penalty=1e-6, rtol=1e-12, max_iter=5_000)
+    _, solution = solved(model, points, classes)
+    assert solution.status is Status.STAGNATED
+    assert np.isfinite(solution.scores).all()
+
+
+def test_a_mapped_file_is_read_in_blocks(tmp_path) -> None:
+    points, classes = clouds()
+    np.save(tmp_path / "points.npy", points.astype(np.float32))
+    mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
+    model = LapSVM(gram="landmarks", n_landmarks=60)
+    prepared = model.prepare(graph_of(points), FeatureRows(values=mapped))
+    assert isinstance(prepared.rows.values, np.memmap)
+    solution = model.solve(prepared, labels_of(classes))
+    _, expected = solved(model, points.astype(np.float32), classes)
+    np.testing.assert_allclose(solution.scores, expected.scores, atol=1e-6)
+    assert (solution.scores.argmax(axis=1) == classes).mean() > 0.9
+
+
+@pytest.mark.parametrize("kept_bytes", [1 << 30, 1 << 28 | 1 << 20])
+def test_landmarks_answer_alike_whether_kernel_values_are_kept(kept_bytes: int) -> None:
+    points, classes = clouds(2000)
+    model = LapSVM(gram="landmarks", n_landmarks=100, precision="float64")
+    _, solution = solved(model, points, classes, kept_bytes=kept_bytes)
+    assert solution.stats["gram"] == "landmarks"
+    _, expected = solved(model, points, classes, kept_bytes=4 << 30)
+    np.testing.assert_allclose(solution.scores, expected.scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("phase", ["gram matrix", "factoring", "conjugate gradients"])
+def test_a_cancelled_solve_ends_in_every_phase(phase: str) -> None:
+    points, classes = clouds(700)
+    model = LapSVM(method="pcg" if phase == "conjugate gradients" else "newton")
+    prepared = model.prepare(graph_of(points), points)
+    seen: list[str] = []
+    solution = model.solve(
+        prepared,
+        labels_of(classes),
+        progress=lambda report: seen.append(report.phase),
+        cancelled=lambda: bool(seen) and seen[-1] == phase,
+    )
+    assert solution.status is Status.CANCELLED
+    assert seen[-1] == phase
+    again = model.solve(prepared, labels_of(classes))
+    assert again.status is Status.CONVERGED
