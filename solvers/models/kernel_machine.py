@@ -26,7 +26,7 @@ from solvers.models.point_model import PointModel, Points, Stats
 from solvers.solution import Solution, Status
 from solvers.svm.problem import BIASES, Minimum
 
-_FACTORED_ROWS: Final = 5_000
+FACTORED_ROWS: Final = 5_000
 """Nodes up to which a Gram matrix is factored rather than iterated on."""
 
 _FACTORED_COLUMNS: Final = 4_000
@@ -153,7 +153,7 @@ class KernelMachine(PointModel):
 
     def _is_factored(self, n_rows: int) -> bool:
         """Whether the method factors a dense Gram matrix of that many rows."""
-        return n_rows <= _FACTORED_ROWS
+        return n_rows <= FACTORED_ROWS
 
     def _solution(
         self,
@@ -248,7 +248,7 @@ def is_factored(space: Space) -> bool:
     """Whether a space is small enough for Newton's method by default."""
     if isinstance(space, FeatureMap):
         return space.n_coef <= _FACTORED_COLUMNS
-    return isinstance(space, DenseGram) and space.n_rows <= _FACTORED_ROWS
+    return isinstance(space, DenseGram) and space.n_rows <= FACTORED_ROWS
 
 
 def one_against_rest(labels: Labels) -> FloatArray:

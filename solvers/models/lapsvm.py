@@ -1,12 +1,13 @@
 """Laplacian SVM and Laplacian regularised least squares: kernel machines with a graph penalty."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 import numpy as np
 
-from solvers.arrays import frozen
-from solvers.gram.feature_maps import FeatureMap
+from solvers.arrays import FloatArray, Int64Array, frozen
+from solvers.gram.feature_maps import FeatureMap, GramFactor
 from solvers.gram.kernel_spaces import DenseGram
 from solvers.gram.spaces import Space
 from solvers.iterate import Watch
@@ -15,15 +16,17 @@ from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.cross_validation import deal_folds
 from solvers.models.kernel_machine import (
+    FACTORED_ROWS,
     KernelMachine,
+    class_scores,
     is_factored,
     one_against_rest,
     started,
 )
-from solvers.models.point_model import Points
+from solvers.models.point_model import Points, Stats
 from solvers.solution import Solution
 from solvers.svm.conjugate_gradients import descend
-from solvers.svm.dual import maximize
+from solvers.svm.dual import maximize, maximize_labeled
 from solvers.svm.labeled_system import (
     DenseInverse,
     FactoredInverse,
@@ -31,7 +34,7 @@ from solvers.svm.labeled_system import (
     NoGraphPenalty,
     PenaltyInverse,
 )
-from solvers.svm.newton import minimize
+from solvers.svm.newton import minimize, minimize_labeled
 from solvers.svm.problem import LossName, Minimum, Problem
 from solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
 
@@ -109,18 +112,19 @@ class LaplacianMachine(KernelMachine):
         ),
     )
 
-    def _solved(
+    @abstractmethod
+    def _way(self, space: Space) -> tuple[MethodName, LossName]:
+        """The method that is used in a space, and the loss."""
+
+    def _minimum(
         self,
         prepared: Points,
         space: Space,
         labels: Labels,
         start: Solution | None,
         watch: Watch,
-        *,
-        method: MethodName,
-        loss: LossName,
     ) -> Minimum:
-        """The functions by one of the methods."""
+        method, loss = self._way(space)
         laplacian = self._laplacian(prepared)
         trained, validation = self._held_out(labels, method)
         problem = Problem(
@@ -149,10 +153,7 @@ class LaplacianMachine(KernelMachine):
                 progress=watch.progress,
                 cancelled=watch.cancelled,
             )
-        constant = np.asarray(self.graph_penalty * laplacian.of_ones(), np.float64)
-        system = LabeledSystem.of(
-            self._inverse(prepared, space, watch), trained.nodes, constant, self.bias
-        )
+        system = self._system(prepared, self._inverse(prepared, space, watch), trained)
         if method == "dual":
             return maximize(system, problem.targets, loss=loss, max_iter=_DUAL_STEPS)
         return minimize(
@@ -163,6 +164,10 @@ class LaplacianMachine(KernelMachine):
             teller=watch.teller("newton"),
         )
 
+    def _system(self, prepared: Points, inverse: PenaltyInverse, labels: Labels) -> LabeledSystem:
+        constant = self.graph_penalty * self._laplacian(prepared).of_ones()
+        return LabeledSystem.of(inverse, labels.nodes, np.asarray(constant, np.float64), self.bias)
+
     def _laplacian(self, prepared: Points) -> IteratedLaplacian:
         return IteratedLaplacian.of_graph(
             prepared.graph,
@@ -170,6 +175,71 @@ class LaplacianMachine(KernelMachine):
             power=self.power,
             parallel=prepared.parallel,
         )
+
+    def left_out_scores(
+        self, prepared: Points, labels: Labels, fold: Int64Array, watch: Watch
+    ) -> FloatArray:
+        """Class scores of every label from those of the other folds, (n_labeled, n_classes).
+
+        Parameters
+        ----------
+        prepared : Points
+        labels : Labels
+            Of nodes with features, in the numbering of ``prepared.graph``.
+        fold : (n_labeled,) int64
+            Fold of each label; those of -1 are in every training set.
+        watch : Watch
+
+        Notes
+        -----
+        Two eigenproblems serve all penalties, folds and classes (E.4): what is left for each is a
+        Newton method on the labels. A Gram matrix is factored, in float64.
+        """
+        stats: Stats = {}
+        space = self._space(prepared, self._points(prepared, watch).rows, watch, stats)
+        inverse = self._grid_inverse(prepared, space, watch)
+        system = self._system(prepared, inverse, labels)
+        targets, (_, loss) = one_against_rest(labels), self._way(space)
+        scores = np.zeros_like(targets)
+        for number in range(int(fold.max(initial=-1)) + 1):
+            kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            within = system.kernel[np.ix_(kept, kept)]
+            if loss == "hinge":
+                found = maximize_labeled(
+                    within, system.has_free_bias, targets[kept], loss=loss, max_iter=_DUAL_STEPS
+                )
+            else:
+                found = minimize_labeled(
+                    within,
+                    system.has_free_bias,
+                    targets[kept],
+                    is_hinge=loss != "squared",
+                    max_iter=_NEWTON_STEPS,
+                )
+            scores[held] = system.kernel[np.ix_(held, kept)] @ found.dual + found.free
+        return class_scores(scores)
+
+    def has_left_out_scores(self, prepared: Points) -> bool:
+        """Whether the nodes are few enough for `left_out_scores`."""
+        if self.gram == "blocked":
+            return False
+        is_small = prepared.graph.n_nodes <= FACTORED_ROWS
+        return is_small or self.kernel == "linear" or self.gram == "landmarks"
+
+    def _grid_inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
+        """The penalty's inverse by eigenpairs that do not depend on the penalties."""
+        if not isinstance(space, DenseGram):
+            return self._inverse(prepared, space, watch)
+        if self.graph_penalty == 0.0:
+            return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+
+        def factored() -> FactoredInverse:
+            watch.step("eigenvectors", 0, 1)
+            return FactoredInverse.of(GramFactor.of(space), self._laplacian(prepared))
+
+        key = (id(space), self.laplacian, self.power)
+        eigen = prepared.latest("eigenvectors", key, factored)
+        return eigen.with_penalties(self.norm_penalty, self.graph_penalty)
 
     def _held_out(self, labels: Labels, method: MethodName) -> tuple[Labels, Validation | None]:
         """The labels to train on, and those that say when to stop."""
@@ -265,23 +335,15 @@ class LapSVM(LaplacianMachine):
             return LaplacianMachine._is_factored(self, n_rows)
         return self.method != "pcg"
 
-    def _minimum(
-        self,
-        prepared: Points,
-        space: Space,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-    ) -> Minimum:
+    def _way(self, space: Space) -> tuple[MethodName, LossName]:
         method: MethodName = "newton" if is_factored(space) else "pcg"
         if self.method != "auto":
             method = self.method
         elif self.loss == "hinge":
             method = "dual"
-        loss: LossName = "hinge" if method == "dual" else "squared-hinge"
         if self.loss != "auto":
-            loss = self.loss
-        return self._solved(prepared, space, labels, start, watch, method=method, loss=loss)
+            return method, self.loss
+        return method, "hinge" if method == "dual" else "squared-hinge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,14 +372,6 @@ class LapRLSC(LaplacianMachine):
             return LaplacianMachine._is_factored(self, n_rows)
         return self.method == "closed-form"
 
-    def _minimum(
-        self,
-        prepared: Points,
-        space: Space,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-    ) -> Minimum:
+    def _way(self, space: Space) -> tuple[MethodName, LossName]:
         is_closed = is_factored(space) if self.method == "auto" else self.method == "closed-form"
-        method: MethodName = "newton" if is_closed else "pcg"
-        return self._solved(prepared, space, labels, start, watch, method=method, loss="squared")
+        return "newton" if is_closed else "pcg", "squared"

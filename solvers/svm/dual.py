@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from solvers.arrays import FloatArray
 from solvers.solution import Status
 from solvers.svm.labeled_system import LabeledSystem
+from solvers.svm.newton import LabeledMinimum
 from solvers.svm.problem import LossName, Minimum
 
 _ACCURACY: Final = 1e-10
@@ -43,24 +44,36 @@ def maximize(
     O(n_labeled^3) an iteration. The hinge's problem is (E1), whose dual has half the kernel and
     beta in [0, 1]; the squared hinge's has the kernel plus the identity and beta >= 0.
     """
+    return maximize_labeled(
+        system.kernel, system.has_free_bias, targets, loss=loss, max_iter=max_iter
+    ).lifted(system)
+
+
+def maximize_labeled(
+    kernel: FloatArray,
+    has_free_bias: bool,
+    targets: FloatArray,
+    *,
+    loss: LossName,
+    max_iter: int,
+) -> LabeledMinimum:
+    """As `maximize`, at the labeled nodes alone: of a `LabeledSystem`'s kernel."""
     is_hinge = loss == "hinge"
     dual, free = np.zeros_like(targets), np.zeros(targets.shape[1])
     n_iter, status = 0, Status.CONVERGED
     for column in range(targets.shape[1]):
         target = targets[:, column]
-        matrix = system.kernel * np.outer(target, target)
+        matrix = kernel * np.outer(target, target)
         matrix = 0.5 * matrix if is_hinge else matrix + np.eye(target.size)
-        answer = _solve(matrix, target if system.has_free_bias else None, is_hinge, max_iter)
+        answer = _solve(matrix, target if has_free_bias else None, is_hinge, max_iter)
         beta = np.maximum(np.array(answer.x), 0.0)
         dual[:, column] = target * (0.5 * np.minimum(beta, 1.0) if is_hinge else beta)
-        if system.has_free_bias:
+        if has_free_bias:
             free[column] = answer.z[0]
         n_iter = max(n_iter, int(answer.iterations))
         ended = _STATUS.get(str(answer.status), Status.STAGNATED)
         status = status if ended is Status.CONVERGED else ended
-    coef, intercept = system.lifted(dual, free)
-    by = "optimal" if status is Status.CONVERGED else status.value
-    return Minimum(coef=coef, intercept=intercept, status=status, n_iter=n_iter, stopped_by=by)
+    return LabeledMinimum(dual=dual, free=free, status=status, n_iter=n_iter)
 
 
 def _solve(matrix: FloatArray, balance: FloatArray | None, has_box: bool, max_iter: int) -> Any:

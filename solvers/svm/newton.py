@@ -1,5 +1,6 @@
 """Newton's method on the labeled nodes for squared hinges (E7), and its one step for squares."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,35 @@ from solvers.svm.line_search import exact_step
 from solvers.svm.problem import Minimum
 
 PHASE: Final = "newton"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabeledMinimum:
+    """The functions at the labeled nodes: kernel @ dual + free.
+
+    Attributes
+    ----------
+    dual : (n_labeled, n_functions) float64
+        Minus the slopes of the losses; 0 at labels that cost nothing.
+    free : (n_functions,) float64
+        Free intercepts.
+    status : Status
+    n_iter : int
+        Steps of the function that took most.
+    """
+
+    dual: FloatArray
+    free: FloatArray
+    status: Status
+    n_iter: int
+
+    def lifted(self, system: LabeledSystem) -> Minimum:
+        """The functions everywhere."""
+        coef, intercept = system.lifted(self.dual, self.free)
+        by = "optimal" if self.status is Status.CONVERGED else self.status.value
+        return Minimum(
+            coef=coef, intercept=intercept, status=self.status, n_iter=self.n_iter, stopped_by=by
+        )
 
 
 def minimize(
@@ -42,29 +72,50 @@ def minimize(
     Full steps, as in the paper; one that would raise the objective is cut to the exact minimum
     along it, so that steps cannot cycle.
     """
+    found = minimize_labeled(
+        system.kernel,
+        system.has_free_bias,
+        targets,
+        is_hinge=is_hinge,
+        max_iter=max_iter,
+        teller=teller,
+    )
+    return found.lifted(system)
+
+
+def minimize_labeled(
+    kernel: FloatArray,
+    has_free_bias: bool,
+    targets: FloatArray,
+    *,
+    is_hinge: bool,
+    max_iter: int,
+    teller: Teller | None = None,
+) -> LabeledMinimum:
+    """As `minimize`, at the labeled nodes alone: of a `LabeledSystem`'s kernel."""
     dual, free = np.zeros_like(targets), np.zeros(targets.shape[1])
     n_steps, status = 0, Status.CONVERGED
     for column in range(targets.shape[1]):
         if teller is not None:
             teller(column, targets.shape[1])
-        method = _OneFunction(system, targets[:, column], is_hinge)
+        method = _OneFunction(kernel, has_free_bias, targets[:, column], is_hinge)
         n_own, ended = method.run(max_iter)
         dual[:, column], free[column] = method.dual, method.free
         n_steps = max(n_steps, n_own)
         status = status if ended is Status.CONVERGED else ended
     if teller is not None:
         teller(targets.shape[1], targets.shape[1])
-    coef, intercept = system.lifted(dual, free)
-    by = "optimal" if status is Status.CONVERGED else status.value
-    return Minimum(coef=coef, intercept=intercept, status=status, n_iter=n_steps, stopped_by=by)
+    return LabeledMinimum(dual=dual, free=free, status=status, n_iter=n_steps)
 
 
 class _OneFunction:
     """Newton's method for one column of targets."""
 
-    def __init__(self, system: LabeledSystem, target: FloatArray, is_hinge: bool) -> None:
-        self._kernel = system.kernel
-        self._has_bias = system.has_free_bias
+    def __init__(
+        self, kernel: FloatArray, has_bias: bool, target: FloatArray, is_hinge: bool
+    ) -> None:
+        self._kernel = kernel
+        self._has_bias = has_bias
         self._target = target
         self._is_hinge = is_hinge
         self.dual = np.zeros_like(target)

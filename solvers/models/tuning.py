@@ -1,0 +1,250 @@
+"""Hyperparameters chosen from the labels alone: a grid, each point judged by cross-validation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from solvers.iterate import Cancelled, Progress, Stopped, Watch
+from solvers.labels import Labels
+from solvers.models.base import Model
+from solvers.models.cross_validation import cross_validate, deal_folds
+from solvers.models.lapsvm import LaplacianMachine
+from solvers.models.point_model import Points
+from solvers.solution import Solution, Status
+
+PHASE: Final = "tuning"
+
+Grid = Mapping[str, Sequence[Any]]
+"""Values to try of each hyperparameter; every combination is."""
+
+PENALTIES: Final[Grid] = {
+    "norm_penalty": (1e-1, 1e-2, 1e-4, 1e-6),
+    "graph_penalty": (1.0, 1e-1, 1e-2, 1e-4),
+}
+"""What is tried by default: the part of the paper's grid that ever wins (E.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One point of the grid.
+
+    Attributes
+    ----------
+    parameters : mapping
+        The hyperparameters tried.
+    accuracy : float
+        Share of the labels left out that were predicted right.
+    n_right, n_left_out : int
+        The same in counts.
+    status : Status
+        The first that is not converged, or converged.
+    """
+
+    parameters: Mapping[str, Any]
+    accuracy: float
+    n_right: int
+    n_left_out: int
+    status: Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """What became of a grid.
+
+    Attributes
+    ----------
+    trials : tuple of Trial
+        In the order tried.
+    best : Model
+        The model with the values that are right most often; of equals the one tried first.
+    n_folds : int
+    status : Status
+        Cancelled when the search was cut short; then the best of what was tried.
+    """
+
+    trials: tuple[Trial, ...]
+    best: Model
+    n_folds: int
+    status: Status
+
+
+def default_grid(model: Model) -> Grid:
+    """What to try of a model when nothing is asked for.
+
+    Raises
+    ------
+    ValueError
+        There is no default for it.
+    """
+    if isinstance(model, LaplacianMachine):
+        return PENALTIES
+    names = {parameter.name for parameter in fields(model)}
+    grid = {name: values for name, values in PENALTIES.items() if name in names}
+    if not grid:
+        taken = ", ".join(sorted(names)) or "none"
+        raise ValueError(
+            f"grid must name hyperparameters of {type(model).__name__} and values to try; it has "
+            f"no default one (hyperparameters: {taken})"
+        )
+    return grid
+
+
+def grid_models(model: Model, grid: Grid) -> list[tuple[dict[str, Any], Model]]:
+    """Every combination of the values, and the model with it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An empty grid, a name that is no hyperparameter of the model, no values, or a value that
+        breaks its rule.
+    """
+    known = {parameter.name for parameter in fields(model)}
+    if not grid:
+        raise ValueError("grid must name at least one hyperparameter, got none")
+    for name, values in grid.items():
+        if name not in known:
+            raise ValueError(
+                f"grid must name hyperparameters of {type(model).__name__} "
+                f"({', '.join(sorted(known))}), got {name!r}"
+            )
+        if isinstance(values, str) or not values:
+            raise ValueError(f"grid must hold a list of values for {name}, got {values!r}")
+    combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    return [(values, replace(model, **values)) for values in combinations]
+
+
+def tune(
+    model: Model,
+    prepared: Any,
+    labels: Labels,
+    *,
+    grid: Grid | None = None,
+    n_folds: int = 5,
+    seed: int = 0,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Tuning:
+    """The hyperparameters that predict labels left out best.
+
+    Parameters
+    ----------
+    model : Model
+        Whose other hyperparameters stay as they are; ``prepared`` is from its `prepare`.
+    prepared
+        Of the graph.
+    labels : Labels
+    grid : mapping of str to sequence, or None
+        Values to try of each hyperparameter, best guesses first: of equally good ones the first
+        wins. None for `default_grid`, whose larger penalties stand first.
+    n_folds : int
+        At least 2; fewer are dealt where fewer labels can be left out.
+    seed : int
+        Deals the labels to folds; the same folds for every trial.
+    progress, cancelled
+        As in `solvers.iterate.iterate`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The grid breaks a rule of `grid_models`, or each class has a single label.
+
+    Notes
+    -----
+    Laplacian SVMs on few enough nodes pay two eigenproblems for the whole grid; other models are
+    solved for every fold of every trial, each from the solution before.
+    """
+    models = grid_models(model, default_grid(model) if grid is None else grid)
+    search = _Search(
+        prepared=prepared,
+        labels=labels,
+        n_folds=_possible_folds(labels, n_folds),
+        seed=seed,
+        watch=Watch(progress=progress, cancelled=cancelled),
+    )
+    trials: list[tuple[Trial, Model]] = []
+    status = Status.CONVERGED
+    try:
+        for number, (values, each) in enumerate(models):
+            search.watch.step(PHASE, number, len(models))
+            trials.append((search.trial(each, values), each))
+        search.watch.step(PHASE, len(models), len(models))
+    except Stopped:
+        status = Status.CANCELLED
+    best = max(trials, key=lambda each: each[0].n_right)[1] if trials else model
+    return Tuning(
+        trials=tuple(trial for trial, _ in trials),
+        best=best,
+        n_folds=search.n_folds,
+        status=status,
+    )
+
+
+def _possible_folds(labels: Labels, n_folds: int) -> int:
+    if n_folds < 2:
+        raise ValueError(f"n_folds must be at least 2, got {n_folds}")
+    counts = np.bincount(labels.classes)
+    n_usable = int(counts[counts > 1].sum())
+    if n_usable < 2:
+        raise ValueError(
+            "tuning leaves labels out, but each class has a single one; label more nodes"
+        )
+    return min(n_folds, n_usable)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Search:
+    """What the trials of one search share; ``last`` is where the next solve starts."""
+
+    prepared: Any
+    labels: Labels
+    n_folds: int
+    seed: int
+    watch: Watch
+    last: Solution | None = None
+
+    def trial(self, model: Model, values: Mapping[str, Any]) -> Trial:
+        """Judge one model."""
+        if isinstance(model, LaplacianMachine) and model.has_left_out_scores(self.prepared):
+            n_right, n_left_out = self._by_labels(model)
+            status = Status.CONVERGED
+        else:
+            n_right, n_left_out, status = self._by_solves(model)
+        return Trial(
+            parameters=values,
+            accuracy=n_right / n_left_out,
+            n_right=n_right,
+            n_left_out=n_left_out,
+            status=status,
+        )
+
+    def _by_labels(self, model: LaplacianMachine) -> tuple[int, int]:
+        """Labels that the others predict right, of how many, at the labeled nodes alone."""
+        points: Points = self.prepared
+        own = points.with_features(self.labels)
+        fold, _ = deal_folds(own, _possible_folds(own, self.n_folds), self.seed)
+        scores = model.left_out_scores(points, own, fold, self.watch)
+        is_right = scores.argmax(axis=1) == own.classes
+        return int(np.count_nonzero(is_right & (fold >= 0))), int(np.count_nonzero(fold >= 0))
+
+    def _by_solves(self, model: Model) -> tuple[int, int, Status]:
+        """The same by solving for every fold."""
+        cancelled = self.watch.cancelled
+        solution = model.solve(self.prepared, self.labels, start=self.last, cancelled=cancelled)
+        if solution.status is Status.CANCELLED:
+            raise Stopped
+        found = cross_validate(
+            model,
+            self.prepared,
+            self.labels,
+            n_folds=self.n_folds,
+            seed=self.seed,
+            start=solution,
+            cancelled=cancelled,
+        )
+        if found.status is Status.CANCELLED:
+            raise Stopped
+        self.last = solution
+        return round(found.mean * found.n_left_out), found.n_left_out, found.status
