@@ -5,15 +5,81 @@ Models read whole rows in memory, or blocks of them one after another where they
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import Int64Array, frozen
+from solvers.arrays import Int64Array, IntArray, frozen
 
 BLOCK_BYTES = 1 << 25
 """Bytes of rows that are looked at together."""
+
+_SPARSE_ENTRY_BYTES = 12
+_SPARSE_ROW_BYTES = 100 * _SPARSE_ENTRY_BYTES
+
+
+class RowSource(Protocol):
+    """Rows of features that are read anew each time, such as those of Parquet files."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; row i is node i."""
+
+    @property
+    def n_columns(self) -> int:
+        """Numbers in each row."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether blocks are scipy.sparse.csr_array; else arrays."""
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
+        """All rows in order, some at a time: their places, and the rows, real and finite."""
+
+
+class Rows(RowSource, Protocol):
+    """What models read features from: `FeatureRows`, or a source by `SourceRows`."""
+
+    @property
+    def nodes(self) -> Int64Array | None:
+        """(n_rows,) dense id of the node of each row, increasing; None where row i is node i."""
+
+    @property
+    def row_bytes(self) -> int:
+        """About what one row takes."""
+
+    def take(self, places: IntArray) -> Any:
+        """Some rows, by increasing place, in memory."""
+
+    def whole(self) -> Any:
+        """All rows as one array or csr_array."""
+
+
+def checked_rows(features: Any, n_nodes: int) -> Rows:
+    """``features`` of the nodes 0 .. n_nodes - 1, as models read them.
+
+    Parameters
+    ----------
+    features : FeatureRows, RowSource, (n_nodes, n_columns) array-like or scipy sparse
+        Rows of a source are checked by it as they are read.
+    n_nodes : int
+        Number of nodes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `FeatureRows.of`; a source without one row for each node.
+    """
+    is_source = hasattr(features, "blocks") and not isinstance(features, FeatureRows)
+    if not is_source:
+        return FeatureRows.of(features, n_nodes)
+    if features.n_rows != n_nodes or features.n_columns < 1:
+        raise ValueError(
+            f"features must have one row for each of the {n_nodes} nodes and at least one column, "
+            f"got shape {(features.n_rows, features.n_columns)}"
+        )
+    return SourceRows(features)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,12 +150,25 @@ class FeatureRows:
         """Whether the rows are a sparse matrix."""
         return bool(sp.issparse(self.values))
 
+    @property
+    def row_bytes(self) -> int:
+        """About what one row takes."""
+        if self.is_sparse:
+            return max(1, int(self.values.nnz) // max(1, self.n_rows)) * _SPARSE_ENTRY_BYTES
+        return self.n_columns * int(self.values.dtype.itemsize)
+
+    def take(self, places: IntArray) -> Any:
+        """Some rows, in memory."""
+        rows = self.values[places]
+        return rows if self.is_sparse else np.asarray(rows)
+
+    def whole(self) -> Any:
+        """All rows, as they are."""
+        return self.values
+
     def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
         """All rows in order, some at a time: their places, and the rows."""
-        step = max(1, n_bytes // (self.n_columns * self.values.dtype.itemsize))
-        if self.is_sparse:
-            per_row = max(1, self.values.nnz // max(1, self.n_rows))
-            step = max(1, n_bytes // (per_row * 12))
+        step = max(1, n_bytes // self.row_bytes)
         for start in range(0, self.n_rows, step):
             place = slice(start, min(start + step, self.n_rows))
             yield place, self.values[place]
@@ -109,6 +188,60 @@ class FeatureRows:
             raise ValueError(
                 f"features must be finite, got {entries[first]} in row {place.start + row}"
             )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceRows:
+    """Rows of a source, one for each node."""
+
+    _source: RowSource
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self._source.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """Numbers in each row."""
+        return self._source.n_columns
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether blocks are sparse."""
+        return self._source.is_sparse
+
+    @property
+    def nodes(self) -> None:
+        """None: row i is node i."""
+        return
+
+    @property
+    def row_bytes(self) -> int:
+        """About what one row takes; of sparse ones a guess."""
+        return self.n_columns * 4 if not self.is_sparse else _SPARSE_ROW_BYTES
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
+        """All rows in order, some at a time: their places, and the rows."""
+        return self._source.blocks(n_bytes)
+
+    def take(self, places: IntArray) -> Any:
+        """Some rows, by increasing place, in memory: one pass over all."""
+        parts = []
+        for place, block in self.blocks():
+            inside = places[(places >= place.start) & (places < place.stop)]
+            if inside.size:
+                parts.append(block[inside - place.start])
+        return self._joined(parts)
+
+    def whole(self) -> Any:
+        """All rows as one array or csr_array."""
+        return self._joined([block for _, block in self.blocks()])
+
+    def _joined(self, parts: list[Any]) -> Any:
+        if self.is_sparse:
+            return sp.csr_array(sp.vstack(parts)) if parts else sp.csr_array((0, self.n_columns))
+        return np.concatenate(parts) if parts else np.zeros((0, self.n_columns), np.float32)
 
 
 def _real_rows(values: Any) -> Any:

@@ -13,7 +13,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.features import FeatureRows
+from solvers.features import Rows
 from solvers.gram.functions import KernelFunction, ScaledRows
 from solvers.gram.kernel_spaces import DenseGram
 from solvers.gram.spaces import Expansion
@@ -80,14 +80,14 @@ class LinearMap(FeatureMap):
     ----------
     kernel : KernelFunction
         Linear.
-    rows : FeatureRows
+    rows : Rows
         Of all nodes.
     dtype : float32 or float64
     """
 
-    def __init__(self, kernel: KernelFunction, rows: FeatureRows, dtype: Any) -> None:
+    def __init__(self, kernel: KernelFunction, rows: Rows, dtype: Any) -> None:
         self._kernel = kernel
-        self._matrix = kernel.scaled(rows.values, dtype).values
+        self._matrix = kernel.scaled(rows.whole(), dtype).values
         is_sparse = sp.issparse(self._matrix)
         self._transposed = self._matrix.T.tocsr() if is_sparse else self._matrix.T
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances
 
 from solvers.arrays import FloatArray, RealArray
-from solvers.features import FeatureRows
+from solvers.features import Rows
 from solvers.parallel import Parallel
 
 KernelName = Literal["gaussian", "polynomial", "linear"]
@@ -45,7 +45,7 @@ class KernelFunction:
 
     @classmethod
     def fitted(
-        cls, name: KernelName, rows: FeatureRows, *, width: float | None, degree: int
+        cls, name: KernelName, rows: Rows, *, width: float | None, degree: int
     ) -> "KernelFunction":
         """The kernel for ``rows``; a ``width`` of None is found from them.
 
@@ -58,7 +58,7 @@ class KernelFunction:
         if rows.n_rows > _WIDTH_ROWS:
             drawn = np.random.default_rng(0).choice(rows.n_rows, _WIDTH_ROWS, replace=False)
             places = np.sort(drawn)
-        sample = rows.values[places].astype(np.float64)
+        sample = rows.take(places).astype(np.float64)
         center = np.zeros(rows.n_columns)
         if name == "gaussian" and not rows.is_sparse:
             center = np.asarray(sample).mean(axis=0)

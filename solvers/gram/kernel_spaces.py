@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.features import FeatureRows
+from solvers.features import Rows
 from solvers.gram.functions import KernelFunction, ScaledRows
 from solvers.gram.spaces import Expansion
 from solvers.iterate import Teller
@@ -80,13 +80,13 @@ class DenseGram(KernelSpace):
     def of(
         cls,
         kernel: KernelFunction,
-        rows: FeatureRows,
+        rows: Rows,
         dtype: Any,
         parallel: Parallel = map,
         teller: Teller | None = None,
     ) -> "DenseGram":
         """Compute it; n^2 d floating-point operations, half of the obvious."""
-        scaled = kernel.scaled(rows.values, dtype)
+        scaled = kernel.scaled(rows.whole(), dtype)
         n_rows = scaled.n_rows
         matrix = np.empty((n_rows, n_rows), dtype)
         for start in range(0, n_rows, _BLOCK_ROWS):
@@ -123,10 +123,10 @@ class BlockedGram(KernelSpace):
 
     @classmethod
     def of(
-        cls, kernel: KernelFunction, rows: FeatureRows, dtype: Any, parallel: Parallel = map
+        cls, kernel: KernelFunction, rows: Rows, dtype: Any, parallel: Parallel = map
     ) -> "BlockedGram":
         """Nothing but the rows in the unit of the kernel."""
-        return cls(kernel=kernel, rows=kernel.scaled(rows.values, dtype), parallel=parallel)
+        return cls(kernel=kernel, rows=kernel.scaled(rows.whole(), dtype), parallel=parallel)
 
     def values(self, coef: FloatArray) -> FloatArray:
         """The functions at all nodes: K coef."""

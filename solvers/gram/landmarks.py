@@ -7,7 +7,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.features import FeatureRows
+from solvers.features import Rows
 from solvers.gram.feature_maps import CHUNK_BYTES, FeatureMap, Product, symmetric
 from solvers.gram.functions import KernelFunction, ScaledRows
 from solvers.gram.spaces import Expansion, block_bytes
@@ -28,7 +28,7 @@ class LandmarkMap(FeatureMap):
     Parameters
     ----------
     kernel : KernelFunction
-    rows : FeatureRows
+    rows : Rows
         Of all nodes; read block by block.
     landmarks : (n_landmarks, n_columns) array or scipy sparse
         Rows like those of ``rows``.
@@ -49,7 +49,7 @@ class LandmarkMap(FeatureMap):
     def __init__(
         self,
         kernel: KernelFunction,
-        rows: FeatureRows,
+        rows: Rows,
         landmarks: Any,
         dtype: Any,
         *,
@@ -113,7 +113,7 @@ class LandmarkMap(FeatureMap):
 
     def features(self, nodes: IntArray) -> FloatArray:
         """(n_nodes, n_coef) features of some nodes."""
-        near = self._near(self._rows.values[nodes]) if self._kept is None else self._kept[nodes]
+        near = self._near(self._taken(nodes)) if self._kept is None else self._kept[nodes]
         return np.asarray(near @ self._root)
 
     def penalty_matrix(self, laplacian: Product) -> FloatArray:
@@ -135,6 +135,13 @@ class LandmarkMap(FeatureMap):
                 total[: chunk.stop, chunk] += block.T @ product[place].astype(self._dtype)
         total = np.triu(total) + np.triu(total, 1).T
         return symmetric(self._root.T @ total @ self._root)
+
+    def _taken(self, nodes: IntArray) -> Any:
+        """Rows of some nodes, in any order; a source gives them in its own."""
+        order = np.argsort(nodes, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        return self._rows.take(nodes[order])[rank]
 
     def _chunk(self, chunk: slice) -> RealArray:
         """(n_rows, n_chunk) kernel values at some landmarks."""

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.features import FeatureRows
+from solvers.features import FeatureRows, Rows
 from solvers.gram.functions import KernelFunction, ScaledRows
 
 _SAME_ROWS = 1e-5
@@ -122,8 +122,7 @@ class Space(Protocol):
         """The functions as something that new points can be put into."""
 
 
-def block_bytes(rows: FeatureRows, n_others: int, entries: int = 1 << 23) -> int:
+def block_bytes(rows: Rows, n_others: int, entries: int = 1 << 23) -> int:
     """Bytes of rows whose block of kernel entries with ``n_others`` has about ``entries``."""
     n_rows = max(1, entries // max(1, n_others))
-    width = max(1, rows.values.nnz // max(1, rows.n_rows)) * 12 if rows.is_sparse else 0
-    return n_rows * (width or rows.n_columns * rows.values.dtype.itemsize)
+    return n_rows * rows.row_bytes

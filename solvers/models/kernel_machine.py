@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from solvers.arrays import FloatArray
-from solvers.features import FeatureRows
+from solvers.features import FeatureRows, Rows
 from solvers.gram.feature_maps import FeatureMap, LinearMap
 from solvers.gram.functions import KERNELS, KernelFunction
 from solvers.gram.kernel_spaces import BlockedGram, DenseGram
@@ -37,7 +37,7 @@ _FACTORED_COLUMNS: Final = 4_000
 class Embedded:
     """The points of a model, and how making them ended."""
 
-    rows: FeatureRows
+    rows: Rows
     status: Status
 
 
@@ -199,7 +199,7 @@ class KernelMachine(PointModel):
         """What the points depend on."""
         return self.n_dimensions if prepared.rows is None else None
 
-    def _space(self, prepared: Points, rows: FeatureRows, watch: Watch, stats: Stats) -> Space:
+    def _space(self, prepared: Points, rows: Rows, watch: Watch, stats: Stats) -> Space:
         width = None if self.width == "auto" else self.width
         kernel_key = (self.kernel, width, self.degree, self._input_key(prepared))
         kernel = prepared.latest(
@@ -207,7 +207,7 @@ class KernelMachine(PointModel):
             kernel_key,
             lambda: KernelFunction.fitted(self.kernel, rows, width=width, degree=self.degree),
         )
-        n_columns = rows.values.nnz // rows.n_rows if rows.is_sparse else rows.n_columns
+        n_columns = rows.row_bytes // 12 if rows.is_sparse else rows.n_columns
         plan = self.plan(rows.n_rows, n_columns, prepared.kept_bytes)
         stats["gram"], stats["precision"], stats["width"] = plan.form, plan.dtype.name, kernel.width
         space_key = (kernel_key, plan.form, plan.dtype, self.n_landmarks, self.seed)
@@ -219,7 +219,7 @@ class KernelMachine(PointModel):
         self,
         prepared: Points,
         kernel: KernelFunction,
-        rows: FeatureRows,
+        rows: Rows,
         plan: GramPlan,
         watch: Watch,
     ) -> Space:
@@ -236,7 +236,7 @@ class KernelMachine(PointModel):
         return LandmarkMap(
             kernel,
             rows,
-            rows.values[chosen],
+            rows.take(chosen),
             plan.dtype,
             kept_bytes=max(0, prepared.kept_bytes - plan.n_bytes),
             parallel=parallel,

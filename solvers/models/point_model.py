@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from solvers.arrays import FloatArray, Int64Array, frozen
-from solvers.features import FeatureRows
+from solvers.features import Rows, checked_rows
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, Stopped, Watch
 from solvers.labels import Labels
@@ -34,7 +34,7 @@ class Points:
         The graph of all nodes.
     graph : Graph
         That of the nodes with features; the whole one where none are given, or all have some.
-    rows : FeatureRows or None
+    rows : Rows or None
         Features; row i is node i of ``graph``.
     nodes : (n_rows,) int64, or None
         Dense ids of the nodes with features where some have none.
@@ -46,7 +46,7 @@ class Points:
 
     whole: Graph
     graph: Graph
-    rows: FeatureRows | None
+    rows: Rows | None
     nodes: Int64Array | None
     parallel: Parallel
     kept_bytes: int
@@ -55,7 +55,8 @@ class Points:
     @property
     def features(self) -> Any:
         """The features as an array or a sparse matrix; None where there are none."""
-        return None if self.rows is None else self.rows.values
+        rows = self.rows
+        return None if rows is None else self.latest("features", None, rows.whole)
 
     def latest(self, name: str, key: object, make: Callable[[], Value]) -> Value:
         """The value ``name``, made now unless the last one was made for an equal key."""
@@ -147,9 +148,9 @@ class PointModel(Model):
         Raises
         ------
         TypeError, ValueError
-            As `solvers.features.FeatureRows.of`; no node has features.
+            As `solvers.features.checked_rows`; no node has features.
         """
-        rows = None if features is None else FeatureRows.of(features, graph.n_nodes)
+        rows = None if features is None else checked_rows(features, graph.n_nodes)
         nodes = None if rows is None else rows.nodes
         if nodes is not None and nodes.size == 0:
             raise ValueError(f"none of the {graph.n_nodes} nodes has features; add some")

@@ -1,7 +1,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 
 from solvers.features import FeatureRows
 from solvers.graph import Graph
@@ -11,6 +14,7 @@ from solvers.models.lapsvm import LapRLSC, LapSVM
 from solvers.models.svm import RLSC, SVM
 from solvers.neighbors import neighbor_graph
 from solvers.solution import Status
+from streaming.feature_files import ParquetFeatures
 
 N_POINTS = 240
 
@@ -21,7 +25,8 @@ def clouds(n_points: int = N_POINTS, n_classes: int = 3) -> tuple[np.ndarray, np
     return rng.standard_normal((n_points, 5)) + 2.2 * np.eye(5)[classes], classes
 
 
-def graph_of(points: np.ndarray) -> Graph:
+def graph_of(points) -> Graph:
+    points = points.toarray() if sp.issparse(points) else points
     return neighbor_graph(points, 6, weights="heat", symmetrize="max")
 
 
@@ -156,6 +161,32 @@ def test_a_mapped_file_is_read_in_blocks(tmp_path) -> None:
     _, expected = solved(model, points.astype(np.float32), classes)
     np.testing.assert_allclose(solution.scores, expected.scores, atol=1e-6)
     assert (solution.scores.argmax(axis=1) == classes).mean() > 0.8
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("gram", ["landmarks", "dense", "blocked"])
+def test_rows_of_parquet_files_are_read_as_they_are_needed(tmp_path, gram: str, sparse) -> None:
+    points, classes = clouds()
+    points[np.abs(points) < 0.5] = 0.0
+    table = {"features": list(points.astype(np.float32))}
+    if sparse:
+        table = {
+            "indices": [np.flatnonzero(row).astype(np.int32) for row in points],
+            "values": [row[row != 0].astype(np.float32) for row in points],
+        }
+    node = {"node": np.arange(N_POINTS)}
+    pq.write_table(pa.table(node | table), tmp_path / "points.parquet", row_group_size=100)
+    rows = ParquetFeatures.open(tmp_path / "points.parquet")
+    model = LapSVM(gram=gram, n_landmarks=60, method="pcg" if gram == "blocked" else "newton")
+    prepared = model.prepare(graph_of(points), rows)
+    solution = model.solve(prepared, labels_of(classes))
+    given = points.astype(np.float32)
+    _, expected = solved(model, sp.csr_array(given) if sparse else given, classes)
+    np.testing.assert_allclose(solution.scores, expected.scores, atol=1e-5)
+    found = model.predict(prepared, solution, given[:9])
+    np.testing.assert_allclose(found, solution.scores[:9], atol=1e-6)
+    with pytest.raises(ValueError, match=r"one row for each of the 7 nodes .* \(240, 5\)"):
+        model.prepare(Graph.from_edges([], [], [], n_nodes=7), rows)
 
 
 @pytest.mark.parametrize("kept_bytes", [1 << 30, 1 << 28 | 1 << 20])
