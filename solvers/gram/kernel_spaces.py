@@ -16,7 +16,7 @@ _BLOCK_ENTRIES = 1 << 24
 """Entries of the Gram matrix that are made together in passing."""
 
 _BLOCK_ROWS = 512
-"""Rows of a Gram matrix in memory that are made together; half of a diagonal block is waste."""
+"""Most rows of a Gram matrix that are made together; half of a diagonal block is waste."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,13 +131,16 @@ class BlockedGram(KernelSpace):
     def values(self, coef: FloatArray) -> FloatArray:
         """The functions at all nodes: K coef."""
         n_rows = self.n_rows
-        own = coef.astype(self.rows.values.dtype, copy=False)
+        dtype = self.rows.values.dtype
+        own = coef.astype(dtype, copy=False)
         total = np.zeros((n_rows, coef.shape[1]))
-        step = max(1, _BLOCK_ENTRIES // max(1, n_rows))
+        step = max(1, min(_BLOCK_ROWS, _BLOCK_ENTRIES // max(1, n_rows)))
+        room = np.empty(step * n_rows, dtype)
         for start in range(0, n_rows, step):
             stop = min(start + step, n_rows)
-            block = self.kernel.block(
-                self.rows[start:stop], self.rows[start:], parallel=self.parallel
+            block = room[: (stop - start) * (n_rows - start)].reshape(stop - start, -1)
+            self.kernel.block(
+                self.rows[start:stop], self.rows[start:], out=block, parallel=self.parallel
             )
             total[start:stop] += block @ own[start:]
             total[stop:] += block[:, stop - start :].T @ own[start:stop]
