@@ -21,8 +21,8 @@ from solvers.gram.spaces import Expansion
 Product = Callable[[RealArray], RealArray]
 """A matrix by its product with a block of vectors."""
 
-CHUNK_BYTES = 1 << 29
-"""Bytes of columns of a feature matrix that the Laplacian is applied to together."""
+CHUNK_BYTES = 1 << 26
+"""Least bytes of columns of a feature matrix that the Laplacian is applied to together."""
 
 
 class FeatureMap(ABC):

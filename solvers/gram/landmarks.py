@@ -15,6 +15,9 @@ from solvers.iterate import Teller
 from solvers.parallel import Parallel
 
 _BLOCK_ROWS = 4096
+_CHUNK_COPIES = 4
+"""Arrays of the size of a chunk that a product with the Laplacian has at once, and one to spare."""
+
 _LEAST_EIGENVALUE = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-12}
 """Relative size below which an eigenvalue of the landmarks' Gram matrix is rounding."""
 
@@ -35,7 +38,8 @@ class LandmarkMap(FeatureMap):
     dtype : float32 or float64
         Of the kernel values.
     kept_bytes : int
-        Most that kernel values may take to be kept.
+        Most that kernel values may take to be kept; where they take more, what may be used while
+        the penalty is computed.
     parallel : callable
         Runs the parts of products.
     teller : callable or None
@@ -64,6 +68,7 @@ class LandmarkMap(FeatureMap):
         self._root = _inverse_root(gram, _LEAST_EIGENVALUE[np.dtype(dtype)])
         self._basis = basis = kernel.scaled(landmarks, dtype)
         self._kept: RealArray | None = None
+        self._chunk_bytes = max(CHUNK_BYTES, kept_bytes // _CHUNK_COPIES)
         if rows.n_rows * basis.n_rows * np.dtype(dtype).itemsize <= kept_bytes:
             kept = np.empty((rows.n_rows, basis.n_rows), dtype)
             for place, block in self._blocks():
@@ -127,7 +132,7 @@ class LandmarkMap(FeatureMap):
         n_basis = self._basis.n_rows
         total = np.zeros((n_basis, n_basis))
         itemsize = np.dtype(self._dtype).itemsize
-        step = max(1, CHUNK_BYTES // (itemsize * self.n_rows))
+        step = max(1, self._chunk_bytes // (itemsize * self.n_rows))
         for start in range(0, n_basis, step):
             chunk = slice(start, min(start + step, n_basis))
             product = laplacian(self._chunk(chunk))
