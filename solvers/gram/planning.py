@@ -47,7 +47,9 @@ class GramRequest:
     Attributes
     ----------
     n_rows, n_columns : int
-        Nodes with features, and numbers in each row; of sparse rows those that are not 0.
+        Nodes with features, and numbers in each row.
+    row_bytes : int
+        What a row takes as it is given.
     is_linear : bool
         Whether the kernel is linear, so that features serve instead of a Gram matrix.
     n_landmarks : int
@@ -58,6 +60,7 @@ class GramRequest:
 
     n_rows: int
     n_columns: int
+    row_bytes: int
     is_linear: bool
     n_landmarks: int
     is_factored: bool
@@ -65,7 +68,7 @@ class GramRequest:
     def n_bytes(self, form: GramName, precision: PrecisionName) -> int:
         """Memory of a form and of the method that works on it."""
         itemsize = np.dtype(precision).itemsize
-        rows = self.n_rows * self.n_columns * itemsize
+        rows = self.n_rows * self.row_bytes
         if form == "dense":
             factors = self.n_rows**2 * 4 if self.is_factored else 0
             return self.n_rows**2 * itemsize + factors + rows

@@ -111,8 +111,12 @@ class KernelMachine(PointModel):
     )
     seed: int = hyperparameter(0, Rule(doc="Draws the landmarks.", kind=int, minimum=0))
 
-    def plan(self, n_rows: int, n_columns: int, budget_bytes: int) -> GramPlan:
+    def plan(
+        self, n_rows: int, n_columns: int, budget_bytes: int, *, row_bytes: int | None = None
+    ) -> GramPlan:
         """How the Gram matrix of ``n_rows`` nodes would be held.
+
+        ``row_bytes`` is what a row of ``n_columns`` numbers takes where most of them are 0.
 
         Raises
         ------
@@ -122,9 +126,10 @@ class KernelMachine(PointModel):
         request = GramRequest(
             n_rows=n_rows,
             n_columns=n_columns,
+            row_bytes=8 * n_columns if row_bytes is None else row_bytes,
             is_linear=self.kernel == "linear",
             n_landmarks=self.n_landmarks,
-            is_factored=self._is_factored(n_rows),
+            is_factored=self._is_factored(n_rows, n_columns),
         )
         return request.plan(self.gram, self.precision, budget_bytes)
 
@@ -151,8 +156,10 @@ class KernelMachine(PointModel):
         functions: Expansion = solution.functions
         return class_scores(functions.values(features))
 
-    def _is_factored(self, n_rows: int) -> bool:
-        """Whether the method factors a dense Gram matrix of that many rows."""
+    def _is_factored(self, n_rows: int, n_columns: int) -> bool:
+        """Whether the method factors the Gram matrix, or the penalty of a linear kernel."""
+        if self.kernel == "linear" and self.gram == "auto":
+            return n_columns <= _FACTORED_COLUMNS
         return n_rows <= FACTORED_ROWS
 
     def _solution(
@@ -207,8 +214,7 @@ class KernelMachine(PointModel):
             kernel_key,
             lambda: KernelFunction.fitted(self.kernel, rows, width=width, degree=self.degree),
         )
-        n_columns = rows.row_bytes // 12 if rows.is_sparse else rows.n_columns
-        plan = self.plan(rows.n_rows, n_columns, prepared.kept_bytes)
+        plan = self.plan(rows.n_rows, rows.n_columns, prepared.kept_bytes, row_bytes=rows.row_bytes)
         stats["gram"], stats["precision"], stats["width"] = plan.form, plan.dtype.name, kernel.width
         space_key = (kernel_key, plan.form, plan.dtype, self.n_landmarks, self.seed)
         return prepared.latest(

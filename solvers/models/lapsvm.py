@@ -330,9 +330,9 @@ class LapSVM(LaplacianMachine):
         if self.loss == "hinge" and self.method not in {"auto", "dual"}:
             raise ValueError(f"loss 'hinge' must stand beside method='dual', got {self.method!r}")
 
-    def _is_factored(self, n_rows: int) -> bool:
+    def _is_factored(self, n_rows: int, n_columns: int) -> bool:
         if self.method == "auto" and self.loss != "hinge":
-            return LaplacianMachine._is_factored(self, n_rows)
+            return LaplacianMachine._is_factored(self, n_rows, n_columns)
         return self.method != "pcg"
 
     def _way(self, space: Space) -> tuple[MethodName, LossName]:
@@ -367,9 +367,9 @@ class LapRLSC(LaplacianMachine):
         ),
     )
 
-    def _is_factored(self, n_rows: int) -> bool:
+    def _is_factored(self, n_rows: int, n_columns: int) -> bool:
         if self.method == "auto":
-            return LaplacianMachine._is_factored(self, n_rows)
+            return LaplacianMachine._is_factored(self, n_rows, n_columns)
         return self.method == "closed-form"
 
     def _way(self, space: Space) -> tuple[MethodName, LossName]:

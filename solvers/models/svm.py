@@ -32,13 +32,15 @@ class SupervisedMachine(KernelMachine):
 
     preparation: ClassVar[str] = "kernel machine"
 
-    def plan(self, n_rows: int, n_columns: int, budget_bytes: int) -> GramPlan:
+    def plan(
+        self, n_rows: int, n_columns: int, budget_bytes: int, *, row_bytes: int | None = None
+    ) -> GramPlan:
         """As `KernelMachine.plan`; 'auto' makes columns of the Gram matrix when they are needed."""
         if self.gram == "auto" and self.kernel != "linear":
             dtype = np.dtype(np.float64 if self.precision == "auto" else self.precision)
-            n_bytes = n_rows * n_columns * dtype.itemsize
+            n_bytes = n_rows * (n_columns * dtype.itemsize if row_bytes is None else row_bytes)
             return GramPlan(form="blocked", dtype=dtype, n_bytes=n_bytes)
-        return KernelMachine.plan(self, n_rows, n_columns, budget_bytes)
+        return KernelMachine.plan(self, n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
 
     def _system(self, space: Space, labels: Labels) -> LabeledSystem:
         inverse = NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)

@@ -12,6 +12,7 @@ from solvers.gram.kernel_spaces import BlockedGram, DenseGram
 from solvers.gram.landmarks import LandmarkMap
 from solvers.gram.planning import GramRequest, GramTooLarge
 from solvers.laplacian.iterated import IteratedLaplacian
+from solvers.models.lapsvm import LapSVM
 from tests.reference.kernel_machines import kernel_matrix, laplacian_power
 from tests.solvers.machines import small
 
@@ -207,6 +208,7 @@ def request(**given) -> GramRequest:
     settings = {
         "n_rows": 20_000,
         "n_columns": 100,
+        "row_bytes": 800,
         "is_linear": False,
         "n_landmarks": 1_000,
         "is_factored": False,
@@ -239,3 +241,13 @@ def test_a_form_that_does_not_fit_is_refused_with_others_that_do() -> None:
 def test_a_linear_kernel_needs_no_gram_matrix() -> None:
     plan = request(is_linear=True, n_rows=10**6).plan("auto", "auto", 4 * GIB)
     assert plan.form == "linear"
+
+
+def test_wide_sparse_rows_are_not_planned_as_if_they_were_factored() -> None:
+    model = LapSVM(kernel="linear")
+    wide = model.plan(40_000, 65_536, GIB, row_bytes=1_200)
+    assert (wide.form, wide.dtype.name) == ("linear", "float64")
+    narrow = model.plan(40_000, 4_000, 4 * GIB, row_bytes=1_200)
+    assert narrow.n_bytes > wide.n_bytes
+    forced = LapSVM(kernel="linear", method="newton")
+    assert forced.plan(40_000, 65_536, GIB, row_bytes=1_200).form == "landmarks"
