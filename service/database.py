@@ -262,6 +262,32 @@ files = Table(
     sqlite_autoincrement=True,
 )
 
+feature_sets = Table(
+    "feature_sets",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _graph_id(),
+    Column("position", BigInteger, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("n_rows", BigInteger, nullable=False),
+    Column("n_columns", BigInteger, nullable=False),
+    Column("is_sparse", Boolean, nullable=False),
+    Column("n_bytes", BigInteger, nullable=False),
+    Column("status", Text, nullable=False, default="pending"),
+    Column("features_version", BigInteger),
+    Column("n_new_nodes", BigInteger),
+    Column("reason", Text),
+    Column("row", BigInteger),
+    Column("value", Text),
+    _time("created_at", nullable=False),
+    _time("finished_at"),
+    UniqueConstraint("graph_id", "position"),
+    CheckConstraint("mode IN ('replace', 'add')", name="mode"),
+    CheckConstraint("status IN ('pending', 'committed', 'refused')", name="status"),
+    Index(None, "graph_id", "status", "position"),
+)
+
 label_events = Table(
     "label_events",
     metadata,

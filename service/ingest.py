@@ -1,4 +1,4 @@
-"""Ingest of one graph by one process: the manifest's pending files through the stream.
+"""Ingest of one graph by one process: the manifest's pending files and features into the stream.
 
 `Ingestor` does it once; `ingest_daemon` keeps graphs open and goes on. The lease `ingest:<graph>`
 makes one process at a time the writer. The stream's checkpoint comes first and the manifest follows
@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Final
 
 import structlog
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.catalog import Catalog, GraphProgress, GraphRecord
 from service.database import Database
+from service.feature_commit import FeatureCommitter
+from service.feature_log import FeatureSetRecord
 from service.gathering import gather_pushes
 from service.holders import holder_name, is_dead
 from service.job_queue import request_auto_solve
@@ -29,6 +32,8 @@ from service.redaction import redacted, shown_url
 from service.settings import Settings
 from streaming.certificate import CertificateStore
 from streaming.events import Committed, Duplicate, IngestEvent, Quarantined, StreamSummary
+from streaming.feature_blocks import BadFeatures
+from streaming.features import FeatureStore
 from streaming.pipeline import FileUnreadable, Stream
 from streaming.records import SparsifierSettings
 from streaming.settings import StreamSettings
@@ -42,6 +47,9 @@ _UNREADABLE_FILES: Final = 3
 
 KEPT_SNAPSHOTS: Final = 5
 """The last ones; those that are certified or that a kept prediction names stay as well."""
+
+FEATURES_GRACE_SECONDS: Final = 600.0
+"""How long a version of features stays once the next one is there; jobs may be reading it."""
 
 _log = structlog.get_logger()
 
@@ -126,7 +134,7 @@ class Ingestor:
         should_stop: Callable[[], bool] = lambda: False,
         on_event: Callable[[IngestEvent], None] = lambda _event: None,
     ) -> IngestReport:
-        """Ingest what the sources and the pushes have pending, then let the graph go.
+        """Ingest what sources, pushes and sets of features have pending, then let the graph go.
 
         Raises
         ------
@@ -207,6 +215,17 @@ class OpenGraph:
             guard=keeper.confirm,
             clock=clock,
         )
+        self._features = FeatureStore(paths.features)
+        self._feature_commit = FeatureCommitter(
+            stream=self._stream,
+            store=self._features,
+            node_kind=record.settings.node_ids,
+            max_nodes=record.settings.max_nodes,
+            n_threads=settings.n_threads,
+            should_stop=lambda: should_stop() or keeper.is_lost,
+            guard=keeper.confirm,
+            wall_clock=time.time,
+        )
         self._recorded_snapshot = record.progress.snapshot
         self._waiting: dict[tuple[str, str], FileRecord] = {}
         self._n_ended = dict.fromkeys(("committed", "duplicate", "quarantined"), 0)
@@ -223,6 +242,8 @@ class OpenGraph:
     ) -> IngestReport:
         """Ingest what the manifest has pending, and what it wrongly takes for ingested.
 
+        Sets of features come first, unless a file is half absorbed.
+
         Parameters
         ----------
         passed_over : sequence of str
@@ -230,6 +251,9 @@ class OpenGraph:
         max_bytes : int, optional
             Files are taken up to the one that reaches this; pushes all.
         """
+        features_first = self._stream.is_between_files
+        if features_first:
+            self.commit_features()
         before = dict(self._n_ended)
         source_ids: set[str] = set()
         unreadable: dict[str, FileUnreadable] = {}
@@ -246,6 +270,8 @@ class OpenGraph:
             if not self._n_taken_apart:
                 break
         self._record_snapshot(summary)
+        if not features_first:
+            self.commit_features()
         return IngestReport(
             n_committed=self._n_ended["committed"] - before["committed"],
             n_duplicates=self._n_ended["duplicate"] - before["duplicate"],
@@ -255,6 +281,58 @@ class OpenGraph:
             unreadable=unreadable,
             is_cut=len(taken) < len(pending),
         )
+
+    def commit_features(self) -> None:
+        """Bring the sets of features that wait into the graph, in order.
+
+        Each ends committed or refused, as `FeatureLog.get` tells. A file that is half absorbed goes
+        first, with all that is pending (`ingest_pending`).
+
+        Raises
+        ------
+        streaming.pipeline.Interrupted
+            ``should_stop`` was true; the next call goes on.
+        """
+        if not self._stream.is_between_files:
+            self.ingest_pending()
+            return
+        for waiting in self._manifest.features.waiting(self.record.id):
+            self._commit_features(waiting)
+
+    def _commit_features(self, waiting: FeatureSetRecord) -> None:
+        graph_id, log = self.record.id, self._manifest.features
+        before = Catalog(self._database).get_by_id(graph_id)
+        try:
+            meta = self._feature_commit.publish(waiting, present=before.features_version)
+        except BadFeatures as error:
+            _log.warning("features refused", graph=self.record.settings.name, reason=str(error))
+            log.refuse(
+                graph_id,
+                waiting.id,
+                error.reason,
+                row=error.row,
+                value=error.value,
+                lease=self.lease,
+            )
+        else:
+            summary = self._stream.summary()
+            with self._database.write() as connection:
+                self._tell(connection, [], summary)
+                log.commit(
+                    graph_id,
+                    waiting.id,
+                    features_version=meta.version,
+                    n_new_nodes=max(0, summary.n_nodes - before.progress.n_nodes),
+                    lease=self.lease,
+                    connection=connection,
+                )
+                request_auto_solve(connection, graph_id)
+            self._recorded_snapshot = summary.snapshot
+            self._features.retire(
+                meta.version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
+            )
+            self._retire_snapshots()
+        Path(waiting.path).unlink(missing_ok=True)
 
     def _ingest(
         self, files: Sequence[FileRecord], unreadable: dict[str, FileUnreadable]
@@ -363,6 +441,9 @@ class OpenGraph:
         self._n_ended["committed"] += len(outcomes)
         for file in pushed:
             self._remove_blocks(file)
+        self._retire_snapshots()
+
+    def _retire_snapshots(self) -> None:
         self._snapshots.retire(
             keep_last=KEPT_SNAPSHOTS,
             keep=self._predictions.kept_snapshots(self.record.id) | self._certificates.numbers(),
@@ -390,19 +471,23 @@ class OpenGraph:
             self._finish([], summary)
 
     def _finish(self, outcomes: Sequence[FileOutcome], summary: StreamSummary) -> None:
-        graph_id = self.record.id
-        progress = self._progress(summary)
         with self._database.write() as connection:
-            self._manifest.finish(
-                graph_id,
-                outcomes,
-                progress=progress,
-                lease=self.lease,
-                connection=connection,
-            )
+            self._tell(connection, outcomes, summary)
             if summary.snapshot != self._recorded_snapshot:
-                request_auto_solve(connection, graph_id)
+                request_auto_solve(connection, self.record.id)
         self._recorded_snapshot = summary.snapshot
+
+    def _tell(
+        self, connection: Connection, outcomes: Sequence[FileOutcome], summary: StreamSummary
+    ) -> None:
+        """Store how files ended and how far the graph is."""
+        self._manifest.finish(
+            self.record.id,
+            outcomes,
+            progress=self._progress(summary),
+            lease=self.lease,
+            connection=connection,
+        )
 
     def _progress(self, summary: StreamSummary) -> GraphProgress:
         if summary.snapshot is None:

@@ -22,6 +22,7 @@ from sqlalchemy.exc import OperationalError
 
 from service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
 from service.database import Database
+from service.feature_sets import FeatureSets
 from service.ingest import Ingestor, LeaseHeld, OpenGraph
 from service.leases import LeaseExpired
 from service.listing import SourceLister
@@ -107,6 +108,11 @@ class IngestDaemon:
             graphs_directory=settings.graphs_directory,
             max_backlog_bytes=settings.max_backlog_bytes,
             max_total_backlog_bytes=settings.max_total_backlog_bytes,
+        )
+        self._feature_sets = FeatureSets(
+            self._manifest.features,
+            settings.graphs_directory,
+            max_backlog_bytes=settings.max_backlog_bytes,
         )
         self._ingestor = Ingestor(database, settings)
         self._metrics = IngestMetrics(database)
@@ -277,6 +283,8 @@ class IngestDaemon:
             for record in records:
                 self._predictions.clean(record.id)
                 self._pushes.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
+                self._feature_sets.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
+                self._manifest.features.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
                 self._manifest.pushes.forget(
                     record.id,
                     older_than_seconds=PURGE_GRACE_SECONDS,

@@ -1,4 +1,6 @@
-"""Which nodes a graph knows: those of its node index, and those of pushes that wait for ingest.
+"""Which nodes a graph knows: those of its node index, and those that wait for ingest.
+
+What waits are pushes of edges and sets of features.
 
 A reader's side of `streaming.nodes`: indexes are opened for reading, kept, and followed up to the
 last committed file. Any number of threads may ask.
@@ -27,6 +29,7 @@ MAX_OPEN: Final = 16
 """Indexes kept open at once; one with a table takes 27 to 54 bytes per node."""
 
 _ATTEMPTS: Final = 10
+_ID_COLUMNS: Final = ("src", "dst", "node")
 
 _Block = Path | bytes | None
 """A file, an Arrow stream, or nothing any more."""
@@ -40,7 +43,7 @@ class KnownNodes:
     graphs_directory : Path
         ``Settings.graphs_directory``.
     manifest : Manifest
-        Knows the pushes that wait.
+        Knows what waits.
     """
 
     def __init__(self, graphs_directory: Path, manifest: Manifest) -> None:
@@ -66,7 +69,7 @@ class KnownNodes:
         return self._index(graph).external_ids(n_nodes)
 
     def knows(self, graph: GraphRecord, nodes: pa.Array) -> BoolArray:
-        """Whether each node is in a committed file or in a push that waits.
+        """Whether each node is in the index, or in a push or a set of features that waits.
 
         Parameters
         ----------
@@ -99,7 +102,8 @@ class KnownNodes:
         gathered = [Path(file.path) for file in pending if file.push_id is not None]
         paths = {push.id: Path(push.path) for push in waiting if push.path}
         contents = log.contents([push.id for push in waiting if not push.path])
-        return chain(gathered, paths.values(), (content for _, content in contents))
+        features = [Path(each.path) for each in self._manifest.features.waiting(graph_id)]
+        return chain(gathered, paths.values(), (content for _, content in contents), features)
 
     def _index(self, graph: GraphRecord) -> "_Index":
         with self._lock:
@@ -170,7 +174,7 @@ def _in_block(block: _Block, nodes: pa.Array) -> BoolArray | None:
     found = np.zeros(len(nodes), dtype=bool)
     try:
         for batch in _batches(block):
-            for column in (batch.column("src"), batch.column("dst")):
+            for column in batch.columns:
                 in_column = pc.is_in(nodes, value_set=column.cast(nodes.type))
                 found |= in_column.to_numpy(zero_copy_only=False)
             if found.all():
@@ -181,12 +185,14 @@ def _in_block(block: _Block, nodes: pa.Array) -> BoolArray | None:
 
 
 def _batches(block: _Block) -> Iterator[pa.RecordBatch]:
-    """The batches of a file, or of an Arrow stream; raises FileNotFoundError when it is gone."""
+    """The ids of a file, or of an Arrow stream; raises FileNotFoundError when it is gone."""
     match block:
         case None:
             raise FileNotFoundError
         case bytes():
-            yield from pa.ipc.open_stream(block)
+            for batch in pa.ipc.open_stream(block):
+                yield batch.select(["src", "dst"])
         case path:
             with pa.parquet.ParquetFile(path) as file:
-                yield from file.iter_batches(columns=["src", "dst"])
+                names = [name for name in file.schema_arrow.names if name in _ID_COLUMNS]
+                yield from file.iter_batches(columns=names)

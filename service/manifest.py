@@ -26,7 +26,8 @@ from sqlalchemy import (
 )
 
 from service.catalog import Catalog, GraphProgress, lock_graph
-from service.database import Database, files, graphs, now, pushes, sources
+from service.database import Database, feature_sets, files, graphs, now, pushes, sources
+from service.feature_log import FeatureLog
 from service.leases import Lease, confirm
 from service.manifest_records import (
     FILE_GONE,
@@ -75,10 +76,13 @@ class Manifest:
     ----------
     pushes : PushLog
         Those that are in no file yet, and what became of the others.
+    features : FeatureLog
+        Sets of features, those that wait and what became of the others.
     """
 
     def __init__(self, database: Database) -> None:
         self.pushes = PushLog(database)
+        self.features = FeatureLog(database)
         self._database = database
         self._catalog = Catalog(database)
 
@@ -202,14 +206,18 @@ class Manifest:
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
     def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
-        """Whether a file or a push waits, asked for nothing."""
+        """Whether a file, a push or a set of features waits, asked for nothing."""
         offered = select(files.c.id).where(files.c.graph_id == graph_id, _is_offered(passed_over))
         pushed = select(pushes.c.position).where(
             pushes.c.graph_id == graph_id, pushes.c.file_id.is_(None)
         )
+        features = select(feature_sets.c.id).where(
+            feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending"
+        )
         with self._database.read() as connection:
             return any(
-                connection.execute(each.limit(1)).first() is not None for each in (offered, pushed)
+                connection.execute(each.limit(1)).first() is not None
+                for each in (offered, pushed, features)
             )
 
     def list_files(

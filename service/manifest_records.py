@@ -243,11 +243,11 @@ class FileOutcome:
         digest: str | None = None,
     ) -> Self:
         """Nothing of the file is in the graph; ``value`` is cut where it is long."""
-        shown = None if value is None else _printable(value)
+        shown = None if value is None else printable(value)
         return cls(
             file_id=file_id,
             status="quarantined",
-            reason=_printable(reason, limit=10 * _MAX_SHOWN),
+            reason=printable(reason, limit=10 * _MAX_SHOWN),
             row=row,
             value=shown,
             digest=digest,
@@ -271,7 +271,7 @@ class Backlog:
     pushed_bytes: int
 
 
-def _printable(text: str, *, limit: int = _MAX_SHOWN) -> str:
+def printable(text: str, *, limit: int = _MAX_SHOWN) -> str:
     """The text as any database can hold it."""
     safe = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, Final, TypeGuard
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.csv
@@ -19,8 +20,12 @@ import pyarrow.parquet
 
 from service.formats import Format
 from streaming.blocks import NodeKind, check_column_names
+from streaming.feature_blocks import COLUMNS as FEATURE_COLUMNS
+from streaming.feature_blocks import NODE
 
 ROWS_PER_BATCH: Final = 1 << 16
+BYTES_PER_BATCH: Final = 1 << 24
+"""Most of a batch that is read from a file, as far as can be told beforehand."""
 
 NodeId = str | int
 LabelValue = str | int | float
@@ -34,6 +39,8 @@ _POINT: Final = re.compile(r"[.eE]")
 """What a real number has in its text and a whole one has not."""
 _CSV_ROW: Final = re.compile(r"Row #(?P<line>\d+): (?P<rest>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 80
+_JSON_DENSE: Final = {"features": pa.list_(pa.float64())}
+_JSON_SPARSE: Final = {"indices": pa.list_(pa.int64()), "values": pa.list_(pa.float64())}
 
 
 class BadUpload(ValueError):
@@ -134,6 +141,29 @@ def edge_batches(
             yield from _csv_edges(file, node_kind)
         case Format.NDJSON:
             yield from _json_edges(file, node_kind)
+
+
+def feature_batches(
+    file: BinaryIO, table_format: Format, node_kind: NodeKind
+) -> Iterator[pa.RecordBatch]:
+    """Batches of features in order, ready for `streaming.feature_blocks.read_features`.
+
+    In CSV every column but ``node`` is one number of the row, in the order of the header.
+
+    Raises
+    ------
+    BadUpload
+        The file cannot be read.
+    """
+    match table_format:
+        case Format.ARROW:
+            yield from _arrow_batches(file)
+        case Format.PARQUET:
+            yield from _parquet_batches(file, FEATURE_COLUMNS)
+        case Format.CSV:
+            yield from _csv_features(file, node_kind)
+        case Format.NDJSON:
+            yield from _json_features(file, node_kind)
 
 
 def label_rows(file: BinaryIO, table_format: Format, node_kind: NodeKind) -> list[LabelRow]:
@@ -248,9 +278,101 @@ def _parquet_batches(file: BinaryIO, wanted: tuple[str, ...]) -> Iterator[pa.Rec
     with _named_faults("the body must be a Parquet file"):
         parquet = pa.parquet.ParquetFile(file)
     names = [name for name in parquet.schema_arrow.names if name in wanted]
+    n_rows = min(ROWS_PER_BATCH, max(1, BYTES_PER_BATCH // _row_bytes(parquet)))
     with _named_faults("the Parquet file is damaged"):
-        batches = parquet.iter_batches(batch_size=ROWS_PER_BATCH, columns=names)
+        batches = parquet.iter_batches(batch_size=n_rows, columns=names)
         yield from batches
+
+
+def _row_bytes(parquet: pa.parquet.ParquetFile) -> int:
+    """About how large a row is, as far as footer and schema tell."""
+    metadata = parquet.metadata
+    n_bytes = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
+    widths = [
+        4 * field.type.list_size
+        for field in parquet.schema_arrow
+        if pa.types.is_fixed_size_list(field.type)
+    ]
+    return int(max(1, n_bytes // max(metadata.num_rows, 1), *widths))
+
+
+def _csv_features(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
+    """Column ``node``, and all others as one list."""
+    start = file.tell()
+    in_turn = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
+    with _named_faults("the body must be CSV with a header line"):
+        names = pa.csv.open_csv(file, read_options=in_turn).schema.names
+    columns = [name for name in names if name != NODE]
+    if names.count(NODE) != 1 or len(set(names)) < len(names) or not columns:
+        raise BadUpload(
+            "the columns must be node, once, and at least one of numbers, each of another name; "
+            f"they are {_shown(', '.join(names), 200)}"
+        )
+    file.seek(start)
+    options = pa.csv.ConvertOptions(
+        column_types={NODE: pa.string()} | dict.fromkeys(columns, pa.float64()),
+        strings_can_be_null=False,
+    )
+    first_row = 0
+    with _named_faults("every column but 'node' must hold numbers"):
+        for batch in pa.csv.open_csv(file, read_options=in_turn, convert_options=options):
+            rows = np.column_stack(
+                [batch.column(name).to_numpy(zero_copy_only=False) for name in columns]
+            )
+            _require_no_null(batch, columns, first_row)
+            kind = pa.string() if node_kind == "string" else pa.int64()
+            nodes = _converted(batch.column(NODE), kind, NODE, first_row)
+            lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), len(columns))
+            yield pa.record_batch({NODE: nodes, "features": lists})
+            first_row += batch.num_rows
+
+
+def _require_no_null(batch: pa.RecordBatch, columns: list[str], first_row: int) -> None:
+    """Raise where a field is empty."""
+    for name in columns:
+        column = batch.column(name)
+        if column.null_count:
+            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise BadUpload(f"column {name!r} must hold a number", row=first_row + row, value="''")
+
+
+def _json_features(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
+    """Objects of node and features, or of node, indices and values, as the first one has."""
+    first_row = 0
+    kinds: dict[str, pa.DataType] | None = None
+    for rows in _json_rows(file):
+        if kinds is None:
+            has_indices = isinstance(rows[0], dict) and "indices" in rows[0]
+            kinds = _JSON_SPARSE if has_indices else _JSON_DENSE
+        for number, row in enumerate(rows, first_row):
+            if not isinstance(row, dict) or not row.keys() >= {NODE, *kinds}:
+                rule = f"a row must be an object with node, {' and '.join(kinds)}, as the first one"
+                raise BadUpload(rule, row=number, value=row)
+        batch = {NODE: _json_ids([row[NODE] for row in rows], NODE, node_kind, first_row)}
+        for name, kind in kinds.items():
+            batch[name] = _json_lists([row[name] for row in rows], name, kind, first_row)
+        yield pa.record_batch(batch)
+        first_row += len(rows)
+
+
+def _json_lists(values: list[Any], name: str, kind: pa.DataType, first_row: int) -> pa.Array:
+    """Lists of numbers of one column; nulls stay, for `read_features` to refuse."""
+    is_index = pa.types.is_integer(kind.value_type)
+    usual = {int} if is_index else {int, float, type(None)}
+    for row, value in enumerate(values, first_row):
+        if not isinstance(value, list) or not {type(each) for each in value} <= usual:
+            wanted = "64-bit integers" if is_index else "numbers"
+            raise BadUpload(f"{name!r} must be a list of {wanted}", row=row, value=value)
+    if not is_index:
+        values = [[None if each is None else float(each) for each in value] for value in values]
+    try:
+        return pa.array(values, kind)
+    except (OverflowError, pa.ArrowInvalid):  # found below, row by row
+        for row, value in enumerate(values, first_row):
+            if any(not _is_integer(each) for each in value):
+                rule = f"{name!r} must be a list of 64-bit integers"
+                raise BadUpload(rule, row=row, value=value) from None
+        raise
 
 
 def _csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:

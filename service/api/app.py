@@ -14,6 +14,7 @@ from service.api import errors
 from service.api.bodies import BodyCap
 from service.api.routes import (
     edges,
+    features,
     graphs,
     jobs,
     labels,
@@ -27,11 +28,22 @@ from service.api.stores import Stores
 from service.database import open_database
 from service.settings import Settings, prepare_environment
 
-_RESOURCES: Final = (graphs, edges, sources, labels, jobs, predictions, snapshots, operations)
+_RESOURCES: Final = (
+    graphs,
+    edges,
+    features,
+    sources,
+    labels,
+    jobs,
+    predictions,
+    snapshots,
+    operations,
+)
 
 _TAGS: Final = [
     {"name": "graphs", "description": "Graphs and their settings."},
     {"name": "edges", "description": "Edges by push."},
+    {"name": "features", "description": "Numbers that describe nodes."},
     {"name": "sources", "description": "Files that ingest reads, and what became of them."},
     {"name": "labels", "description": "The labels that people give."},
     {"name": "jobs", "description": "Work that outlives the request."},

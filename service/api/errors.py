@@ -26,6 +26,7 @@ from service.api.readiness import NotReady
 from service.api.schemas import InvalidArgument, Problem
 from service.api.tables import FormatNotOffered
 from service.catalog import GraphConflict, GraphExists, GraphNotFound
+from service.feature_log import FeatureSetNotFound
 from service.jobs import KINDS, IdempotencyConflict, UnknownJob
 from service.labeling import LabelsRefused
 from service.labels import BadLabels
@@ -36,6 +37,7 @@ from service.pushes import RETRY_SECONDS, BacklogFull
 from service.reading import NodeNotFound, NodeNotPredicted
 from service.uploads import BadUpload
 from streaming.blocks import BadEdges
+from streaming.feature_blocks import BadFeatures
 from streaming.snapshots import SnapshotNotFound
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -68,6 +70,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     SourceNotFound: _Kind(HTTPStatus.NOT_FOUND, "Source not found"),
     FileNotListed: _Kind(HTTPStatus.NOT_FOUND, "File not found"),
     PushNotFound: _Kind(HTTPStatus.NOT_FOUND, "Push not found"),
+    FeatureSetNotFound: _Kind(HTTPStatus.NOT_FOUND, "Feature set not found"),
     SnapshotNotFound: _Kind(HTTPStatus.NOT_FOUND, "Snapshot not found"),
     UnknownJob: _Kind(HTTPStatus.NOT_FOUND, "Job not found"),
     PredictionsNotFound: _Kind(HTTPStatus.NOT_FOUND, "Predictions not found"),
@@ -79,6 +82,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     IdempotencyConflict: _Kind(HTTPStatus.CONFLICT, "Idempotency-Key in use"),
     BodyTooLarge: _Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Body too large"),
     BodyTypeUnknown: _Kind(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Body type unknown"),
+    BadFeatures: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Features break the contract"),
     BadEdges: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Edges break the contract"),
     BadUpload: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid content"),
     BadLabels: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Labels break the contract"),
@@ -177,7 +181,7 @@ def _details(error: Exception) -> dict[str, Any]:
     match error:
         case RequestValidationError():
             return _of_validation(error)
-        case BadEdges() | BadUpload() | BadLabels():
+        case BadEdges() | BadFeatures() | BadUpload() | BadLabels():
             return {
                 "detail": str(error),
                 "argument": _argument(error.reason),

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from service.catalog import Catalog, GraphRecord
 from service.database import Database
+from service.feature_sets import FeatureSets
 from service.job_queue import DatabaseJobQueue
 from service.jobs import JobQueue
 from service.keys import KeyStore
@@ -31,6 +32,7 @@ class Stores:
     catalog: Catalog
     manifest: Manifest
     pushes: PushStore
+    features: FeatureSets
     labels: LabelStore
     labeling: Labeling
     jobs: JobQueue
@@ -58,6 +60,11 @@ class Stores:
                 graphs_directory=settings.graphs_directory,
                 max_backlog_bytes=settings.max_backlog_bytes,
                 max_total_backlog_bytes=settings.max_total_backlog_bytes,
+            ),
+            features=FeatureSets(
+                manifest.features,
+                settings.graphs_directory,
+                max_backlog_bytes=settings.max_backlog_bytes,
             ),
             labels=labels,
             labeling=Labeling(database=database, labels=labels, nodes=nodes),

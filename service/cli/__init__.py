@@ -26,6 +26,7 @@ _MODULE_OF: Final = {
     "ingest": "ingest",
     "graph": "graphs",
     "source": "sources",
+    "features": "features",
     "labels": "labels",
     "solve": "solving",
     "certify": "certifying",

@@ -21,6 +21,7 @@ from service.cli.session import (
     AsJson,
     GraphName,
     command_group,
+    feature_sets,
     open_session,
     print_fields,
     print_json,
@@ -30,6 +31,7 @@ from service.cli.session import (
 )
 from service.cli.tables import write_table
 from service.export import snapshot_edges
+from service.feature_sets import FeaturesStatus
 from service.job_queue import DatabaseJobQueue
 from service.known_nodes import KnownNodes
 from service.labels import LabelStore, LabelValue
@@ -162,6 +164,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
         note = _snapshot_note(session.settings.graphs_directory, record)
         paths = GraphPaths(root=session.settings.graphs_directory / record.id)
         certificate = CertificateStore(paths.snapshots).newest()
+        features = feature_sets(session).status(record)
     if json:
         print_json(
             {
@@ -171,6 +174,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
                 "labels": [{"label": label, "n_nodes": n} for label, n in classes.items()],
                 "note": note,
                 "certificate": certificate,
+                "features": features,
             }
         )
         return
@@ -191,11 +195,27 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "labels": _shown_labels(classes),
             "labels_seq": record.labels_seq,
             "features_version": record.features_version,
+            "features": _shown_features(features),
             "created": record.created_at,
         }
     )
     if note:
         say(f"note: {note}")
+
+
+def _shown_features(features: FeaturesStatus) -> str | None:
+    """How many nodes have a row, how long it is, and what waits or went wrong."""
+    parts = []
+    if features.present is not None:
+        kind = "sparse " if features.present.is_sparse else ""
+        rows, columns = features.present.n_rows, features.present.n_columns
+        parts.append(f"{rows:,} {kind}rows of {columns:,}, {features.n_missing:,} nodes without")
+    if features.n_pending:
+        parts.append(f"{features.n_pending:,} sets wait")
+    if features.refused is not None:
+        refused = features.refused
+        parts.append(f"the last set was refused: {refused.fault}")
+    return "; ".join(parts) or None
 
 
 def _shown_labels(counts: dict[LabelValue, int]) -> str:

@@ -1,4 +1,4 @@
-"""What `lapwing ingest` shows on stderr while it works."""
+"""What `lapwing ingest` and `lapwing features` show on stderr while they work."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -133,6 +133,63 @@ class IngestProgress:
             except (OSError, pa.ArrowException):
                 self._n_rows_of[path] = None
         return self._n_rows_of[path]
+
+
+class RowProgress:
+    """Counts rows on one line of stderr; a context manager.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        Of stderr. No terminal: a line now and then instead of one that changes.
+    n_rows : int, optional
+        How many there are; None where nobody knows.
+    clock : callable
+        Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        n_rows: int | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._console = console
+        self._n_rows = n_rows
+        self._clock = clock
+        self._started = self._printed = clock()
+        self._n_done = 0
+        self._live = Live(Text("reading"), console=console, transient=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Take the line away."""
+        self._live.stop()
+
+    def advance(self, n_rows: int) -> None:
+        """So many rows more are done."""
+        self._n_done += n_rows
+        if self._console.is_terminal:
+            self._live.update(Text(self.line()), refresh=True)
+        elif self._clock() - self._printed >= LINE_SECONDS:
+            self._printed = self._clock()
+            self._console.print(Text(self.line()), soft_wrap=True)
+
+    def line(self) -> str:
+        """The figures of this moment."""
+        seconds = max(self._clock() - self._started, 1e-9)
+        done = f"{self._n_done:,}" if self._n_rows is None else f"{self._n_done:,}/{self._n_rows:,}"
+        parts = [f"{done} rows", f"{self._n_done / seconds:,.0f} rows/s"]
+        if self._n_rows and self._n_done:
+            left = seconds * max(self._n_rows - self._n_done, 0) / self._n_done
+            parts.append(f"{shown_time(left)} left")
+        return "  ".join(parts)
 
 
 def fault_text(reason: str | None, row: int | None, value: str | None) -> str:

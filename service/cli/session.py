@@ -19,6 +19,7 @@ from rich.table import Table
 
 from service.catalog import Catalog, GraphRecord
 from service.database import Database, open_database
+from service.feature_sets import FeatureSets
 from service.manifest import Manifest
 from service.settings import Settings
 
@@ -60,6 +61,16 @@ class Session:
     def graph(self, name: str) -> GraphRecord:
         """The graph of a name; raises `GraphNotFound`."""
         return self.catalog.get(name)
+
+
+def feature_sets(session: Session) -> FeatureSets:
+    """The features of the graphs."""
+    settings = session.settings
+    return FeatureSets(
+        session.manifest.features,
+        settings.graphs_directory,
+        max_backlog_bytes=settings.max_backlog_bytes,
+    )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from service.api.routes.common import resource
 from service.api.schemas import (
     BacklogOut,
     CertificateOut,
+    FeaturesOut,
     GraphCreate,
     GraphDetails,
     GraphList,
@@ -47,7 +48,7 @@ def list_graphs(stores: StoresHere) -> GraphList:
 
 @router.get("/{graph}", dependencies=[requires("read")], responses=problems(GraphNotFound))
 def get_graph(graph: GraphHere, stores: StoresHere) -> GraphDetails:
-    """One graph: settings, counters, accuracy, backlog, snapshot and labels_seq."""
+    """One graph: settings, counters, accuracy, backlog, snapshot, labels_seq and features."""
     return _details(graph, stores)
 
 
@@ -83,6 +84,7 @@ def _details(graph: GraphRecord, stores: Stores) -> GraphDetails:
         **GraphOut.values(graph),
         epsilon_certified=None if certificate is None else certificate.epsilon_certified,
         certificate=None if certificate is None else CertificateOut.of(certificate),
+        features=FeaturesOut.of(stores.features.status(graph)),
         backlog=backlog,
         files=files,
     )

@@ -1,0 +1,124 @@
+"""Features of nodes."""
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Depends, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from service.api.auth import requires
+from service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, TableUpload, body_schema
+from service.api.errors import problems
+from service.api.routes.common import ONE_GRAPH, resource
+from service.api.schemas import FeatureSetOut, FeaturesOut
+from service.api.stores import GraphHere, Stores, StoresHere
+from service.api.waiting import WaitSeconds, wait_until
+from service.catalog import GraphNotFound, GraphRecord
+from service.feature_log import FeatureSetNotFound, FeatureSetRecord, SetMode
+from service.feature_reading import table_blocks
+from service.manifest_records import BacklogFull
+from service.uploads import BadUpload
+from streaming.feature_blocks import BadFeatures
+
+router = resource("features", f"{ONE_GRAPH}/features")
+
+
+def _room(graph: GraphHere, stores: StoresHere) -> None:
+    stores.features.require_room(graph.id)
+
+
+_TAKES: dict[str, Any] = {
+    "dependencies": [requires("ingest"), Depends(_room)],
+    "openapi_extra": body_schema(
+        "Column `node` and either `features`, lists of equal length, or `indices` and `values`, "
+        "one list of each; in CSV `node` and a column for each number."
+    ),
+    "responses": {
+        HTTPStatus.OK: {"description": "The features are in the graph."},
+        HTTPStatus.ACCEPTED: {"model": FeatureSetOut, "description": "The features are on disk."},
+    }
+    | problems(GraphNotFound, BodyTooLarge, BodyTypeUnknown, BadFeatures, BadUpload, BacklogFull),
+}
+
+
+@router.put("", **_TAKES)
+async def put_features(
+    request: Request,
+    response: Response,
+    graph: GraphHere,
+    stores: StoresHere,
+    body: TableBody,
+    wait: WaitSeconds = 0,
+) -> FeatureSetOut:
+    """Replace the features of all nodes; nodes that the graph does not know are created.
+
+    The rows are checked, then written to disk and flushed: from the answer on they cannot be lost.
+    202 while they wait, 200 once they are in the graph, for which `wait` can wait.
+    """
+    return await _taken(request, response, stores, graph, body, wait, mode="replace")
+
+
+@router.post("", **_TAKES)
+async def add_features(
+    request: Request,
+    response: Response,
+    graph: GraphHere,
+    stores: StoresHere,
+    body: TableBody,
+    wait: WaitSeconds = 0,
+) -> FeatureSetOut:
+    """Add rows, or overwrite those of the same nodes; the others stay. Answers as PUT does."""
+    return await _taken(request, response, stores, graph, body, wait, mode="add")
+
+
+@router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
+def get_features(graph: GraphHere, stores: StoresHere) -> FeaturesOut:
+    """The present version of the features, how many nodes have none, and what waits."""
+    return FeaturesOut.of(stores.features.status(graph))
+
+
+@router.get(
+    "/sets/{set_id}",
+    dependencies=[requires("read")],
+    responses=problems(GraphNotFound, FeatureSetNotFound),
+)
+async def get_feature_set(
+    request: Request, set_id: str, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
+) -> FeatureSetOut:
+    """One set and what became of it; `wait` can wait until it is pending no more."""
+    return FeatureSetOut.of(await _waited(request, stores, graph, set_id, wait))
+
+
+async def _taken(
+    request: Request,
+    response: Response,
+    stores: Stores,
+    graph: GraphRecord,
+    body: TableUpload,
+    wait: float,
+    *,
+    mode: SetMode,
+) -> FeatureSetOut:
+    def add() -> FeatureSetRecord:
+        blocks = table_blocks(graph, body.file, body.table_format)
+        return stores.features.add(graph, blocks, mode=mode)
+
+    taken = await run_in_threadpool(add)
+    if wait:
+        taken = await _waited(request, stores, graph, taken.id, wait)
+    if taken.status == "refused":
+        raise BadFeatures(taken.reason or "the set was refused", row=taken.row, value=taken.value)
+    response.status_code = HTTPStatus.ACCEPTED if taken.status == "pending" else HTTPStatus.OK
+    response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/features/sets/{taken.id}"
+    return FeatureSetOut.of(taken)
+
+
+async def _waited(
+    request: Request, stores: Stores, graph: GraphRecord, set_id: str, seconds: float
+) -> FeatureSetRecord:
+    return await wait_until(
+        request,
+        lambda: stores.manifest.features.get(graph.id, set_id),
+        lambda found: found.status != "pending",
+        seconds=seconds,
+    )

@@ -1,0 +1,152 @@
+"""`lapwing features`: numbers that describe nodes."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.catalog import GraphRecord
+from service.cli.progress import RowProgress
+from service.cli.session import (
+    INTERRUPTED,
+    AsJson,
+    GraphName,
+    Session,
+    command_group,
+    feature_sets,
+    open_session,
+    print_json,
+    say,
+    stderr_console,
+)
+from service.cli.tables import table_format
+from service.feature_log import FeatureSetRecord
+from service.feature_reading import MATRIX_SUFFIX, n_rows_known, path_blocks
+from service.ingest import Ingestor, LeaseHeld
+from service.lifetime import StopSignal, end_now, exit_after_signal
+from streaming.feature_blocks import FeatureBlock
+from streaming.pipeline import Interrupted
+
+app = command_group()
+
+_STOP_SECONDS = 3.5
+_WATCH_SECONDS = 1.0
+
+
+@app.command()
+def features(
+    name: GraphName,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help="Column node, and features (lists of equal length) or indices and values: "
+            ".parquet, .arrow, .ndjson; .csv with node and a column for each number; or one .npz "
+            "of scipy.sparse.save_npz, row i being node i.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    from_libsvm: Annotated[
+        bool,
+        typer.Option("--from-libsvm", help="One file of libsvm text, row i being node i."),
+    ] = False,
+    add: Annotated[
+        bool,
+        typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Give nodes features; nodes that the graph does not know are created.
+
+    All files together replace what there is, unless --add is given. The set is taken whole or not
+    at all.
+    """
+    for path in () if from_libsvm else paths:
+        if path.suffix != MATRIX_SUFFIX:
+            table_format(path, "PATH")
+    started = time.monotonic()
+    with open_session() as session:
+        graph = session.graph(name)
+        with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):
+            try:
+                blocks = path_blocks(
+                    graph,
+                    paths,
+                    is_libsvm=from_libsvm,
+                    n_threads=session.settings.n_threads,
+                )
+                n_rows = None if from_libsvm else n_rows_known(paths)
+                progress = RowProgress(stderr_console(), n_rows)
+                with nullcontext() if json else progress:
+                    taken = feature_sets(session).add(
+                        graph,
+                        _followed(blocks, stop, progress, is_quiet=json),
+                        mode="add" if add else "replace",
+                    )
+            except Interrupted:
+                say("stopped; nothing was taken")
+                end_now(INTERRUPTED)
+            try:
+                ended = _committed(session, graph, taken, stop)
+            except Interrupted:
+                say(f"stopped; the features are on disk, `lapwing ingest {name}` takes them in")
+                end_now(INTERRUPTED)
+        _tell(session, name, ended, time.monotonic() - started, as_json=json)
+    if ended.status == "refused":
+        say(f"lapwing: {ended.fault}")
+        raise typer.Exit(1)
+
+
+def _followed(
+    blocks: Iterable[FeatureBlock], stop: StopSignal, progress: RowProgress, *, is_quiet: bool
+) -> Iterator[FeatureBlock]:
+    """The same blocks, shown as they pass; ended by a signal."""
+    for block in blocks:
+        if stop():
+            raise Interrupted
+        if not is_quiet:
+            progress.advance(block.n_rows)
+        yield block
+
+
+def _committed(
+    session: Session, graph: GraphRecord, taken: FeatureSetRecord, stop: StopSignal
+) -> FeatureSetRecord:
+    """The set once it has ended, brought into the graph here or by another process."""
+    ingestor = Ingestor(session.database, session.settings)
+    is_told = False
+    while True:
+        try:
+            with ingestor.open_graph(graph.id, should_stop=stop) as opened:
+                opened.commit_features()
+        except LeaseHeld:
+            if not is_told:
+                say("another process ingests this graph; waiting for it to take the features")
+                is_told = True
+        ended = session.manifest.features.get(graph.id, taken.id)
+        if ended.status != "pending":
+            return ended
+        if stop.wait(_WATCH_SECONDS):
+            raise Interrupted
+
+
+def _tell(
+    session: Session, name: str, ended: FeatureSetRecord, seconds: float, *, as_json: bool
+) -> None:
+    """What the graph has now, on stdout."""
+    status = feature_sets(session).status(session.graph(name))
+    if as_json:
+        print_json({"graph": name, "set": ended, "features": status, "seconds": round(seconds, 3)})
+    elif ended.status == "committed":
+        kind = "sparse " if ended.is_sparse else ""
+        typer.echo(
+            f"{name}: {ended.n_rows:,} {kind}rows of {ended.n_columns:,}, "
+            f"{ended.n_new_nodes:,} new nodes, {seconds:.1f} s"
+        )
+        typer.echo(
+            f"features_version {ended.features_version}: {status.n_missing:,} nodes without a row"
+        )

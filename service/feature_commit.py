@@ -1,0 +1,146 @@
+"""One set of features into a graph: its nodes into the index, its rows into a version of their own.
+
+The version is published first, then nodes and snapshot, and last the caller's transaction says that
+it is the present one. Whatever dies between them is done again: the nodes have their numbers, and a
+version that nobody was told of is replaced.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from service.feature_log import FeatureSetRecord
+from solvers.arrays import Int64Array
+from streaming.blocks import NodeKind, shown
+from streaming.feature_blocks import BadFeatures, as_bad_features
+from streaming.feature_files import owners_of, read_blocks
+from streaming.features import (
+    FeaturesMeta,
+    FeaturesNotFound,
+    FeatureStore,
+    NewRows,
+    repeated_row,
+)
+from streaming.nodes import Nodes
+from streaming.pipeline import Interrupted, Stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureCommitter:
+    """Brings sets into one graph, whose only writer this process is.
+
+    Attributes
+    ----------
+    stream : Stream
+        Of the graph.
+    store : FeatureStore
+        Receives the versions.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of the graph are.
+    max_nodes : int
+        Most nodes of the graph.
+    n_threads : int
+        Threads to read with.
+    should_stop : callable
+        Asked between blocks.
+    guard : callable
+        Called before a version is published; raises where this process may not write any more.
+    wall_clock : callable
+        Seconds since the epoch.
+    """
+
+    stream: Stream
+    store: FeatureStore
+    node_kind: NodeKind
+    max_nodes: int
+    n_threads: int
+    should_stop: Callable[[], bool]
+    guard: Callable[[], None]
+    wall_clock: Callable[[], float]
+
+    def publish(self, waiting: FeatureSetRecord, *, present: int) -> FeaturesMeta:
+        """Publish a set as version ``present + 1``, and a snapshot where it brings nodes.
+
+        Parameters
+        ----------
+        waiting : FeatureSetRecord
+            Which set.
+        present : int
+            The version there is; 0 for none.
+
+        Raises
+        ------
+        BadFeatures
+            The set breaks a rule; nothing has changed.
+        streaming.pipeline.Interrupted
+            ``should_stop`` was true; nothing has changed.
+        OSError
+            The disk is full, or fails.
+        """
+        path = Path(waiting.path)
+        onto = present if waiting.mode == "add" and present else None
+        try:
+            with self.stream.adding_nodes() as index:
+                nodes, lengths = self._mapped(index, waiting)
+                return self.store.publish(
+                    present + 1,
+                    NewRows(
+                        nodes=nodes,
+                        n_columns=waiting.n_columns,
+                        blocks=self._values(path),
+                        lengths=lengths,
+                    ),
+                    onto=onto,
+                    created_at=self.wall_clock(),
+                    guard=self.guard,
+                )
+        except FeaturesNotFound as error:
+            raise BadFeatures(f"{error}; replace the whole set") from error
+        except FileNotFoundError as error:
+            if path.exists():
+                raise
+            raise BadFeatures("the file of the set is gone") from error
+
+    def _mapped(
+        self, index: Nodes, waiting: FeatureSetRecord
+    ) -> tuple[Int64Array, Int64Array | None]:
+        """Dense id of each row, and the entries of each where rows are sparse."""
+        nodes: Int64Array = np.empty(waiting.n_rows, dtype=np.int64)
+        lengths = np.empty_like(nodes) if waiting.is_sparse else None
+        columns = owners_of(
+            Path(waiting.path), is_sparse=waiting.is_sparse, n_threads=self.n_threads
+        )
+        for first_row, ids, entries in columns:
+            self._stop_if_asked()
+            rows = slice(first_row, first_row + len(ids))
+            with as_bad_features():
+                nodes[rows] = index.add(ids, first_row=first_row)
+            if lengths is not None and entries is not None:
+                lengths[rows] = entries
+        row = repeated_row(nodes)
+        if row is not None:
+            node = int(nodes[row])
+            raise BadFeatures(
+                "column 'node' must hold a node once in a set",
+                row=row,
+                value=shown(index.external_ids(node, node + 1)[0].as_py()),
+            )
+        return nodes, lengths
+
+    def _values(self, path: Path) -> Iterator[Any]:
+        """The rows of a set, some at a time."""
+        for block in read_blocks(
+            [path],
+            node_kind=self.node_kind,
+            max_nodes=self.max_nodes,
+            n_threads=self.n_threads,
+        ):
+            self._stop_if_asked()
+            yield block.values
+
+    def _stop_if_asked(self) -> None:
+        if self.should_stop():
+            raise Interrupted

@@ -1,0 +1,173 @@
+"""Features as people hand them in: tables and matrices, out come checked blocks.
+
+A table names its nodes. Row i of a matrix (``.npz`` of scipy.sparse, libsvm text) is that of
+node i.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+from zipfile import BadZipFile
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+
+from service.catalog import GraphRecord
+from service.formats import Format
+from service.uploads import BadUpload, feature_batches
+from streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
+from streaming.feature_files import n_rows_of, read_blocks
+
+_NUMBERED_ROWS: Final = 1 << 14
+"""Rows of a matrix that are handed on together."""
+
+MATRIX_SUFFIX: Final = ".npz"
+"""Of a file of scipy.sparse.save_npz."""
+
+
+def path_blocks(
+    graph: GraphRecord, paths: Sequence[Path], *, is_libsvm: bool = False, n_threads: int = 1
+) -> Iterator[FeatureBlock]:
+    """Blocks of some files that are one set, checked; rows of the first file come first.
+
+    Parameters
+    ----------
+    graph : GraphRecord
+        Whose nodes they are.
+    paths : sequence of Path
+        Parquet, Arrow, CSV or NDJSON by suffix, or one ``.npz`` of `scipy.sparse.save_npz`.
+    is_libsvm : bool
+        Whether there is one file, of libsvm text, whose labels are not looked at.
+    n_threads : int
+        Blocks of Parquet that are read together.
+
+    Raises
+    ------
+    BadFeatures
+        A row breaks the data contract; the error names file and row.
+    ValueError
+        The suffix of a file tells no format, or a matrix is not the only file.
+    OSError
+        A file cannot be read.
+    """
+    n_before = 0
+    for path in paths:
+        n_rows = 0
+        if (is_libsvm or path.suffix == MATRIX_SUFFIX) and len(paths) > 1:
+            raise ValueError(f"a matrix must be the only file of a set, got {len(paths)} files")
+        try:
+            for block in _file_blocks(graph, path, is_libsvm=is_libsvm, n_threads=n_threads):
+                yield replace(block, first_row=n_before + block.first_row)
+                n_rows = block.first_row + block.n_rows
+        except (BadFeatures, BadUpload) as error:
+            raise BadFeatures(
+                f"{path.name}: {error.reason}", row=error.row, value=error.value
+            ) from error
+        n_before += n_rows
+
+
+def n_rows_known(paths: Sequence[Path]) -> int | None:
+    """Rows of some files where all say it in a footer; None else."""
+    is_parquet = all(
+        path.suffix != MATRIX_SUFFIX and Format.of_path(path) is Format.PARQUET for path in paths
+    )
+    return n_rows_of(paths) if is_parquet else None
+
+
+def _file_blocks(
+    graph: GraphRecord, path: Path, *, is_libsvm: bool, n_threads: int
+) -> Iterator[FeatureBlock]:
+    if is_libsvm or path.suffix == MATRIX_SUFFIX:
+        yield from matrix_blocks(graph, _libsvm(path) if is_libsvm else _saved_matrix(path))
+        return
+    table_format = Format.of_path(path)
+    if table_format is Format.PARQUET:
+        settings = graph.settings
+        yield from read_blocks(
+            [path],
+            node_kind=settings.node_ids,
+            max_nodes=settings.max_nodes,
+            n_threads=n_threads,
+        )
+        return
+    with path.open("rb") as file:
+        yield from table_blocks(graph, file, table_format)
+
+
+def _libsvm(path: Path) -> Any:
+    with path.open("rb") as file:
+        try:
+            rows, _ = load_svmlight_file(file)
+        except ValueError as error:
+            raise BadFeatures(f"the file must be libsvm text ({error})") from error
+    return rows
+
+
+def _saved_matrix(path: Path) -> Any:
+    try:
+        return sp.load_npz(path)
+    except (ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise BadFeatures(f"the file must be one of scipy.sparse.save_npz ({error})") from error
+
+
+def table_blocks(
+    graph: GraphRecord, file: BinaryIO, table_format: Format
+) -> Iterator[FeatureBlock]:
+    """Blocks of a table that somebody sent, checked; see `service.uploads.feature_batches`."""
+    settings = graph.settings
+    n_columns: int | None = None
+    first_row = 0
+    for batch in feature_batches(file, table_format, settings.node_ids):
+        block = read_features(
+            batch,
+            node_kind=settings.node_ids,
+            max_nodes=settings.max_nodes,
+            first_row=first_row,
+            n_columns=n_columns,
+        )
+        if not block.is_sparse and block.n_rows:
+            n_columns = block.values.shape[1]
+        first_row += block.n_rows
+        yield block
+
+
+def matrix_blocks(graph: GraphRecord, rows: Any) -> Iterator[FeatureBlock]:
+    """Blocks of a matrix whose row i is that of node i.
+
+    Raises
+    ------
+    BadFeatures
+        The nodes of the graph are strings, an entry is not finite, or there are too many rows.
+    """
+    kind = graph.settings.node_ids
+    if kind == "string":
+        raise BadFeatures(
+            "row i of a matrix is that of node i, so node_ids must be int64 or dense, got string; "
+            "give a table with a column node"
+        )
+    matrix = sp.csr_array(rows)
+    if matrix.dtype.kind not in "buif":
+        raise BadFeatures(f"features must be real numbers, got dtype {matrix.dtype}")
+    if matrix.dtype.kind == "b":
+        matrix = matrix.astype(np.float64)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    for first_row in range(0, matrix.shape[0], _NUMBERED_ROWS):
+        some = matrix[first_row : first_row + _NUMBERED_ROWS]
+        starts = pa.array(some.indptr.astype(np.int32))
+        batch = pa.record_batch(
+            {
+                "node": np.arange(first_row, first_row + some.shape[0], dtype=np.int64),
+                "indices": pa.ListArray.from_arrays(starts, pa.array(some.indices)),
+                "values": pa.ListArray.from_arrays(starts, pa.array(some.data)),
+            }
+        )
+        block = read_features(
+            batch, node_kind=kind, max_nodes=graph.settings.max_nodes, first_row=first_row
+        )
+        block.values.resize((block.n_rows, matrix.shape[1]))
+        yield block
