@@ -311,6 +311,7 @@ def _csv_features(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatc
     file.seek(start)
     options = pa.csv.ConvertOptions(
         column_types={NODE: pa.string()} | dict.fromkeys(columns, pa.float64()),
+        null_values=[""],
         strings_can_be_null=False,
     )
     first_row = 0

@@ -1,0 +1,228 @@
+"""Features in every format that people hand them in, and what is wrong with some."""
+
+import io
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+
+from service.catalog import GraphProgress, GraphRecord, GraphSettings
+from service.feature_reading import n_rows_known, path_blocks, table_blocks
+from service.formats import Format
+from service.uploads import BadUpload
+from streaming.blocks import NodeKind
+from streaming.feature_blocks import BadFeatures, FeatureBlock
+
+VALUES = np.array([[1.5, -2.0], [0.0, 3.25], [1e10, 4.0]], np.float32)
+NAMES = ["a", "b", "c"]
+
+
+def graph_of(kind: NodeKind = "string") -> GraphRecord:
+    return GraphRecord(
+        id="g",
+        settings=GraphSettings(name="g", node_ids=kind, max_nodes=1_000, seed=1),
+        progress=GraphProgress(),
+        labels_seq=0,
+        features_version=0,
+        created_at=datetime.now(UTC),
+    )
+
+
+def joined(blocks: list[FeatureBlock]) -> tuple[list[Any], Any]:
+    nodes = [node for block in blocks for node in block.nodes.to_pylist()]
+    width = max(block.values.shape[1] for block in blocks)
+    parts = []
+    for block in blocks:
+        values = block.values
+        if block.is_sparse:
+            values.resize((block.n_rows, width))
+            values = values.toarray()
+        parts.append(values)
+    return nodes, np.vstack(parts)
+
+
+def as_arrow(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    return sink.getvalue()
+
+
+def as_parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, row_group_size=2)
+    return sink.getvalue()
+
+
+def as_csv(table: pa.Table) -> bytes:
+    rows = zip(table["node"].to_pylist(), table["features"].to_pylist(), strict=True)
+    lines = [",".join(map(str, [node, *row])) for node, row in rows]
+    return "\n".join(["node,x,y", *lines, ""]).encode()
+
+
+def as_ndjson(table: pa.Table) -> bytes:
+    import json
+
+    return "\n".join(json.dumps(row) for row in table.to_pylist()).encode()
+
+
+WRITERS: dict[Format, Callable[[pa.Table], bytes]] = {
+    Format.ARROW: as_arrow,
+    Format.PARQUET: as_parquet,
+    Format.CSV: as_csv,
+    Format.NDJSON: as_ndjson,
+}
+
+
+def dense_table(nodes: Any) -> pa.Table:
+    return pa.table({"node": nodes, "features": VALUES.tolist()})
+
+
+@pytest.mark.parametrize("table_format", Format)
+@pytest.mark.parametrize("nodes", [NAMES, [7, -3, 2**60]])
+def test_dense_rows_come_in_any_format(table_format: Format, nodes: list[Any]) -> None:
+    kind: NodeKind = "string" if nodes is NAMES else "int64"
+    body = io.BytesIO(WRITERS[table_format](dense_table(nodes)))
+    blocks = list(table_blocks(graph_of(kind), body, table_format))
+    found, values = joined(blocks)
+    assert found == nodes
+    np.testing.assert_array_equal(values, VALUES)
+    assert blocks[-1].first_row + blocks[-1].n_rows == 3
+
+
+@pytest.mark.parametrize("table_format", [Format.ARROW, Format.PARQUET, Format.NDJSON])
+def test_sparse_rows_come_in_formats_that_have_lists(table_format: Format) -> None:
+    table = pa.table(
+        {"node": NAMES, "indices": [[3, 1], [], [0]], "values": [[1.0, 2.5], [], [-1.0]]}
+    )
+    body = io.BytesIO(WRITERS[table_format](table))
+    nodes, values = joined(list(table_blocks(graph_of(), body, table_format)))
+    assert nodes == NAMES
+    np.testing.assert_array_equal(values, [[0, 2.5, 0, 1], [0] * 4, [-1, 0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("table_format", "body", "message"),
+    [
+        (Format.CSV, b"node,x\na,1\nb,\n", "column 'x' must hold a number, got '' in row 1"),
+        (Format.CSV, b"node,x\na,1\nb,two\n", "must hold numbers"),
+        (Format.CSV, b"node,x\na,1\nb,nan\n", "must hold finite numbers, got nan in row 1"),
+        (Format.CSV, b"node\na\n", "must be node, once, and at least one of numbers"),
+        (Format.CSV, b"x,y\n1,2\n", "must be node, once, and at least one of numbers"),
+        (Format.CSV, b"node,x,x\na,1,2\n", "each of another name; they are node, x, x"),
+        (Format.CSV, b"node,x,y\na,1,2\nb,1\n", "in row 1 (rows count from 0)"),
+        (Format.NDJSON, b'{"node":"a","features":[1]}\n{"node":"b"}', "with node, features, as"),
+        (
+            Format.NDJSON,
+            b'{"node":"a","features":[1]}\n{"node":"b","indices":[1],"values":[1]}',
+            "a row must be an object with node, features, as the first one",
+        ),
+        (Format.NDJSON, b'{"node":"a","features":[1,"x"]}', "'features' must be a list of numbers"),
+        (Format.NDJSON, b'{"node":"a","features":[true]}', "'features' must be a list of numbers"),
+        (Format.NDJSON, b'{"node":"a","features":[null]}', "must not hold null, got null in row 0"),
+        (Format.NDJSON, b'{"node":"a","features":7}', "'features' must be a list of numbers"),
+        (Format.NDJSON, b'{"node":1,"features":[1]}', "'node' must be a string in this graph"),
+        (Format.NDJSON, b'{"node":"a","features":[1]', "every line must be one JSON object"),
+        (
+            Format.NDJSON,
+            b'{"node":"a","indices":[1.5],"values":[1]}',
+            "'indices' must be a list of 64-bit integers",
+        ),
+        (
+            Format.NDJSON,
+            b'{"node":"a","indices":[99999999999999999999],"values":[1]}',
+            "'indices' must be a list of 64-bit integers",
+        ),
+        (Format.PARQUET, b"PAR1 and no more", "must be a Parquet file"),
+        (Format.PARQUET, as_parquet(dense_table(NAMES))[:-9], "must be a Parquet file"),
+        (Format.ARROW, as_arrow(dense_table(NAMES))[:-40], "breaks off or is damaged"),
+        (Format.ARROW, as_arrow(dense_table([1, 2, 3])), "'node' must hold strings in this graph"),
+    ],
+)
+def test_what_is_no_table_of_features_is_named(
+    table_format: Format, body: bytes, message: str
+) -> None:
+    with pytest.raises((BadUpload, BadFeatures), match=re.escape(message)):
+        list(table_blocks(graph_of(), io.BytesIO(body), table_format))
+
+
+def test_rows_that_change_their_length_between_batches_are_named() -> None:
+    table = pa.table({"node": NAMES, "features": [[1.0, 2.0], [1.0, 2.0], [1.0]]})
+    with pytest.raises(BadFeatures, match="must hold 2 numbers in every row") as raised:
+        list(table_blocks(graph_of(), io.BytesIO(as_arrow(table)), Format.ARROW))
+    assert (raised.value.row, raised.value.value) == (2, "1")
+
+
+# Files
+
+
+def test_files_of_several_formats_are_one_set(tmp_path: Path) -> None:
+    for name, table_format in [("1.parquet", Format.PARQUET), ("2.csv", Format.CSV)]:
+        named = dense_table([f"{name}{each}" for each in NAMES])
+        (tmp_path / name).write_bytes(WRITERS[table_format](named))
+    paths = [tmp_path / "1.parquet", tmp_path / "2.csv"]
+    blocks = list(path_blocks(graph_of(), paths))
+    nodes, values = joined(blocks)
+    assert nodes == [f"{path.name}{each}" for path in paths for each in NAMES]
+    np.testing.assert_array_equal(values, np.vstack([VALUES, VALUES]))
+    assert blocks[-1].first_row == 3
+    assert (n_rows_known(paths), n_rows_known(paths[:1])) == (None, 3)
+
+
+def test_a_fault_names_the_file_and_its_row(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("node,x\na,1\n")
+    (tmp_path / "2.csv").write_text("node,x\nb,1\nc,inf\n")
+    with pytest.raises(BadFeatures, match=r"^2\.csv: .*finite numbers, got inf in row 1"):
+        list(path_blocks(graph_of(), [tmp_path / "1.csv", tmp_path / "2.csv"]))
+
+
+@pytest.mark.parametrize("kind", ["int64", "dense"])
+def test_row_i_of_a_matrix_is_that_of_node_i(tmp_path: Path, kind: NodeKind) -> None:
+    rng = np.random.default_rng(0)
+    rows = sp.csr_array(sp.random_array((40, 9), density=0.3, rng=rng))
+    for matrix in (rows, sp.coo_array(rows), sp.csr_array(rows.toarray()[:, :8] > 0)):
+        sp.save_npz(tmp_path / "rows.npz", matrix)
+        nodes, values = joined(list(path_blocks(graph_of(kind), [tmp_path / "rows.npz"])))
+        assert nodes == list(range(40))
+        np.testing.assert_array_equal(values, matrix.toarray().astype(np.float32))
+    dump_svmlight_file(rows, np.ones(40), str(tmp_path / "rows"), zero_based=False)
+    blocks = list(path_blocks(graph_of(kind), [tmp_path / "rows"], is_libsvm=True))
+    nodes, values = joined(blocks)
+    np.testing.assert_allclose(values, rows.toarray()[:, : values.shape[1]], rtol=1e-6)
+
+
+def test_what_is_no_matrix_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.npz"
+    sp.save_npz(path, sp.csr_array(np.eye(3)))
+    with pytest.raises(
+        BadFeatures, match=r"rows\.npz: row i of a matrix is that of node i.*string"
+    ):
+        list(path_blocks(graph_of("string"), [path]))
+    with pytest.raises(ValueError, match="a matrix must be the only file of a set, got 2 files"):
+        list(path_blocks(graph_of("dense"), [path, path]))
+    sp.save_npz(path, sp.csr_array([[1.0, np.nan]]))
+    with pytest.raises(BadFeatures, match="must hold finite numbers, got nan in row 0"):
+        list(path_blocks(graph_of("dense"), [path]))
+    sp.save_npz(path, sp.csr_array([[1j]]))
+    with pytest.raises(BadFeatures, match="must be real numbers, got dtype complex128"):
+        list(path_blocks(graph_of("dense"), [path]))
+    sp.save_npz(path, sp.csr_array((2_000, 1)))
+    with pytest.raises(BadFeatures, match=r"'node' must lie in \[0, 999\], got 1000 in row 1000"):
+        list(path_blocks(graph_of("dense"), [path]))
+    np.savez(path, values=np.ones(3))
+    with pytest.raises(BadFeatures, match=r"must be one of scipy\.sparse\.save_npz"):
+        list(path_blocks(graph_of("dense"), [path]))
+    path.write_bytes(b"no zip")
+    with pytest.raises(BadFeatures, match=r"must be one of scipy\.sparse\.save_npz"):
+        list(path_blocks(graph_of("dense"), [path]))
+    path.write_text("1 1:0.5\nnot libsvm\n")
+    with pytest.raises(BadFeatures, match="must be libsvm text"):
+        list(path_blocks(graph_of("dense"), [path], is_libsvm=True))
