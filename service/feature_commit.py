@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from service.feature_log import FeatureSetRecord
 from solvers.arrays import Int64Array
-from streaming.blocks import NodeKind, shown
+from streaming.blocks import shown
 from streaming.feature_blocks import BadFeatures, as_bad_features
-from streaming.feature_files import owners_of, read_blocks
+from streaming.feature_files import set_owners, set_values
 from streaming.features import (
     FeaturesMeta,
     FeaturesNotFound,
@@ -38,12 +39,6 @@ class FeatureCommitter:
         Of the graph.
     store : FeatureStore
         Receives the versions.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of the graph are.
-    max_nodes : int
-        Most nodes of the graph.
-    n_threads : int
-        Threads to read with.
     should_stop : callable
         Asked between blocks.
     guard : callable
@@ -54,9 +49,6 @@ class FeatureCommitter:
 
     stream: Stream
     store: FeatureStore
-    node_kind: NodeKind
-    max_nodes: int
-    n_threads: int
     should_stop: Callable[[], bool]
     guard: Callable[[], None]
     wall_clock: Callable[[], float]
@@ -99,6 +91,8 @@ class FeatureCommitter:
                 )
         except FeaturesNotFound as error:
             raise BadFeatures(f"{error}; replace the whole set") from error
+        except pa.ArrowInvalid as error:
+            raise BadFeatures(f"the file of the set is damaged ({shown(error)})") from error
         except FileNotFoundError as error:
             if path.exists():
                 raise
@@ -110,16 +104,15 @@ class FeatureCommitter:
         """Dense id of each row, and the entries of each where rows are sparse."""
         nodes: Int64Array = np.empty(waiting.n_rows, dtype=np.int64)
         lengths = np.empty_like(nodes) if waiting.is_sparse else None
-        columns = owners_of(
-            Path(waiting.path), is_sparse=waiting.is_sparse, n_threads=self.n_threads
-        )
-        for first_row, ids, entries in columns:
+        first_row = 0
+        for ids, entries in set_owners(Path(waiting.path)):
             self._stop_if_asked()
             rows = slice(first_row, first_row + len(ids))
             with as_bad_features():
                 nodes[rows] = index.add(ids, first_row=first_row)
             if lengths is not None and entries is not None:
                 lengths[rows] = entries
+            first_row = rows.stop
         row = repeated_row(nodes)
         if row is not None:
             node = int(nodes[row])
@@ -132,14 +125,9 @@ class FeatureCommitter:
 
     def _values(self, path: Path) -> Iterator[Any]:
         """The rows of a set, some at a time."""
-        for block in read_blocks(
-            [path],
-            node_kind=self.node_kind,
-            max_nodes=self.max_nodes,
-            n_threads=self.n_threads,
-        ):
+        for values in set_values(path):
             self._stop_if_asked()
-            yield block.values
+            yield values
 
     def _stop_if_asked(self) -> None:
         if self.should_stop():

@@ -1,6 +1,6 @@
 """Features that people hand in: checked at the door, durable before they are acknowledged.
 
-A set becomes one Parquet file below the graph and a row that names it; ingest brings it into the
+A set becomes one Arrow file below the graph and a row that names it; ingest brings it into the
 graph (`service.feature_commit`). What breaks the data contract is refused here with its row and
 leaves nothing behind. What only ingest can see (a node twice, too many nodes, rows that do not fit
 those they are added to) refuses the set later, and its record says why.
@@ -100,7 +100,7 @@ class FeatureSets:
             The disk is full, or fails.
         """
         directory = self._made_directory(graph.id)
-        path = directory / f"{uuid4().hex}.parquet"
+        path = directory / f"{uuid4().hex}.arrow"
         shape = write_set(path, blocks)
         try:
             if mode == "add" and not self._log.waiting_bytes(graph.id):

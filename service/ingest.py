@@ -219,9 +219,6 @@ class OpenGraph:
         self._feature_commit = FeatureCommitter(
             stream=self._stream,
             store=self._features,
-            node_kind=record.settings.node_ids,
-            max_nodes=record.settings.max_nodes,
-            n_threads=settings.n_threads,
             should_stop=lambda: should_stop() or keeper.is_lost,
             guard=keeper.confirm,
             wall_clock=time.time,

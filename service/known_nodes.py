@@ -8,6 +8,7 @@ last committed file. Any number of threads may ask.
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Lock
@@ -22,6 +23,7 @@ from service.catalog import GraphRecord
 from service.manifest import Manifest
 from solvers.arrays import BoolArray, Int32Array
 from streaming.checkpoints import CheckpointStore
+from streaming.feature_files import set_owners
 from streaming.nodes import Nodes, open_nodes
 from streaming.snapshots import GraphPaths
 
@@ -29,10 +31,17 @@ MAX_OPEN: Final = 16
 """Indexes kept open at once; one with a table takes 27 to 54 bytes per node."""
 
 _ATTEMPTS: Final = 10
-_ID_COLUMNS: Final = ("src", "dst", "node")
 
-_Block = Path | bytes | None
-"""A file, an Arrow stream, or nothing any more."""
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """A set of features that waits."""
+
+    path: Path
+
+
+_Block = Path | bytes | _Set | None
+"""Edges in a file or an Arrow stream, a set of features, or nothing any more."""
 
 
 class KnownNodes:
@@ -102,7 +111,7 @@ class KnownNodes:
         gathered = [Path(file.path) for file in pending if file.push_id is not None]
         paths = {push.id: Path(push.path) for push in waiting if push.path}
         contents = log.contents([push.id for push in waiting if not push.path])
-        features = [Path(each.path) for each in self._manifest.features.waiting(graph_id)]
+        features = [_Set(Path(each.path)) for each in self._manifest.features.waiting(graph_id)]
         return chain(gathered, paths.values(), (content for _, content in contents), features)
 
     def _index(self, graph: GraphRecord) -> "_Index":
@@ -170,13 +179,12 @@ def _n_committed(checkpoints: Path) -> int:
 
 
 def _in_block(block: _Block, nodes: pa.Array) -> BoolArray | None:
-    """Whether a pushed block has each node; None when the block is gone."""
+    """Whether a block that waits has each node; None when the block is gone."""
     found = np.zeros(len(nodes), dtype=bool)
     try:
-        for batch in _batches(block):
-            for column in batch.columns:
-                in_column = pc.is_in(nodes, value_set=column.cast(nodes.type))
-                found |= in_column.to_numpy(zero_copy_only=False)
+        for ids in _ids(block):
+            in_column = pc.is_in(nodes, value_set=ids.cast(nodes.type))
+            found |= in_column.to_numpy(zero_copy_only=False)
             if found.all():
                 break
     except FileNotFoundError:
@@ -184,15 +192,17 @@ def _in_block(block: _Block, nodes: pa.Array) -> BoolArray | None:
     return found
 
 
-def _batches(block: _Block) -> Iterator[pa.RecordBatch]:
-    """The ids of a file, or of an Arrow stream; raises FileNotFoundError when it is gone."""
+def _ids(block: _Block) -> Iterator[pa.Array]:
+    """All ids of a block, some at a time; raises FileNotFoundError when it is gone."""
     match block:
         case None:
             raise FileNotFoundError
+        case _Set():
+            yield from (ids for ids, _ in set_owners(block.path))
         case bytes():
             for batch in pa.ipc.open_stream(block):
-                yield batch.select(["src", "dst"])
+                yield from (batch.column("src"), batch.column("dst"))
         case path:
             with pa.parquet.ParquetFile(path) as file:
-                names = [name for name in file.schema_arrow.names if name in _ID_COLUMNS]
-                yield from file.iter_batches(columns=names)
+                for batch in file.iter_batches(columns=["src", "dst"]):
+                    yield from batch.columns

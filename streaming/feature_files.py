@@ -1,4 +1,4 @@
-"""Files of features: Parquet read through dask by blocks, and the one file that a set is kept in.
+"""Files of features: Parquet read through dask by blocks, and the file in which a set waits.
 
 Row groups that are small are read whole, some together in threads; one that is too large for that
 is decoded a piece at a time. In flight is a fixed number of blocks, never a whole file.
@@ -7,7 +7,7 @@ is decoded a piece at a time. In flight is a fixed number of blocks, never a who
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,12 @@ from typing import Any, Final, cast
 import dask
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from solvers.arrays import Int64Array
 from streaming.blocks import NodeKind
-from streaming.durable import publish_file
+from streaming.durable import naming, publish_file
 from streaming.feature_blocks import (
     COLUMNS,
     DENSE_COLUMNS,
@@ -162,7 +163,9 @@ def n_rows_of(paths: Sequence[Path]) -> int:
 
 
 def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
-    """Publish blocks as one Parquet file, which `read_blocks` reads; its directory is there.
+    """Publish blocks as one Arrow file, the form in which sets wait; its directory is there.
+
+    Writing Parquet instead takes ten times as long.
 
     Raises
     ------
@@ -175,23 +178,19 @@ def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
 
     def write(temporary: Path) -> None:
         nonlocal shape
-        writer: pq.ParquetWriter | None = None
-        try:
+        with naming(temporary), ExitStack() as stack:
+            writer = None
             for block in blocks:
                 if not block.n_rows:
                     continue
                 shape = _joined_shape(shape, block)
                 table = _table_of(block)
                 if writer is None:
-                    writer = pq.ParquetWriter(
-                        temporary, table.schema, compression="none", use_dictionary=False
-                    )
-                rows = max(1, BLOCK_BYTES * block.n_rows // max(table.nbytes, 1))
-                writer.write_table(table.cast(writer.schema), row_group_size=rows)
-        finally:
-            if writer is not None:
-                writer.close()
-        if writer is None:
+                    sink = stack.enter_context(pa.OSFile(str(temporary), "wb"))
+                    writer = stack.enter_context(pa.ipc.new_file(sink, table.schema))
+                n_rows = max(1, BLOCK_BYTES * block.n_rows // max(table.nbytes, 1))
+                writer.write_table(table, max_chunksize=n_rows)
+        if not shape.n_rows:
             raise BadFeatures("a set of features must hold at least one row, got none")
         if not shape.n_columns:
             raise BadFeatures("sparse features must hold at least one entry, got none")
@@ -200,16 +199,29 @@ def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
     return shape
 
 
-def owners_of(
-    path: Path, *, is_sparse: bool, n_threads: int = 1
-) -> Iterator[tuple[int, pa.Array, Int64Array | None]]:
-    """First row, external ids and, of sparse rows, numbers of entries, of a file of `write_set`."""
-    columns = (NODE, "indices") if is_sparse else (NODE,)
-    for first_row, table in read_tables([path], columns=columns, n_threads=n_threads):
-        lengths = None
-        if is_sparse:
-            lengths = np.diff(table.column("indices").combine_chunks().offsets.to_numpy())
-        yield first_row, table.column(NODE).combine_chunks(), lengths
+def set_owners(path: Path) -> Iterator[tuple[pa.Array, Int64Array | None]]:
+    """External ids of a file of `write_set` and, of sparse rows, how many entries each has."""
+    with pa.memory_map(str(path)) as source:  # so that rows are not read
+        reader = pa.ipc.open_file(source)
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            lengths = None
+            if "indices" in batch.schema.names:
+                lengths = pc.list_value_length(batch.column("indices")).to_numpy()
+            yield batch.column(NODE), lengths
+
+
+def set_values(path: Path) -> Iterator[Any]:
+    """Rows of a file of `write_set`, some at a time: arrays or scipy.sparse.csr_array."""
+    with pa.OSFile(str(path), "rb") as source:
+        reader = pa.ipc.open_file(source)
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            if "features" in batch.schema.names:
+                rows = batch.column("features")
+                yield rows.flatten().to_numpy().reshape(len(rows), rows.type.list_size)
+            else:
+                yield sparse_values(batch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class GraphPaths:
 
     @property
     def feature_sets(self) -> Path:
-        """Sets of features that wait for ingest, one Parquet file each."""
+        """Sets of features that wait for ingest, one Arrow file each."""
         return self.root / "feature_sets"
 
     @property

@@ -221,6 +221,15 @@ def test_a_set_whose_file_is_gone_is_refused(home: Home) -> None:
     assert home.ended(given).fault == "the file of the set is gone"
 
 
+def test_a_set_whose_file_is_damaged_is_refused(home: Home) -> None:
+    given = home.give({"a": [1.0], "b": [2.0]})
+    content = Path(given.path).read_bytes()
+    Path(given.path).write_bytes(content[: len(content) // 2])
+    home.ingest()
+    assert home.ended(given).fault.startswith("the file of the set is damaged")
+    assert home.graph.progress.n_nodes == 0
+
+
 def test_sets_beyond_the_room_wait_for_ingest(
     database: Database, settings: Settings, graph: GraphRecord
 ) -> None:

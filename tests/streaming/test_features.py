@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from solvers.features import FeatureRows
 from streaming.blocks import NodeKind
 from streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
-from streaming.feature_files import ParquetFeatures, owners_of, read_blocks, write_set
+from streaming.feature_files import ParquetFeatures, read_blocks, set_owners, set_values, write_set
 from streaming.features import FeaturesNotFound, FeatureStore, NewRows, repeated_row
 
 MAX_NODES = 1_000_000
@@ -222,13 +222,13 @@ def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
         given = [checked(table.slice(first, 200), "string") for first in (0, 200, 400)]
         shape = write_set(tmp_path / name, given)
         assert (shape.n_rows, shape.is_sparse) == (500, name == "sparse")
-        read = list(read_blocks([tmp_path / name], node_kind="string", max_nodes=MAX_NODES))
-        found = np.vstack([np.asarray(padded(each.values, shape.n_columns)) for each in read])
+        read = list(set_values(tmp_path / name))
+        found = np.vstack([padded(each, shape.n_columns) for each in read])
         np.testing.assert_array_equal(found, expected[:, : shape.n_columns])
-        owners = list(owners_of(tmp_path / name, is_sparse=shape.is_sparse))
-        assert [node for _, ids, _ in owners for node in ids.to_pylist()] == names
+        owners = list(set_owners(tmp_path / name))
+        assert [node for ids, _ in owners for node in ids.to_pylist()] == names
         if shape.is_sparse:
-            lengths = np.concatenate([each for _, _, each in owners if each is not None])
+            lengths = np.concatenate([each for _, each in owners if each is not None])
             np.testing.assert_array_equal(lengths, np.diff(rows.indptr))
 
 
