@@ -27,7 +27,7 @@ _VALUES = "values.npy"
 _INDICES = "indices.npy"
 _STARTS = "starts.npy"
 _META = "meta.json"
-_COPIED_ROWS = 1 << 14
+_COPIED_BYTES = 1 << 24
 
 
 class FeaturesNotFound(LookupError):
@@ -175,13 +175,13 @@ class FeatureStore:
         """
         before = None if onto is None else self.meta(onto)
         require_joinable(before, n_columns=rows.n_columns, is_sparse=rows.is_sparse)
-        old = None if onto is None else _arrays(self._directory_of(onto))
+        old = None if onto is None else _Version(self._directory_of(onto))
         self._directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._directory)
         with publish_directory(self._directory_of(version)) as directory:
             owners = np.unique(rows.nodes)
             if old is not None:
-                owners = np.union1d(owners, old[_NODES])
+                owners = np.union1d(owners, old.array(_NODES))
             with naming(directory / _NODES):
                 np.save(directory / _NODES, owners.astype(np.int64, copy=False))
             write = _write_sparse if rows.is_sparse else _write_dense
@@ -251,26 +251,59 @@ def repeated_row(nodes: Int64Array) -> int | None:
     return int(order[again].min()) if again.size else None
 
 
-def _arrays(directory: Path) -> dict[str, AnyArray]:
-    """The arrays of a version, memory-mapped."""
-    return {
-        path.name: np.load(path, mmap_mode="r")
-        for path in directory.iterdir()
-        if path.name != _META
-    }
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """The arrays of a version; blocks of them are mapped only while they are in use."""
+
+    directory: Path
+
+    def array(self, name: str) -> AnyArray:
+        """One of them, memory-mapped."""
+        array: AnyArray = np.load(self.directory / name, mmap_mode="r")
+        return array
+
+    def dense_blocks(self) -> Iterator[tuple[AnyArray, AnyArray]]:
+        """Nodes and rows, some at a time."""
+        values = self.array(_VALUES)
+        step = max(1, _COPIED_BYTES // (values.shape[1] * values.itemsize))
+        for first in range(0, values.shape[0], step):
+            rows = slice(first, first + step)
+            yield self.array(_NODES)[rows], self.array(_VALUES)[rows]
+
+    def sparse_blocks(self) -> Iterator[tuple[AnyArray, Any]]:
+        """Nodes and rows as scipy.sparse.csr_array, some at a time."""
+        starts = self.array(_STARTS)
+        n_rows = starts.size - 1
+        step = max(1, _COPIED_BYTES * n_rows // (12 * max(int(starts[-1]), 1)))
+        for first in range(0, n_rows, step):
+            stop = min(first + step, n_rows)
+            entries = slice(int(starts[first]), int(starts[stop]))
+            block = sp.csr_array(
+                (
+                    self.array(_VALUES)[entries],
+                    self.array(_INDICES)[entries],
+                    starts[first : stop + 1] - starts[first],
+                ),
+                shape=(stop - first, INT32_MAX),
+            )
+            yield self.array(_NODES)[first:stop], block
 
 
 def _loaded(directory: Path, meta: FeaturesMeta, n_nodes: int) -> FeatureRows:
-    arrays = _arrays(directory)
-    nodes = arrays[_NODES]
+    version = _Version(directory)
+    nodes = version.array(_NODES)
     n_rows = int(np.searchsorted(nodes, n_nodes))
     owners = None if n_rows == n_nodes else frozen(nodes[:n_rows])
     if not meta.is_sparse:
-        return FeatureRows(values=arrays[_VALUES][:n_rows], nodes=owners)
-    starts = arrays[_STARTS]
+        return FeatureRows(values=version.array(_VALUES)[:n_rows], nodes=owners)
+    starts = version.array(_STARTS)
     n_values = int(starts[n_rows])
     values = sp.csr_array(
-        (arrays[_VALUES][:n_values], arrays[_INDICES][:n_values], starts[: n_rows + 1]),
+        (
+            version.array(_VALUES)[:n_values],
+            version.array(_INDICES)[:n_values],
+            starts[: n_rows + 1],
+        ),
         shape=(n_rows, meta.n_columns),
     )
     values.has_canonical_format = True  # as written; to look would read all
@@ -281,15 +314,14 @@ def _write_dense(
     directory: Path,
     owners: Int64Array,
     rows: NewRows,
-    old: dict[str, AnyArray] | None,
+    old: "_Version | None",
     n_columns: int,
 ) -> int:
     """Fill the aligned array; returns how many numbers it holds."""
     path = directory / _VALUES
     _reserve(path, (owners.size, n_columns), np.float32)
-    for first, block in () if old is None else _slices(old[_VALUES]):
-        kept = old[_NODES][first : first + len(block)] if old is not None else owners
-        _place(path, np.searchsorted(owners, kept), block)
+    for nodes, block in () if old is None else old.dense_blocks():
+        _place(path, np.searchsorted(owners, nodes), block)
     first = 0
     for block in rows.blocks:
         _place(path, np.searchsorted(owners, rows.nodes[first : first + len(block)]), block)
@@ -302,13 +334,13 @@ def _write_sparse(
     directory: Path,
     owners: Int64Array,
     rows: NewRows,
-    old: dict[str, AnyArray] | None,
+    old: "_Version | None",
     _n_columns: int,
 ) -> int:
     """Fill the aligned arrays of a CSR matrix; returns how many numbers they hold."""
     lengths: Int64Array = np.zeros(owners.size, dtype=np.int64)
     if old is not None:
-        lengths[np.searchsorted(owners, old[_NODES])] = np.diff(old[_STARTS])
+        lengths[np.searchsorted(owners, old.array(_NODES))] = np.diff(old.array(_STARTS))
     if rows.lengths is not None:
         lengths[np.searchsorted(owners, rows.nodes)] = rows.lengths
     starts: Int64Array = np.zeros(owners.size + 1, dtype=np.int64)
@@ -328,7 +360,10 @@ def _write_sparse(
         for path, column in zip(paths, columns, strict=True):
             _place(path, entries, column)
 
-    for nodes, block in () if old is None else _staying(old, rows.nodes):
+    gone = np.append(np.sort(rows.nodes), np.iinfo(np.int64).max)
+    for nodes, block in () if old is None else old.sparse_blocks():
+        stays = gone[np.searchsorted(gone, nodes)] != nodes
+        nodes, block = nodes[stays], block[stays]  # noqa: PLW2901 - what is overwritten is left out
         place(nodes, block.indptr.astype(np.int64), block.indices, block.data)
     first = 0
     for block in rows.blocks:
@@ -337,26 +372,6 @@ def _write_sparse(
         first += block.shape[0]
     _require_all(rows, first)
     return n_values
-
-
-def _staying(old: dict[str, AnyArray], replaced: Int64Array) -> Iterator[tuple[AnyArray, Any]]:
-    """Nodes and sparse rows of a version but for those that are replaced, some at a time."""
-    gone = np.append(np.sort(replaced), np.iinfo(np.int64).max)
-    for first in range(0, old[_NODES].size, _COPIED_ROWS):
-        nodes = np.asarray(old[_NODES][first : first + _COPIED_ROWS])
-        starts = np.asarray(old[_STARTS][first : first + nodes.size + 1])
-        entries = slice(int(starts[0]), int(starts[-1]))
-        block = sp.csr_array(
-            (old[_VALUES][entries], old[_INDICES][entries], starts - starts[0]),
-            shape=(nodes.size, INT32_MAX),
-        )
-        stays = gone[np.searchsorted(gone, nodes)] != nodes
-        yield nodes[stays], block[stays]
-
-
-def _slices(values: AnyArray) -> Iterator[tuple[int, AnyArray]]:
-    for first in range(0, len(values), _COPIED_ROWS):
-        yield first, values[first : first + _COPIED_ROWS]
 
 
 def _reserve(path: Path, shape: tuple[int, ...], dtype: Any) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import re
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -432,6 +433,40 @@ def test_versions_that_gave_way_go_after_a_grace(store: FeatureStore) -> None:
     assert held.values.tolist() == [[1.0]]
     with pytest.raises(FeaturesNotFound, match="no features_version 1, the newest is 4"):
         store.load(1, 1)
+
+
+def test_neither_reading_nor_publishing_needs_room_for_all_rows(
+    store: FeatureStore, tmp_path: Path
+) -> None:
+    n_rows, n_columns, n_bytes = 40_000, 500, 80_000_000
+    path = tmp_path / "rows.parquet"
+    values = np.random.default_rng(5).random((n_rows, n_columns), np.float32)
+    nodes = np.random.default_rng(6).permutation(n_rows)
+    pq.write_table(dense_table(nodes, values), path, row_group_size=n_rows)
+    values = np.zeros(0, np.float32)
+    pa.default_memory_pool().release_unused()
+    before = pa.total_allocated_bytes()
+    arrow_peak = 0
+
+    def watched(block_bytes: int) -> Iterator[Any]:
+        nonlocal arrow_peak
+        blocks = read_blocks(
+            [path], node_kind="dense", max_nodes=n_rows, block_bytes=block_bytes, n_threads=2
+        )
+        for block in blocks:
+            arrow_peak = max(arrow_peak, pa.total_allocated_bytes() - before)
+            yield block.values
+
+    tracemalloc.start()
+    for version, onto in [(1, None), (2, 1)]:
+        rows = NewRows(nodes=nodes, n_columns=n_columns, blocks=watched(1 << 20))
+        store.publish(version, rows, onto=onto, created_at=1.0)
+    numpy_peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert arrow_peak + numpy_peak < n_bytes / 4
+    np.testing.assert_array_equal(
+        store.load(2, n_rows).values[nodes[-1]], pq.read_table(path)["features"][-1].as_py()
+    )
 
 
 def test_a_repeated_node_is_found_at_its_second_row() -> None:

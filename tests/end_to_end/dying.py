@@ -1,0 +1,71 @@
+"""A process that brings a set of features into a graph and is killed at a given line of it.
+
+`python -m tests.end_to_end.dying NAME HOME:LINE...` forks a child for each home. The child counts
+the lines it runs of the modules that commit features, and ends itself by SIGKILL at that number;
+one that comes to the end first prints how many there were.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from service.catalog import Catalog
+from service.database import open_database
+from service.ingest import Ingestor
+from service.settings import Settings
+
+WATCHED = (
+    "service/feature_commit.py",
+    "service/feature_log.py",
+    "service/ingest.py",
+    "streaming/checkpoints.py",
+    "streaming/durable.py",
+    "streaming/features.py",
+    "streaming/nodes.py",
+    "streaming/pipeline.py",
+    "streaming/snapshots.py",
+)
+
+
+def commit(name: str, home: Path, line: int) -> None:
+    """Commit what waits; die at the line."""
+    settings = Settings(home=home, threads=1)
+    database = open_database(settings.database)
+    graph_id = Catalog(database).get(name).id
+    n_lines = 0
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal n_lines
+        if not frame.f_code.co_filename.endswith(WATCHED):
+            return None
+        if event == "line":
+            n_lines += 1
+            if n_lines == line:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    with Ingestor(database, settings).open_graph(graph_id, should_stop=lambda: False) as graph:
+        sys.settrace(trace)
+        graph.commit_features()
+        sys.settrace(None)
+    sys.stdout.write(f"{n_lines}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Fork a child for each home."""
+    name, *points = sys.argv[1:]
+    for point in points:
+        home, _, line = point.rpartition(":")
+        child = os.fork()
+        if child == 0:
+            commit(name, Path(home), int(line))
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()
