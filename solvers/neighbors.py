@@ -1,9 +1,10 @@
 """Lists of nearest neighbors, and the weights of the graph that they make.
 
 The list of a row holds its k nearest other rows, nearest first. The row itself never stands in it,
-a duplicate (distance 0) does, and of equal distances the smaller id comes first. An edge joins two
-rows when either is in the other's list. Lists come from scikit-learn's brute force, whose distances
-lose digits to cancellation, and are ranked by differences of the rows.
+a duplicate (distance 0) does. Of equal distances the smaller id comes first; of more than a
+thousand rows that are equally far, those that the library finds. An edge joins two rows when either
+is in the other's list. Lists come from scikit-learn's brute force, whose distances lose digits to
+cancellation, and are ranked by differences of the rows.
 """
 
 import math
@@ -36,8 +37,11 @@ LEAST_WEIGHT: Final = float(np.finfo(np.float32).tiny)
 """Weights are > 0: a heat weight that would underflow is this, the least normal float32."""
 
 SPARE_CANDIDATES: Final = 8
-"""Rows looked at beyond those asked for; so many equal distances at the end of a list are told
-apart by id, of more the library's scan chooses."""
+"""Rows that are measured beyond those asked for, as the library's order is only nearly right."""
+
+_MORE_CANDIDATES: Final = 8
+_MOST_CANDIDATES: Final = 1000
+_EQUALLY_FAR: Final = 1e-9
 
 _BLOCK_PRODUCTS: Final = 10_000_000_000
 _ENTRIES: Final = 1 << 22
@@ -194,11 +198,27 @@ def nearest(
     ValueError
         A distance is too large for a float.
     """
-    n_candidates = min(n_nearest + (own is not None) + SPARE_CANDIDATES, points.shape[0])
+    n_queries = queries.shape[0]
+    ids = np.empty((n_queries, n_nearest), np.int64)
+    distances = np.empty((n_queries, n_nearest))
+    n_candidates = n_nearest + (own is not None) + SPARE_CANDIDATES
+    open_rows = np.arange(n_queries)
     with config_context(assume_finite=True):
         index = NearestNeighbors(algorithm="brute").fit(points)
-        ids = index.kneighbors(queries, n_candidates, return_distance=False)
-    return ranked(queries, points, ids, n_nearest, own=own)
+        while open_rows.size:
+            n_candidates = min(n_candidates, points.shape[0])
+            some = queries if open_rows.size == n_queries else queries[open_rows]
+            candidates = index.kneighbors(some, n_candidates, return_distance=False)
+            among = _measured(some, points, candidates, None if own is None else own[open_rows])
+            found = cut_lists(*among, n_nearest)
+            ids[open_rows], distances[open_rows] = found
+            if n_candidates == points.shape[0] or n_candidates > _MOST_CANDIDATES:
+                break
+            # More rows may be as far as the last one: look again, until one is farther.
+            farthest = _last_finite(among[1])
+            open_rows = open_rows[farthest <= found[1][:, -1] * (1 + _EQUALLY_FAR)]
+            n_candidates *= _MORE_CANDIDATES
+    return ids, distances
 
 
 def ranked(
@@ -218,15 +238,20 @@ def ranked(
     queries, points, n_nearest, own
         See `nearest`.
     """
+    return cut_lists(*_measured(queries, points, candidates, own), n_nearest)
+
+
+def _measured(
+    queries: Any, points: Any, candidates: Int64Array, own: Int64Array | None
+) -> tuple[Int64Array, FloatArray]:
+    """Candidates and their distances; -1 and inf for those that do not count."""
     squared = _squared_distances(queries, points, candidates)
     counts = candidates >= 0
     if own is not None:
         counts &= candidates != own[:, None]
     if not np.isfinite(squared[counts]).all():
         raise ValueError("features must have distances that a float can hold; scale them down")
-    ids = np.where(counts, candidates, -1)
-    distances = np.where(counts, np.sqrt(squared), np.inf)
-    return cut_lists(ids, distances, n_nearest)
+    return np.where(counts, candidates, -1), np.where(counts, np.sqrt(squared), np.inf)
 
 
 def cut_lists(
@@ -270,7 +295,7 @@ def metric_rows(rows: Any, metric: Metric, *, first_row: int = 0) -> Any:
 
 def _unit_rows(points: Any, first_row: int) -> Any:
     """The rows scaled to length 1, by their largest entry first, so that no square overflows."""
-    for measure in (_largest_entries, _lengths):
+    for measure in (largest_entries, _lengths):
         size = measure(points)
         if not size.all():
             zero = first_row + int(np.argmin(size))
@@ -286,7 +311,8 @@ def _unit_rows(points: Any, first_row: int) -> Any:
     return points
 
 
-def _largest_entries(points: Any) -> RealArray:
+def largest_entries(points: Any) -> RealArray:
+    """(n_rows,) largest absolute entry of each row, dense or sparse."""
     is_sparse = sp.issparse(points)
     largest = abs(points).max(axis=1).todense() if is_sparse else np.abs(points).max(axis=1)
     return np.asarray(largest).ravel()

@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 TEMPORARY_PREFIX = ".tmp-"
 """Names that begin so are unfinished; whoever owns the directory may delete them."""
 
@@ -114,6 +117,19 @@ def publish_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     fsync_directory(path.parent)
+
+
+def reserved_array(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
+    """A new array of zeros in an ``.npy`` file, memory-mapped for writing.
+
+    Its room is taken on the disk at once: on a full one, whoever fills a map is killed.
+    """
+    with naming(path):
+        array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+        if hasattr(os, "posix_fallocate"):  # macOS lacks it
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array
 
 
 def remove_unfinished(directory: Path) -> None:
