@@ -69,7 +69,7 @@ def certify_task(
             settings,
             keep_raw=task.keep_raw,
             n_threads=task.n_threads,
-            progress=_Reporter(report),
+            progress=Reporter(report),
             cancelled=cancelled,
         )
     except PassStopped:
@@ -84,8 +84,8 @@ def explained(error: RawEdgesGone, *, keep_raw: bool) -> ValueError:
     return ValueError(str(error) if keep_raw else f"{error}; pushed edges stay only with keep_raw")
 
 
-class _Reporter:
-    """Passes on where the passes are, at most every `REPORT_SECONDS` within a phase."""
+class Reporter:
+    """Passes on where the work is, at most every `REPORT_SECONDS` within a phase."""
 
     def __init__(self, report: Callable[[Advanced], None]) -> None:
         self._report = report
@@ -93,6 +93,7 @@ class _Reporter:
         self._last_at = 0.0
 
     def __call__(self, report: ProgressReport) -> None:
+        """Tell it, unless the same phase was told a moment ago."""
         now = monotonic()
         if report.phase != self._phase or now - self._last_at >= REPORT_SECONDS:
             self._phase, self._last_at = report.phase, now

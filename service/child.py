@@ -10,13 +10,22 @@ from threading import Event, Thread
 from typing import Final
 
 from service.certifying import certify_task
+from service.connecting import knn_task
 from service.solving import Cancelled, Report, WarmSolver
-from service.tasks import Answer, CertifyTask, Failed, Stop, Task
+from service.tasks import Answer, CertifyTask, Failed, KnnTask, Stop, Task
+from streaming.features import FeaturesNotFound
 from streaming.node_segments import CorruptSegment
 from streaming.nodes import NodeCollision
 from streaming.snapshots import SnapshotNotFound
 
-_PASSING: Final = (OSError, MemoryError, CorruptSegment, NodeCollision, SnapshotNotFound)
+_PASSING: Final = (
+    OSError,
+    MemoryError,
+    CorruptSegment,
+    FeaturesNotFound,
+    NodeCollision,
+    SnapshotNotFound,
+)
 """What another attempt, which reads the files anew, may not meet again."""
 
 log = logging.getLogger(__name__)
@@ -90,6 +99,8 @@ def _answer(solver: WarmSolver, task: Task, report: Report, cancelled: Cancelled
     try:
         if isinstance(task, CertifyTask):
             return certify_task(task, report=report, cancelled=cancelled)
+        if isinstance(task, KnnTask):
+            return knn_task(task, report=report, cancelled=cancelled)
         return solver.solve(task, report=report, cancelled=cancelled)
     except _PASSING as error:
         return Failed(error=_text(error), retry=True, trace=traceback.format_exc())

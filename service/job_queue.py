@@ -236,13 +236,19 @@ class DatabaseJobQueue(JobQueue):
             _record(connection, job_id, "progress", {"phase": phase, "fraction": fraction})
             return bool(row.cancel_requested)
 
-    def finish(self, job_id: str, attempt: int, result: Mapping[str, Any]) -> Job:
+    def finish(
+        self,
+        job_id: str,
+        attempt: int,
+        result: Mapping[str, Any],
+        connection: Connection | None = None,
+    ) -> Job:
         """See `JobQueue.finish`."""
-        with self._database.write() as connection:
-            row = _current(connection, job_id, attempt)
+        with self._database.joined(connection) as joined:
+            row = _current(joined, job_id, attempt)
             if row.cancel_requested:
-                return job_from_row(_end(connection, row, JobStatus.CANCELLED))
-            return job_from_row(_end(connection, row, JobStatus.SUCCEEDED, result=dict(result)))
+                return job_from_row(_end(joined, row, JobStatus.CANCELLED))
+            return job_from_row(_end(joined, row, JobStatus.SUCCEEDED, result=dict(result)))
 
     def fail(self, job_id: str, attempt: int, error: str, *, retry: bool = False) -> Job:
         """See `JobQueue.fail`."""

@@ -27,7 +27,7 @@ FAST_MODELS = frozenset({"harmonic-mbo", "hfs", "poisson", "stable-hfs"})
 HEAVY_OPTIONS = frozenset({"refine", "variance", "bound", "cross_validate"})
 """Options of solve jobs with which any model takes long; see `service.solve_options`."""
 
-KINDS = ("solve", "certify")
+KINDS = ("solve", "certify", "knn")
 """What jobs do."""
 
 MAX_KEY_LENGTH = 255
@@ -80,12 +80,13 @@ class JobSpec:
     graph_id : str
         The graph to work on.
     kind : str
-        What to do with it; ``solve`` predicts labels, ``certify`` measures a snapshot's accuracy.
+        What to do with it; ``solve`` predicts labels, ``certify`` measures a snapshot's accuracy,
+        ``knn`` makes edges from features.
     model : str, optional
-        Public name of the model; none for ``certify``.
+        Public name of the model of ``solve``; none for other kinds.
     parameters : mapping
-        The model's hyperparameters and the options of the job, or what ``certify`` may be asked,
-        as JSON values; those left out take their defaults.
+        The model's hyperparameters and the options of the job, or what ``certify`` or ``knn`` may
+        be asked, as JSON values; those left out take their defaults.
     lane : "fast" or "heavy"
         The lane that runs it.
     priority : int
@@ -303,7 +304,13 @@ class JobQueue(Protocol):
         """Store how far the attempt is; True when the job was asked to stop."""
         ...
 
-    def finish(self, job_id: str, attempt: int, result: Mapping[str, Any]) -> Job:
+    def finish(
+        self,
+        job_id: str,
+        attempt: int,
+        result: Mapping[str, Any],
+        connection: Connection | None = None,
+    ) -> Job:
         """End the job with its result, or as cancelled when that was asked for before."""
         ...
 

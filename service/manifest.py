@@ -7,6 +7,7 @@ nothing ever appears in front of a file that is being read.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -243,6 +244,34 @@ class Manifest:
         for found in self._files_of(statement):
             return found
         raise FileNotListed(f"no file {file_id} in the manifest of this graph")
+
+    def add_file(self, graph_id: str, file: ListedFile, connection: Connection) -> None:
+        """List a file that we have made ourselves, as the one file of a source of its own.
+
+        Parameters
+        ----------
+        connection : sqlalchemy.Connection
+            A writing transaction to join.
+        """
+        _require_path("path", file.path)
+        lock_graph(connection, graph_id)
+        source_id = uuid4().hex
+        source = {"id": source_id, "graph_id": graph_id, "url": file.path, "follow": False}
+        connection.execute(insert(sources).values(**source))
+        _insert_files(connection, graph_id, [file], source_id=source_id)
+
+    def files_in(
+        self, graph_id: str, directory: Path, connection: Connection | None = None
+    ) -> Sequence[FileRecord]:
+        """Files right below a local directory that are in the graph or wait; oldest first."""
+        is_below = files.c.path.startswith(f"{directory}/", autoescape=True)
+        counts = or_(files.c.status.in_(("committed", "duplicate")), _is_offered())
+        statement = (
+            select(files).where(files.c.graph_id == graph_id, is_below, counts).order_by(files.c.id)
+        )
+        if connection is None:
+            return self._files_of(statement)
+        return [FileRecord.of(row) for row in connection.execute(statement)]
 
     def has_files(self, source_id: str) -> bool:
         """Whether a source has given a file."""

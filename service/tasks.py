@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from streaming.blocks import NodeKind
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveTask:
@@ -87,7 +89,40 @@ class CertifyTask:
     n_threads: int
 
 
-Task = SolveTask | CertifyTask
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnnTask:
+    """Make edges from features.
+
+    Attributes
+    ----------
+    job_id : str
+    attempt : int
+        Name the file of edges.
+    graph_id : str
+    graph_directory : Path
+        Where the graph keeps its nodes and features, and edges made from them.
+    node_kind : {"string", "int64", "dense"}
+        Kind of the node ids.
+    features_version, n_nodes : int
+        What was captured when the attempt began.
+    seed : int
+        Of random choices.
+    parameters : mapping
+        As asked for.
+    """
+
+    job_id: str
+    attempt: int
+    graph_id: str
+    graph_directory: Path
+    node_kind: NodeKind
+    features_version: int
+    n_nodes: int
+    seed: int
+    parameters: Mapping[str, Any]
+
+
+Task = SolveTask | CertifyTask | KnnTask
 """What a child can do."""
 
 
@@ -119,6 +154,14 @@ class Certified:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """The edges lie in a Parquet file at ``path``; ``result`` is what the job will say."""
+
+    path: Path
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
     """The task cannot be done.
 
@@ -142,4 +185,4 @@ class Stopped:
     """The task ended because it was told to."""
 
 
-Answer = Solved | Certified | Failed | Stopped
+Answer = Solved | Certified | Connected | Failed | Stopped

@@ -20,12 +20,14 @@ from sqlalchemy.exc import DBAPIError
 
 from service.catalog import Catalog, GraphNotFound, GraphRecord
 from service.certifying import validate_certify
+from service.connecting import finish_knn, require_connectable, validate_knn
 from service.database import Database
 from service.job_queue import LEASE_SECONDS, DatabaseJobQueue
 from service.jobs import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
 from service.labels import LabelStore
 from service.lanes import WarmChild
 from service.leases import Lease, LeaseExpired, LeaseStore
+from service.manifest import Manifest
 from service.predictions import PredictionStore
 from service.settings import Settings
 from service.tasks import (
@@ -33,7 +35,9 @@ from service.tasks import (
     Answer,
     Certified,
     CertifyTask,
+    Connected,
     Failed,
+    KnnTask,
     Solved,
     SolveTask,
     Stopped,
@@ -224,7 +228,13 @@ class Worker:
             The graph was deleted.
         """
         graph = Catalog(self._database).get_by_id(job.graph_id)
-        return self._certify_task(job, graph) if job.kind == "certify" else self._solve(job, graph)
+        match job.kind:
+            case "certify":
+                return self._certify_task(job, graph)
+            case "knn":
+                return self._knn_task(job, graph)
+            case _:
+                return self._solve(job, graph)
 
     def _certify_task(self, job: Job, graph: GraphRecord) -> CertifyTask:
         """The snapshot that was named, or the newest."""
@@ -256,6 +266,32 @@ class Worker:
             parameters=job.parameters,
             keep_raw=graph.settings.keep_raw,
             n_threads=self._settings.n_threads,
+        )
+
+    def _knn_task(self, job: Job, graph: GraphRecord) -> KnnTask:
+        """The present features."""
+        validate_knn(job.parameters)
+        directory = self._settings.graphs_directory / job.graph_id
+        require_connectable(Manifest(self._database), graph, directory)
+        if graph.progress.snapshot is None or graph.settings.seed is None:
+            raise _no_snapshot(graph)
+        self._queue.capture(
+            job.id,
+            job.attempt,
+            snapshot=graph.progress.snapshot,
+            labels_seq=graph.labels_seq,
+            features_version=graph.features_version,
+        )
+        return KnnTask(
+            job_id=job.id,
+            attempt=job.attempt,
+            graph_id=job.graph_id,
+            graph_directory=directory,
+            node_kind=graph.settings.node_ids,
+            features_version=graph.features_version,
+            n_nodes=graph.progress.n_nodes,
+            seed=graph.settings.seed,
+            parameters=job.parameters,
         )
 
     def _solve(self, job: Job, graph: GraphRecord) -> SolveTask:
@@ -309,6 +345,8 @@ class Worker:
                 return self._publish(job, result)
             case Certified(result=result):
                 return self._queue.finish(job.id, job.attempt, result)
+            case Connected():
+                return finish_knn(self._database, self._queue, job, answer)
             case Failed(error=error, retry=retry, trace=trace):
                 if trace:
                     _log.error("attempt failed", job=job.id, attempt=job.attempt, trace=trace)

@@ -76,7 +76,10 @@ class TieRule:
         if self.width is None:
             return
         if self.weights != "heat":
-            raise ValueError(f"width is for heat weights, got {self.width} with {self.weights}")
+            raise ValueError(
+                f"width must be left out with {self.weights} weights, got {self.width}; it is for "
+                "heat weights"
+            )
         if not (self.width > 0 and math.isfinite(self.width)):
             raise ValueError(f"width must be finite and > 0, got {self.width}")
 

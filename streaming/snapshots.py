@@ -71,6 +71,16 @@ class GraphPaths:
         return self.root / "feature_sets"
 
     @property
+    def knn(self) -> Path:
+        """Edges made from features, one Parquet file for each time."""
+        return self.root / "knn"
+
+    @property
+    def knn_work(self) -> Path:
+        """Lists of neighbors while such edges are made, a directory for each attempt."""
+        return self.root / "knn_work"
+
+    @property
     def predictions(self) -> Path:
         """Prediction files."""
         return self.root / "predictions"

@@ -18,6 +18,7 @@ from pydantic import (
 
 from service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
 from service.certifying import validate_certify
+from service.connecting import validate_knn
 from service.feature_log import FeatureSetRecord, SetMode, SetStatus
 from service.feature_sets import FeaturesStatus
 from service.jobs import KINDS, Job, JobSpec, JobStatus, lane_of
@@ -26,8 +27,10 @@ from service.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
 from service.reading import Lookup, Prediction
 from service.redaction import shown_url
 from service.solve_options import validate_solve
+from solvers.neighbors import Metric, Symmetrization, WeightName
 from streaming.blocks import NodeKind
 from streaming.certificate import Certificate, CertifySettings
+from streaming.knn import KnnSettings, Method
 from streaming.snapshots import SnapshotMeta
 
 MAX_LOOKUP: int = 10_000
@@ -42,6 +45,7 @@ _DEFAULTS = {
 
 
 _CERTIFY = CertifySettings()
+_KNN = KnnSettings()
 
 
 class InvalidArgument(ValueError):
@@ -510,13 +514,65 @@ class CertifyIn(_Input):
         )
 
 
+class KnnParameters(_Input):
+    """Which graph of nearest neighbors to make; those left out take their defaults."""
+
+    k: int = Field(default=_KNN.k, description="Neighbors of each node.")
+    weights: WeightName = Field(
+        default=_KNN.weights,
+        description="exp(-4 d^2 / d_k^2), exp(-d^2 / (2 width^2)) or 1, d the distance.",
+    )
+    symmetrize: Symmetrization = Field(
+        default=_KNN.symmetrize,
+        description="Weight of an edge by those of both directions, of which one may be 0.",
+    )
+    metric: Metric = Field(default=_KNN.metric, description="Distance of two nodes.")
+    width: float | None = Field(
+        default=None, description="Of heat weights; the mean length of the edges when left out."
+    )
+    method: Method = Field(
+        default=_KNN.method, description="How to search; auto is exact where that is quick."
+    )
+    n_probes: int = Field(
+        default=_KNN.n_probes, description="Cells that the approximate method looks at."
+    )
+
+
+class KnnIn(_Input):
+    """A job that makes edges from features."""
+
+    kind: Literal["knn"]
+    parameters: KnnParameters = KnnParameters()
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        validate_knn(self._given())
+        return self
+
+    def _given(self) -> dict[str, Any]:
+        return self.parameters.model_dump(exclude_unset=True)
+
+    def to_spec(self, graph_id: str, idempotency_key: str | None) -> JobSpec:
+        """The same for the queue."""
+        return JobSpec(
+            graph_id=graph_id,
+            kind=self.kind,
+            model=None,
+            parameters=self._given(),
+            lane="heavy",
+            idempotency_key=idempotency_key,
+        )
+
+
 def _kind_of(body: Any) -> Any:
     """The kind of job that a body asks for; ``solve`` when it does not say."""
     return body.get("kind", "solve") if isinstance(body, dict) else "solve"
 
 
 JobIn = Annotated[
-    Annotated[SolveIn, Tag("solve")] | Annotated[CertifyIn, Tag("certify")],
+    Annotated[SolveIn, Tag("solve")]
+    | Annotated[CertifyIn, Tag("certify")]
+    | Annotated[KnnIn, Tag("knn")],
     Discriminator(
         _kind_of,
         custom_error_type="kind",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from service.catalog import GraphRecord, GraphSettings
+from service.cli.connecting import knn
 from service.cli.graph_options import (
     AutoModel,
     AutoParameters,
@@ -40,6 +41,7 @@ from streaming.certificate import CertificateStore
 from streaming.snapshots import GraphPaths, SnapshotStore
 
 app = command_group("Graphs and their settings.")
+app.command()(knn)
 
 
 @app.command()

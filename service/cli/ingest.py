@@ -105,7 +105,7 @@ def ingest(
         sources = _added(session, graph_id, locations or ())
         with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):
             try:
-                told = _read_all(session, graph_id, sources, stop, is_quiet=json)
+                told = read_all(session, graph_id, sources, stop, is_quiet=json)
             except Interrupted:
                 say("stopped; the same command goes on from here")
                 end_now(INTERRUPTED)
@@ -140,7 +140,7 @@ def _added(session: Session, graph_id: str, locations: Sequence[str]) -> list[So
     return [session.manifest.add_source(graph_id, url) for url in urls]
 
 
-def _read_all(
+def read_all(
     session: Session,
     graph_id: str,
     sources: Sequence[SourceRecord],

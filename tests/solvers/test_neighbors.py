@@ -160,7 +160,7 @@ def test_digits_agree_with_the_library_alone() -> None:
         ({"weights": "gauss"}, "weights must be one of self-tuned, heat, binary, got 'gauss'"),
         ({"symmetrize": "and"}, "symmetrize must be one of mean, max, got 'and'"),
         ({"metric": "l1"}, "metric must be one of euclidean, cosine, got 'l1'"),
-        ({"width": 1.0}, "width is for heat weights, got 1.0 with self-tuned"),
+        ({"width": 1.0}, "width must be left out with self-tuned weights, got 1.0"),
         ({"weights": "heat", "width": 0.0}, "width must be finite and > 0, got 0.0"),
         ({"metric": "cosine"}, "got zeros in row 2"),
     ],

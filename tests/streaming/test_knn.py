@@ -176,7 +176,7 @@ def test_features_that_make_no_graph_are_refused(
         ({"metric": "l1"}, "metric must be one of euclidean, cosine, got 'l1'"),
         ({"weights": ["heat"]}, "weights must be one of"),
         ({"width": "1"}, "width must be a number, got '1'"),
-        ({"width": 1.0}, "width is for heat weights"),
+        ({"width": 1.0}, "width must be left out with self-tuned weights"),
     ],
 )
 def test_wrong_settings_are_named(change: dict, message: str) -> None:

@@ -1,0 +1,168 @@
+"""Jobs of kind ``knn``: what they may be asked, how a child runs them, how their edges come in.
+
+The edges go the way of all edges: a file of the manifest, pending until ingest takes it. It is
+listed in the transaction that ends the job, so that a job that succeeded has given its file, and
+one that was cancelled or changed hands has not.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from time import monotonic, time
+from typing import Any, Final
+
+from service.catalog import GraphRecord
+from service.certifying import Reporter
+from service.database import Database
+from service.job_queue import DatabaseJobQueue
+from service.jobs import Job, JobStatus, LeaseLost
+from service.manifest import ListedFile, Manifest
+from service.tasks import Advanced, Connected, KnnTask, Stopped
+from solvers.iterate import Stopped as IterationStopped
+from solvers.iterate import Watch
+from streaming.durable import fsync_directory, remove_abandoned
+from streaming.features import FeatureStore
+from streaming.knn import KnnPlace, KnnSettings, make_knn
+from streaming.nodes import open_nodes
+from streaming.snapshots import GraphPaths
+from streaming.sources import ParquetEdges
+
+_SUFFIX: Final = ".parquet"
+
+
+class ConnectedBefore(ValueError):
+    """The graph has edges made from features already; edges cannot be taken out of a graph."""
+
+
+def validate_knn(parameters: Mapping[str, Any]) -> KnnSettings:
+    """Which graph of nearest neighbors to make.
+
+    Parameters
+    ----------
+    parameters : mapping
+        JSON values: the fields of `KnnSettings`; those left out take their defaults.
+
+    Raises
+    ------
+    ValueError
+        No such parameter, or a value that breaks its rule.
+    """
+    known = [field.name for field in fields(KnnSettings)]
+    unknown = sorted(parameters.keys() - set(known))
+    if unknown:
+        raise ValueError(f"knn has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    return KnnSettings(**parameters)
+
+
+def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path) -> None:
+    """Raise unless the graph has features and no edges made from features.
+
+    Raises
+    ------
+    ValueError
+        There are no features.
+    ConnectedBefore
+        A file of such edges is in the graph, or waits.
+    """
+    name = graph.settings.name
+    if not graph.features_version:
+        raise ValueError(
+            f"graph {name} has no features yet; put them, or let ingest take those that wait"
+        )
+    before = manifest.files_in(graph.id, GraphPaths(root=directory).knn)
+    if before:
+        raise ConnectedBefore(
+            f"graph {name} has edges from knn already ({Path(before[0].path).name}, "
+            f"{before[0].status}) and edges cannot be deleted; make another graph for other "
+            "features or another k"
+        )
+
+
+def knn_task(
+    task: KnnTask,
+    *,
+    report: Callable[[Advanced], None],
+    cancelled: Callable[[], bool],
+) -> Connected | Stopped:
+    """`Connected` once the file of edges is on the disk, or `Stopped`.
+
+    Raises
+    ------
+    ValueError
+        The features make no such graph, or a parameter is wrong.
+    OSError, MemoryError, LookupError
+        Files that could not be read or written.
+    """
+    settings = validate_knn(task.parameters)
+    paths = GraphPaths(root=task.graph_directory)
+    began = monotonic()
+    try:
+        summary = make_knn(
+            FeatureStore(paths.features).load(task.features_version, task.n_nodes),
+            open_nodes(paths.nodes, kind=task.node_kind, n_nodes=task.n_nodes, writable=False),
+            settings,
+            _place(task, paths),
+            features_version=task.features_version,
+            seed=task.seed,
+            watch=Watch(progress=Reporter(report), cancelled=cancelled),
+        )
+    except IterationStopped:
+        return Stopped()
+    return Connected(
+        path=_output(task, paths),
+        result={
+            **asdict(summary),
+            "k": settings.k,
+            "features_version": task.features_version,
+            "seconds": round(monotonic() - began, 3),
+        },
+    )
+
+
+def finish_knn(database: Database, queue: DatabaseJobQueue, job: Job, answer: Connected) -> Job:
+    """The job with its edges in the manifest, or without either; a file that nobody names goes.
+
+    Raises
+    ------
+    LeaseLost
+        The attempt is no longer the current one.
+    """
+    path, manifest = answer.path, Manifest(database)
+    (file,) = ParquetEdges(path).list()
+    listed = ListedFile(path=file.path, version=file.version, size=file.size)
+    try:
+        with database.write() as connection:
+            ended = queue.finish(job.id, job.attempt, answer.result, connection)
+            if ended.status is JobStatus.SUCCEEDED:
+                if manifest.files_in(job.graph_id, path.parent, connection):
+                    raise ConnectedBefore("another job has made edges from features meanwhile")
+                manifest.add_file(job.graph_id, listed, connection)
+    except ConnectedBefore as error:
+        path.unlink(missing_ok=True)
+        return queue.fail(job.id, job.attempt, str(error))
+    except LeaseLost:
+        path.unlink(missing_ok=True)
+        raise
+    if ended.status is not JobStatus.SUCCEEDED:
+        path.unlink(missing_ok=True)
+    return ended
+
+
+def _output(task: KnnTask, paths: GraphPaths) -> Path:
+    return paths.knn / f"{task.job_id}-{task.attempt}{_SUFFIX}"
+
+
+def _place(task: KnnTask, paths: GraphPaths) -> KnnPlace:
+    """Directories for this attempt; what an earlier one has left becomes its own."""
+    paths.knn.mkdir(exist_ok=True)
+    work = paths.knn_work / f"{task.job_id}-{task.attempt}"
+    if not work.exists():
+        paths.knn_work.mkdir(parents=True, exist_ok=True)
+        fsync_directory(paths.root)
+        for earlier in sorted(paths.knn_work.glob(f"{task.job_id}-*")):
+            if not work.exists():
+                earlier.rename(work)  # a process that still writes there loses its lists
+    remove_abandoned(paths.knn_work, keep=work, now=time())
+    for earlier in paths.knn.glob(f"{task.job_id}-*{_SUFFIX}"):
+        earlier.unlink()  # its attempt died before it was listed
+    return KnnPlace(output=_output(task, paths), work=work, node_kind=task.node_kind)

@@ -1,0 +1,60 @@
+"""knn jobs over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.service.api.conftest import PARQUET, Api, as_parquet
+from tests.service.featured import clusters, feature_table
+
+
+def put_features(api: Api) -> None:
+    api.call(
+        "PUT",
+        "/graphs/g/features",
+        202,
+        content=as_parquet(feature_table(clusters())),
+        headers={"Content-Type": PARQUET},
+    )
+    api.ingest()
+
+
+def test_features_become_edges_that_are_solved(api: Api) -> None:
+    api.create_graph("g", expected_nodes=60)
+    put_features(api)
+    body = {"kind": "knn", "parameters": {"k": 5, "weights": "heat", "symmetrize": "max"}}
+    job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
+    assert (job["kind"], job["model"], job["parameters"]) == ("knn", None, body["parameters"])
+    api.run_job(job["id"])
+    ended = api.call("GET", f"/jobs/{job['id']}", 200).json()
+    assert ended["status"] == "succeeded", ended["error"]
+    assert ended["result"]["recall"] == 1.0
+    assert ended["result"]["width"] > 0
+    api.ingest()
+    graph = api.call("GET", "/graphs/g", 200).json()
+    assert graph["edges_seen"] == ended["result"]["n_edges"]
+    (source,) = api.call("GET", "/graphs/g/sources", 200).json()["sources"]
+    assert "/knn/" in source["url"]
+    api.put_labels({"n3": "left", "n33": "right"})
+    solve = api.call("POST", "/graphs/g/jobs", 202, json={"model": "harmonic-mbo"}).json()
+    api.run_job(solve["id"])
+    node = api.call("GET", "/graphs/g/predictions/node?id=n45", 200).json()
+    assert node["prediction"]["label"] == "right"
+
+
+@pytest.mark.parametrize(
+    ("body", "argument"),
+    [
+        ({"k": 0}, "k"),
+        ({"k": "many"}, "parameters.k"),
+        ({"weights": "gauss"}, "parameters.weights"),
+        ({"width": 1.0}, "width"),
+        ({"weights": "heat", "width": -1.0}, "width"),
+        ({"method": "fast"}, "parameters.method"),
+        ({"neighbors": 3}, "parameters.neighbors"),
+    ],
+)
+def test_wrong_parameters_are_refused(refusing: Api, body: Any, argument: str) -> None:
+    asked = {"kind": "knn", "parameters": body}
+    problem = refusing.problem("POST", "/graphs/g/jobs", 422, json=asked)
+    assert problem["argument"] == argument

@@ -1,0 +1,96 @@
+"""A graph whose nodes have features, and what makes edges of them, in one process."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from service.catalog import Catalog, GraphRecord, GraphSettings
+from service.database import Database
+from service.feature_sets import FeatureSets
+from service.ingest import Ingestor
+from service.job_queue import DatabaseJobQueue
+from service.jobs import Job, JobSpec
+from service.manifest import Manifest
+from service.settings import Settings
+from service.worker import Worker
+from solvers.arrays import Float32Array
+from streaming.feature_blocks import read_features
+from streaming.snapshots import GraphPaths
+
+
+def feature_table(values: Float32Array) -> pa.Table:
+    """Rows of the nodes n0, n1, ..."""
+    flat = pa.array(values.astype(np.float32).ravel())
+    lists = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    return pa.table({"node": [f"n{row}" for row in range(len(values))], "features": lists})
+
+
+def clusters(n_nodes: int = 60) -> Float32Array:
+    """Rows in two far clusters, one after the other."""
+    rng = np.random.default_rng(0)
+    centers = np.repeat([[0.0] * 4, [20.0] * 4], n_nodes // 2, axis=0)
+    return (centers + rng.normal(size=centers.shape)).astype(np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Featured:
+    """One graph of a home directory."""
+
+    database: Database
+    settings: Settings
+    graph_id: str
+
+    @classmethod
+    def create(cls, database: Database, settings: Settings, **options: Any) -> "Featured":
+        """An empty graph of string ids."""
+        asked = GraphSettings(**{"name": "g", "seed": 1, "expected_nodes": 100} | options)
+        graph_id = Catalog(database).create(asked).id
+        return cls(database=database, settings=settings, graph_id=graph_id)
+
+    @property
+    def record(self) -> GraphRecord:
+        """The graph at this moment."""
+        return Catalog(self.database).get_by_id(self.graph_id)
+
+    @property
+    def paths(self) -> GraphPaths:
+        """Its files."""
+        return GraphPaths(root=self.settings.graphs_directory / self.graph_id)
+
+    @property
+    def queue(self) -> DatabaseJobQueue:
+        """All jobs."""
+        return DatabaseJobQueue(self.database)
+
+    def give(self, values: Float32Array) -> None:
+        """Give n0, n1, ... these features, and bring them in."""
+        sets = FeatureSets(
+            Manifest(self.database).features,
+            self.settings.graphs_directory,
+            max_backlog_bytes=self.settings.max_backlog_bytes,
+        )
+        block = read_features(feature_table(values), node_kind="string", max_nodes=1000)
+        sets.add(self.record, [block], mode="replace")
+        self.ingest()
+
+    def ingest(self) -> None:
+        """What the daemon does."""
+        Ingestor(self.database, self.settings).ingest_graph(self.graph_id)
+
+    def submit(self, **parameters: Any) -> Job:
+        """A job that waits."""
+        spec = JobSpec(
+            graph_id=self.graph_id, kind="knn", model=None, parameters=parameters, lane="heavy"
+        )
+        return self.queue.submit(spec)
+
+    def connected(self, **parameters: Any) -> Job:
+        """A job after its end, run by a worker with a child of its own."""
+        return Worker(self.database, self.settings).run_one(self.submit(**parameters).id)
+
+    def files(self) -> list[Path]:
+        """What lies where edges and lists of neighbors go."""
+        return [*self.paths.knn.glob("*"), *self.paths.knn_work.glob("*")]

@@ -1,0 +1,191 @@
+"""What a knn job may be asked, what a child does with one, and how its edges come in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from service.connecting import ConnectedBefore, finish_knn, knn_task, require_connectable
+from service.connecting import validate_knn as validate
+from service.database import Database, open_database
+from service.jobs import Job, JobStatus, LeaseLost
+from service.manifest import Manifest
+from service.settings import Settings
+from service.tasks import Advanced, Connected, KnnTask, Stopped
+from solvers.neighbors import neighbor_graph
+from streaming.knn import KnnSettings
+from streaming.snapshots import SnapshotStore
+from tests.service.featured import Featured, clusters
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home", threads=1)
+
+
+@pytest.fixture
+def database(settings: Settings, database_url: str) -> Iterator[Database]:
+    settings.home.mkdir()
+    database = open_database(database_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def graph(database: Database, settings: Settings) -> Featured:
+    graph = Featured.create(database, settings)
+    graph.give(clusters())
+    return graph
+
+
+def task_of(graph: Featured, job: Job) -> KnnTask:
+    record = graph.record
+    return KnnTask(
+        job_id=job.id,
+        attempt=job.attempt,
+        graph_id=graph.graph_id,
+        graph_directory=graph.paths.root,
+        node_kind="string",
+        features_version=record.features_version,
+        n_nodes=record.progress.n_nodes,
+        seed=1,
+        parameters=job.parameters,
+    )
+
+
+def claimed(graph: Featured, **parameters: Any) -> Job:
+    job = graph.queue.claim("w", ("heavy",), job_id=graph.submit(**parameters).id)
+    assert job is not None
+    return job
+
+
+def answer_to(graph: Featured, job: Job) -> Connected:
+    answer = knn_task(task_of(graph, job), report=lambda _: None, cancelled=lambda: False)
+    assert isinstance(answer, Connected)
+    return answer
+
+
+def test_parameters_are_the_fields_of_the_settings() -> None:
+    assert validate({}) == KnnSettings()
+    assert validate({"k": 3, "weights": "heat", "width": 2}).width == 2
+    with pytest.raises(ValueError, match="knn has no parameter 'neighbors'; it has k, method"):
+        validate({"neighbors": 3})
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+        validate({"k": 0})
+
+
+def test_task_leaves_a_file_of_edges_and_says_what_they_are(graph: Featured) -> None:
+    seen: list[Advanced] = []
+    job = claimed(graph, k=5)
+    answer = knn_task(task_of(graph, job), report=seen.append, cancelled=lambda: False)
+    assert isinstance(answer, Connected)
+    assert answer.path.parent == graph.paths.knn
+    expected = neighbor_graph(clusters(), 5)
+    assert pq.read_metadata(answer.path).num_rows == expected.n_edges
+    assert answer.result["n_edges"] == expected.n_edges
+    assert (answer.result["features_version"], answer.result["k"]) == (1, 5)
+    assert [each.phase for each in seen] == ["looking at features", "searching", "writing edges"]
+    assert graph.files() == [answer.path]
+
+
+def test_task_that_is_told_to_stop_leaves_no_edges(graph: Featured) -> None:
+    task = task_of(graph, claimed(graph))
+    assert knn_task(task, report=lambda _: None, cancelled=lambda: True) == Stopped()
+    assert not list(graph.paths.knn.glob("*"))
+
+
+def test_what_a_dead_attempt_left_goes_to_the_next(graph: Featured) -> None:
+    first = task_of(graph, claimed(graph))
+    with pytest.raises(ValueError, match="k must be below"):
+        knn_task(
+            KnnTask(**{each: getattr(first, each) for each in first.__slots__} | {"n_nodes": 5}),
+            report=lambda _: None,
+            cancelled=lambda: False,
+        )
+    left = graph.paths.knn_work / f"{first.job_id}-1"
+    left.mkdir(exist_ok=True)
+    unlisted = graph.paths.knn / f"{first.job_id}-1.parquet"
+    unlisted.write_bytes(b"")
+    again = KnnTask(**{each: getattr(first, each) for each in first.__slots__} | {"attempt": 2})
+    answer = knn_task(again, report=lambda _: None, cancelled=lambda: False)
+    assert isinstance(answer, Connected)
+    assert graph.files() == [answer.path]
+
+
+def test_job_and_its_file_are_told_together(graph: Featured, database: Database) -> None:
+    job = claimed(graph)
+    answer = answer_to(graph, job)
+    ended = finish_knn(database, graph.queue, job, answer)
+    assert ended.status is JobStatus.SUCCEEDED
+    (file,) = Manifest(database).files_in(graph.graph_id, graph.paths.knn)
+    assert (file.path, file.status) == (str(answer.path), "pending")
+    graph.ingest()
+    (file,) = Manifest(database).files_in(graph.graph_id, graph.paths.knn)
+    assert (file.status, file.n_rows) == ("committed", answer.result["n_edges"])
+    progress = graph.record.progress
+    assert progress.edges_seen == answer.result["n_edges"]
+    snapshot = SnapshotStore(graph.paths.snapshots).load(progress.snapshot or 0)
+    assert snapshot.graph.n_components == 2
+
+
+def test_cancelled_job_gives_no_edges(graph: Featured, database: Database) -> None:
+    job = claimed(graph)
+    answer = answer_to(graph, job)
+    graph.queue.cancel(job.id)
+    assert finish_knn(database, graph.queue, job, answer).status is JobStatus.CANCELLED
+    assert graph.files() == []
+    assert Manifest(database).files_in(graph.graph_id, graph.paths.knn) == []
+
+
+def test_attempt_that_lost_its_lease_gives_no_edges(graph: Featured, database: Database) -> None:
+    job = claimed(graph)
+    answer = answer_to(graph, job)
+    graph.queue.release(job.id, job.attempt)
+    graph.queue.claim("other", ("heavy",), job_id=job.id)
+    with pytest.raises(LeaseLost):
+        finish_knn(database, graph.queue, job, answer)
+    assert graph.files() == []
+
+
+def test_of_two_jobs_that_run_together_one_gives_its_edges(
+    graph: Featured, database: Database
+) -> None:
+    jobs = [claimed(graph, k=3), claimed(graph, k=4)]
+    answers = [answer_to(graph, job) for job in jobs]
+    ended = [
+        finish_knn(database, graph.queue, job, answer)
+        for job, answer in zip(jobs, answers, strict=True)
+    ]
+    assert [job.status for job in ended] == [JobStatus.SUCCEEDED, JobStatus.FAILED]
+    assert graph.files() == [answers[0].path]
+    assert len(Manifest(database).files_in(graph.graph_id, graph.paths.knn)) == 1
+
+
+def test_edges_come_once_unless_their_file_was_refused(graph: Featured, database: Database) -> None:
+    manifest = Manifest(database)
+    require_connectable(manifest, graph.record, graph.paths.root)
+    job = claimed(graph)
+    finish_knn(database, graph.queue, job, answer_to(graph, job))
+    with pytest.raises(ConnectedBefore, match="pending\\) and edges cannot be deleted; make an"):
+        require_connectable(manifest, graph.record, graph.paths.root)
+    (source,) = manifest.list_sources(graph.graph_id)
+    manifest.remove_source(graph.graph_id, source.id)
+    require_connectable(manifest, graph.record, graph.paths.root)
+
+
+def test_worker_runs_the_job_and_says_what_is_missing(
+    database: Database, settings: Settings
+) -> None:
+    graph = Featured.create(database, settings)
+    assert "graph g has no features yet" in str(graph.connected().error)
+    graph.give(clusters())
+    failed = graph.connected(k=60)
+    assert failed.error == "k must be below the number of nodes with features, got 60 for 60 nodes"
+    job = graph.connected(k=5, weights="binary", symmetrize="max")
+    assert (job.status, job.features_version) == (JobStatus.SUCCEEDED, 1)
+    assert job.result is not None
+    graph.ingest()
+    assert graph.record.progress.edges_seen == job.result["n_edges"]
+    assert "has edges from knn already" in str(graph.connected(k=4).error)
