@@ -88,6 +88,10 @@ def curl() -> None:
         pytest.skip("needs curl 7.82 or newer; install it with the system's package manager")
 
 
+def test_features_become_a_graph(home: Home, tmp_path: Path) -> None:
+    run("knn", home, tmp_path)
+
+
 def test_http_session(curl: None, server: Server, tmp_path: Path) -> None:
     run("http", server.home, tmp_path, LAPWING_URL=server.url)
 
