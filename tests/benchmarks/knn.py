@@ -1,11 +1,11 @@
 """What do the neighbors of n rows cost, and how many of them are found?
 
-Run ``python -m tests.benchmarks.knn``, with ``--rows --columns --neighbors``, or with ``--mnist``
-(70,000 digits in 50 principal columns, from the directory that LAPWING_DATA names). The peer is
-scikit-learn's brute force, which holds all rows and lists. Ours read rows from a file and write
-edges to one; up to ``--all-pairs`` rows they look at all pairs as well. Recall is by a thousand
-rows, memory the most that a process of its own held beyond mapped files and what it held before.
-Made rows shrink from column to column, as principal ones do.
+Run ``python -m tests.benchmarks.knn``, with ``--rows --columns --neighbors`` or ``--quick``, or
+with ``--mnist`` (70,000 digits in 50 principal columns, from the directory that LAPWING_DATA
+names). The peer is scikit-learn's brute force, which holds all rows and lists. Ours read rows from
+a file and write edges to one; up to ``--all-pairs`` rows they look at all pairs as well. Recall is
+by a thousand rows, memory the most that a process of its own held beyond mapped files and what it
+held before. Made rows shrink from column to column, as principal ones do.
 """
 
 import argparse
@@ -146,6 +146,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=50)
     parser.add_argument("--neighbors", type=int, default=10)
     parser.add_argument("--mnist", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="5,000 rows")
     parser.add_argument("--all-pairs", type=int, default=100_000)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -153,7 +154,8 @@ def main() -> None:
         if options.mnist:
             write_mnist(rows, n_columns=options.columns)
         else:
-            write_rows(rows, n_rows=options.rows, n_columns=options.columns)
+            n_rows = 5_000 if options.quick else options.rows
+            write_rows(rows, n_rows=n_rows, n_columns=options.columns)
         shape = np.load(rows, mmap_mode="r").shape
         asked = [("cells", by_lapwing, (rows, options.neighbors, "approximate"))]
         if shape[0] <= options.all_pairs:
