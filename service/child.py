@@ -26,7 +26,7 @@ _PASSING: Final = (
     NodeCollision,
     SnapshotNotFound,
 )
-"""What another attempt, which reads the files anew, may not meet again."""
+"""What another attempt, which captures and reads anew, may not meet again."""
 
 log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from service.refining import refined
 from service.solve_options import validate_solve
 from service.task_labels import labels_in_snapshot
 from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
+from solvers.features import FeatureRows
 from solvers.graph import Graph
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels, RealLabels
@@ -34,6 +35,7 @@ from solvers.models.refining import Refinable
 from solvers.solution import Solution, Status
 from streaming.blocks import MAX_NODES
 from streaming.engine import PassStopped
+from streaming.features import FeatureStore
 from streaming.nodes import Nodes, open_nodes
 from streaming.snapshots import GraphPaths, Snapshot, SnapshotStore
 
@@ -94,10 +96,14 @@ class _LastSolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Prepared:
-    """What a model prepared; any model of the same preparation can use it."""
+    """What a model prepared; any model of the same preparation can use it.
+
+    ``features_version`` is None for a model that takes no features.
+    """
 
     model: Model
     value: Any
+    features_version: int | None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -112,6 +118,12 @@ class _WarmGraph:
     prepared: dict[str, _Prepared] = field(default_factory=dict)
     bequests: dict[str, Any] = field(default_factory=dict)
     last: dict[type[Model], _LastSolution] = field(default_factory=dict)
+
+    def forget_features_but(self, version: int) -> None:
+        """Drop what was prepared with other features; what needs none stays."""
+        for kind, each in list(self.prepared.items()):
+            if each.features_version not in {None, version}:
+                del self.prepared[kind]
 
 
 class WarmSolver:
@@ -146,7 +158,9 @@ class WarmSolver:
         ------
         ValueError
             The task cannot be done: unknown parameters, no label in the snapshot, one class,
-            labels of another kind than the target.
+            labels of another kind than the target, a Gram matrix that does not fit the memory.
+        FeaturesNotFound
+            Newer features have replaced those of the task, and they were removed since.
         OSError, MemoryError, LookupError, RuntimeError
             Files that could not be read or written.
         """
@@ -159,17 +173,23 @@ class WarmSolver:
                     task, graph.nodes, graph.snapshot.meta.node_kind, options.target
                 )
                 _require_folds(labels, options.cross_validate)
+                graph.forget_features_but(task.features_version)
             kind = model.preparation or type(model).__name__
             is_warm = kind in graph.prepared
             with progress.phase("preparing"):
                 if not is_warm:
                     value = model.prepare(
                         graph.snapshot.graph,
+                        _features(task, model, graph.snapshot),
                         parallel=self._pool.map,
                         kept_bytes=self._kept_bytes(graph.snapshot.graph),
                     )
                     model.inherit(value, graph.bequests.pop(kind, None))
-                    graph.prepared[kind] = _Prepared(model=model, value=value)
+                    graph.prepared[kind] = _Prepared(
+                        model=model,
+                        value=value,
+                        features_version=task.features_version if model.uses_features else None,
+                    )
             with progress.phase("solving"):
                 start = _start_of(model, graph, labels)
                 started_from = None if start is None else graph.last[type(model)].snapshot
@@ -220,6 +240,9 @@ class WarmSolver:
                 "n_labels": labels.n_labeled,
                 "n_labels_waiting": n_waiting,
                 "n_classes": labels.n_classes if isinstance(labels, Labels) else None,
+                "input": solution.stats.get("input", "graph"),
+                "n_without_features": solution.stats.get("n_without_features", 0),
+                "features_version": task.features_version if model.uses_features else 0,
                 "warm": is_warm,
                 "started_from": started_from,
                 "seconds": progress.seconds,
@@ -284,6 +307,14 @@ class WarmSolver:
         while self._graphs and _resident_bytes() > self._memory_bytes:
             self._graphs.popitem(last=False)
             gc.collect()
+
+
+def _features(task: SolveTask, model: Model, snapshot: Snapshot) -> FeatureRows | None:
+    """The features of a snapshot's nodes, for a model that takes them where there are some."""
+    if not model.uses_features or task.features_version == 0:
+        return None
+    store = FeatureStore(GraphPaths(root=task.graph_directory).features)
+    return store.load(task.features_version, snapshot.meta.n_nodes)
 
 
 def _resident_bytes() -> int:

@@ -84,8 +84,14 @@ def _tell_outcome(name: str, job: Job) -> None:
         )
     if result["warning"]:
         say(f"warning: {result['warning']}")
-    if result["n_unreachable"]:
-        say(f"{result['n_unreachable']:,} nodes cannot be reached by any label")
+    n_bare = result["n_without_features"]
+    if result["features_version"]:
+        bare = f"; {n_bare:,} nodes have none and get no label" if n_bare else ""
+        say(f"used features_version {result['features_version']}{bare}")
+    elif result["input"] != "graph":
+        say(f"the graph has no features; its {result['input']} served instead")
+    if result["n_unreachable"] > n_bare:
+        say(f"{result['n_unreachable'] - n_bare:,} nodes cannot be reached by any label")
     if result["n_labels_waiting"]:
         say(f"{result['n_labels_waiting']:,} labels wait for their nodes to come")
     for line in _worth(result["stats"]):

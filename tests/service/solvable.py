@@ -5,14 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from sqlalchemy import update
 
 from service.catalog import Catalog, GraphProgress, GraphSettings
-from service.database import Database
+from service.database import Database, graphs
 from service.labels import LabelStore
 from service.settings import Settings
-from solvers.arrays import IntArray
+from solvers.arrays import Float32Array, IntArray
 from solvers.graph import Graph
 from streaming.blocks import NodeKind
+from streaming.features import FeatureStore, NewRows
 from streaming.nodes import open_nodes
 from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
 
@@ -94,6 +96,22 @@ def publish_snapshot(
     return meta
 
 
+def parity_features(n_nodes: int, seed: int = 0) -> Float32Array:
+    """Points of even and of odd nodes, in two clouds apart."""
+    points = np.random.default_rng(seed).normal(size=(n_nodes, 3)).astype(np.float32)
+    points[:, 0] += np.where(np.arange(n_nodes) % 2 == 0, 6, -6)
+    return points
+
+
+def publish_features(
+    directory: Path, version: int, values: Float32Array, *, nodes: IntArray | None = None
+) -> None:
+    """Publish features as ingest would, of the first nodes unless others are named."""
+    owners = np.arange(len(values)) if nodes is None else np.asarray(nodes, np.int64)
+    rows = NewRows(nodes=owners, n_columns=values.shape[1], blocks=[values])
+    FeatureStore(GraphPaths(root=directory).features).publish(version, rows, created_at=0.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Solvable:
     """One graph of a home directory."""
@@ -118,6 +136,13 @@ class Solvable:
         meta = publish_snapshot(self.directory, number, u, v)
         progress = GraphProgress(n_nodes=meta.n_nodes, snapshot=number)
         Catalog(self.database).record_progress(self.graph_id, progress)
+
+    def features(self, version: int, values: Float32Array, **options: IntArray) -> None:
+        """Publish features and tell the catalog."""
+        publish_features(self.directory, version, values, **options)
+        row = update(graphs).where(graphs.c.id == self.graph_id)
+        with self.database.write() as connection:
+            connection.execute(row.values(features_version=version))
 
     def label(self, labels: dict[str, str | int]) -> int:
         """Put labels; the number of the last."""

@@ -1,0 +1,133 @@
+"""Solving with features of nodes: which are used, what is kept warm, and nodes that have none."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.child import _answer
+from service.predictions import PredictionFile
+from service.solving import WarmSolver
+from service.tasks import Failed, Solved, SolveTask
+from solvers.models import CATALOGUE
+from streaming.features import FeaturesNotFound
+from tests.service.solvable import parity_features, publish_features, publish_snapshot
+from tests.service.test_solving import MEMORY_BYTES, ignore, run, solved, task, two_communities
+
+N_NODES = 60
+BY_PARITY: dict[str, str | int] = {"n4": "even", "n36": "even", "n7": "odd", "n33": "odd"}
+ON_POINTS = sorted(name for name, model in CATALOGUE.items() if model.uses_features)
+
+
+@pytest.fixture
+def solver() -> WarmSolver:
+    return WarmSolver(memory_bytes=MEMORY_BYTES)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two communities, and features that tell even nodes from odd ones instead."""
+    publish_snapshot(tmp_path / "g", 1, *two_communities())
+    publish_features(tmp_path / "g", 1, parity_features(N_NODES))
+    return tmp_path / "g"
+
+
+def asked_of(directory: Path, model: str = "svm", version: int = 1, **options: Any) -> SolveTask:
+    asked = task(directory, BY_PARITY, model=model)
+    return replace(asked, features_version=version, **options)
+
+
+def table(directory: Path, answer: Solved) -> Any:
+    return PredictionFile(directory / "predictions" / answer.result["file"]).table()
+
+
+@pytest.mark.parametrize("model", ON_POINTS)
+def test_models_of_points_use_features_where_there_are_some(
+    directory: Path, solver: WarmSolver, model: str
+) -> None:
+    result = solved(solver, asked_of(directory, model)).result
+    assert (result["input"], result["n_without_features"]) == ("features", 0)
+    assert (result["features_version"], result["stats"]["input"]) == (1, "features")
+
+
+def test_answers_follow_the_features(directory: Path, solver: WarmSolver) -> None:
+    found = table(directory, solved(solver, asked_of(directory)))
+    node = np.array([int(name[1:]) for name in found["node"].to_pylist()])
+    expected = np.where(node % 2 == 0, "even", "odd").tolist()
+    assert found["label"].to_pylist() == expected
+
+
+def test_without_features_the_embedding_serves(directory: Path, solver: WarmSolver) -> None:
+    result = solved(solver, asked_of(directory, version=0)).result
+    assert (result["input"], result["features_version"]) == ("spectral embedding", 0)
+
+
+def test_models_of_graphs_take_no_features(directory: Path, solver: WarmSolver) -> None:
+    result = solved(solver, asked_of(directory, "hfs")).result
+    assert (result["input"], result["features_version"]) == ("graph", 0)
+
+
+def test_nodes_without_features_get_no_label(directory: Path, solver: WarmSolver) -> None:
+    without = [5, 6, 50]
+    some = np.delete(np.arange(N_NODES), without)
+    publish_features(directory, 2, parity_features(N_NODES)[some], nodes=some)
+    answer = solved(solver, asked_of(directory, version=2))
+    assert answer.result["n_without_features"] == answer.result["n_unreachable"] == 3
+    found = table(directory, answer)
+    reachable = found["reachable"].to_numpy()
+    np.testing.assert_array_equal(np.flatnonzero(~reachable), without)
+    assert [found["label"][node].as_py() for node in without] == [None] * 3
+    assert [found["score:odd"][node].as_py() for node in without] == [0.5] * 3
+
+
+def test_features_of_nodes_newer_than_the_snapshot_wait(
+    directory: Path, solver: WarmSolver
+) -> None:
+    publish_features(directory, 2, parity_features(N_NODES + 5))
+    result = solved(solver, asked_of(directory, version=2)).result
+    assert (result["n_nodes"], result["n_without_features"]) == (N_NODES, 0)
+
+
+def test_new_features_drop_what_was_prepared_with_others_and_nothing_else(
+    directory: Path, solver: WarmSolver
+) -> None:
+    publish_features(directory, 2, -parity_features(N_NODES))
+    assert not solved(solver, asked_of(directory)).result["warm"]
+    assert not solved(solver, asked_of(directory, "hfs")).result["warm"]
+    assert solved(solver, asked_of(directory)).result["warm"]
+    changed = solved(solver, asked_of(directory, version=2))
+    assert not changed.result["warm"]
+    assert solved(solver, asked_of(directory, "hfs", version=2)).result["warm"]
+    fresh = solved(WarmSolver(memory_bytes=MEMORY_BYTES), asked_of(directory, version=2))
+    np.testing.assert_allclose(
+        table(directory, changed)["score"], table(directory, fresh)["score"], rtol=1e-5
+    )
+
+
+def test_a_changed_label_stays_warm(directory: Path, solver: WarmSolver) -> None:
+    solved(solver, asked_of(directory, "lapsvm"))
+    more = task(directory, BY_PARITY | {"n8": "even"}, model="lapsvm")
+    assert solved(solver, replace(more, features_version=1)).result["warm"]
+
+
+def test_features_that_were_removed_are_another_attempts_to_find(
+    directory: Path, solver: WarmSolver
+) -> None:
+    shutil.rmtree(directory / "features")
+    with pytest.raises(FeaturesNotFound, match="no features_version 1, none is kept"):
+        run(solver, asked_of(directory))
+    answer = _answer(solver, asked_of(directory), ignore, lambda: False)
+    assert isinstance(answer, Failed)
+    assert answer.retry
+
+
+def test_no_node_with_features_is_an_error_that_says_so(
+    directory: Path, solver: WarmSolver
+) -> None:
+    beyond = np.arange(N_NODES, N_NODES + 4)
+    publish_features(directory, 2, parity_features(4), nodes=beyond)
+    with pytest.raises(ValueError, match="none of the 60 nodes has features; add some"):
+        run(solver, asked_of(directory, version=2))
