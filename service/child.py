@@ -12,7 +12,7 @@ from typing import Final
 from service.certifying import certify_task
 from service.connecting import knn_task
 from service.solving import Cancelled, Report, WarmSolver
-from service.tasks import Answer, CertifyTask, Failed, KnnTask, Stop, Task
+from service.tasks import Answer, CertifyTask, Failed, KnnTask, Stop, Task, TuneTask
 from streaming.features import FeaturesNotFound
 from streaming.node_segments import CorruptSegment
 from streaming.nodes import NodeCollision
@@ -101,6 +101,8 @@ def _answer(solver: WarmSolver, task: Task, report: Report, cancelled: Cancelled
             return certify_task(task, report=report, cancelled=cancelled)
         if isinstance(task, KnnTask):
             return knn_task(task, report=report, cancelled=cancelled)
+        if isinstance(task, TuneTask):
+            return solver.tune(task, report=report, cancelled=cancelled)
         return solver.solve(task, report=report, cancelled=cancelled)
     except _PASSING as error:
         return Failed(error=_text(error), retry=True, trace=traceback.format_exc())

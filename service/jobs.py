@@ -27,7 +27,7 @@ FAST_MODELS = frozenset({"harmonic-mbo", "hfs", "poisson", "stable-hfs"})
 HEAVY_OPTIONS = frozenset({"refine", "variance", "bound", "cross_validate"})
 """Options of solve jobs with which any model takes long; see `service.solve_options`."""
 
-KINDS = ("solve", "certify", "knn")
+KINDS = ("solve", "tune", "certify", "knn")
 """What jobs do."""
 
 MAX_KEY_LENGTH = 255
@@ -80,13 +80,13 @@ class JobSpec:
     graph_id : str
         The graph to work on.
     kind : str
-        What to do with it; ``solve`` predicts labels, ``certify`` measures a snapshot's accuracy,
-        ``knn`` makes edges from features.
+        What to do with it; ``solve`` predicts labels, ``tune`` chooses hyperparameters,
+        ``certify`` measures a snapshot's accuracy, ``knn`` makes edges from features.
     model : str, optional
-        Public name of the model of ``solve``; none for other kinds.
+        Public name of the model of ``solve`` and ``tune``; none for other kinds.
     parameters : mapping
-        The model's hyperparameters and the options of the job, or what ``certify`` or ``knn`` may
-        be asked, as JSON values; those left out take their defaults.
+        The model's hyperparameters and the options of the job, or what another kind may be asked,
+        as JSON values; those left out take their defaults.
     lane : "fast" or "heavy"
         The lane that runs it.
     priority : int

@@ -23,15 +23,17 @@ from service.predictions import PredictionMeta, write_predictions
 from service.refining import refined
 from service.solve_options import validate_solve
 from service.task_labels import labels_in_snapshot
-from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
+from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped, Tuned, TuneTask
+from service.tuning import told, validate_tune
 from solvers.features import FeatureRows
 from solvers.graph import Graph
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels, RealLabels
-from solvers.models.base import Model, solve_either
+from solvers.models.base import Model, as_classes, solve_either
 from solvers.models.cross_validation import deal_folds
 from solvers.models.growing import grown
 from solvers.models.refining import Refinable
+from solvers.models.tuning import tune
 from solvers.solution import Solution, Status
 from streaming.blocks import MAX_NODES
 from streaming.engine import PassStopped
@@ -173,27 +175,11 @@ class WarmSolver:
                     task, graph.nodes, graph.snapshot.meta.node_kind, options.target
                 )
                 _require_folds(labels, options.cross_validate)
-                graph.forget_features_but(task.features_version)
-            kind = model.preparation or type(model).__name__
-            is_warm = kind in graph.prepared
             with progress.phase("preparing"):
-                if not is_warm:
-                    value = model.prepare(
-                        graph.snapshot.graph,
-                        _features(task, model, graph.snapshot),
-                        parallel=self._pool.map,
-                        kept_bytes=self._kept_bytes(graph.snapshot.graph),
-                    )
-                    model.inherit(value, graph.bequests.pop(kind, None))
-                    graph.prepared[kind] = _Prepared(
-                        model=model,
-                        value=value,
-                        features_version=task.features_version if model.uses_features else None,
-                    )
+                prepared, is_warm = self._prepared(task, graph, model)
             with progress.phase("solving"):
                 start = _start_of(model, graph, labels)
                 started_from = None if start is None else graph.last[type(model)].snapshot
-                prepared = graph.prepared[kind].value
                 solution = _solve(model, graph, prepared, labels, start, progress, cancelled)
             answer = Answered(
                 model=model,
@@ -250,6 +236,44 @@ class WarmSolver:
             }
         )
 
+    def tune(self, task: TuneTask, *, report: Report, cancelled: Cancelled) -> Answer:
+        """`Tuned` with every trial, or `Stopped`; raises as `solve`."""
+        progress = _Progress(report, cancelled)
+        request = validate_tune(task.model, task.parameters)
+        try:
+            with progress.phase("loading"):
+                graph = self._load(task)
+                labels, n_waiting = labels_in_snapshot(
+                    task, graph.nodes, graph.snapshot.meta.node_kind, "class"
+                )
+            with progress.phase("preparing"):
+                prepared, is_warm = self._prepared(task, graph, request.model)
+            with progress.phase("tuning"):
+                tuning = tune(
+                    request.model,
+                    prepared,
+                    as_classes(labels),
+                    grid=request.grid,
+                    n_folds=request.n_folds,
+                    progress=progress.iteration,
+                    cancelled=cancelled,
+                )
+        except _StoppedEarly:
+            return Stopped()
+        finally:
+            self._shrink()
+        if tuning.status is Status.CANCELLED:
+            return Stopped()
+        return Tuned(
+            result={
+                **told(request, tuning),
+                "n_labels": labels.n_labeled,
+                "n_labels_waiting": n_waiting,
+                "warm": is_warm,
+                "seconds": progress.seconds,
+            }
+        )
+
     def work_ahead(self, cancelled: Cancelled) -> bool:
         """Do some of what the next solve on the graph used last may need; False when none is left.
 
@@ -292,6 +316,26 @@ class WarmSolver:
             known = _WarmGraph(snapshot=snapshot, nodes=nodes, last=last, bequests=bequests)
         self._graphs[task.graph_id] = known
         return known
+
+    def _prepared(self, task: SolveTask, graph: _WarmGraph, model: Model) -> tuple[Any, bool]:
+        """What the model prepared on the graph and its features, and whether it was there."""
+        graph.forget_features_but(task.features_version)
+        kind = model.preparation or type(model).__name__
+        if kind in graph.prepared:
+            return graph.prepared[kind].value, True
+        value = model.prepare(
+            graph.snapshot.graph,
+            _features(task, model, graph.snapshot),
+            parallel=self._pool.map,
+            kept_bytes=self._kept_bytes(graph.snapshot.graph),
+        )
+        model.inherit(value, graph.bequests.pop(kind, None))
+        graph.prepared[kind] = _Prepared(
+            model=model,
+            value=value,
+            features_version=task.features_version if model.uses_features else None,
+        )
+        return value, False
 
     def _kept_bytes(self, graph: Graph) -> int:
         """Half of the memory that is left beside a graph, for what is kept to solve it again.

@@ -58,6 +58,11 @@ class SolveTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TuneTask(SolveTask):
+    """Choose hyperparameters for one snapshot and one set of labels; fields as of `SolveTask`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CertifyTask:
     """Measure one snapshot against its raw edges.
 
@@ -147,6 +152,13 @@ class Solved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """The hyperparameters are chosen; ``result`` is what the job will say."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Certified:
     """The certificate lies beside its snapshot; ``result`` is what the job will say."""
 
@@ -185,4 +197,4 @@ class Stopped:
     """The task ended because it was told to."""
 
 
-Answer = Solved | Certified | Connected | Failed | Stopped
+Answer = Solved | Tuned | Certified | Connected | Failed | Stopped

@@ -42,6 +42,8 @@ from service.tasks import (
     SolveTask,
     Stopped,
     Task,
+    Tuned,
+    TuneTask,
 )
 from service.workers import WorkerRegistry
 from streaming.snapshots import GraphPaths, SnapshotStore
@@ -233,8 +235,10 @@ class Worker:
                 return self._certify_task(job, graph)
             case "knn":
                 return self._knn_task(job, graph)
+            case "tune":
+                return self._labels_task(job, graph, TuneTask)
             case _:
-                return self._solve(job, graph)
+                return self._labels_task(job, graph, SolveTask)
 
     def _certify_task(self, job: Job, graph: GraphRecord) -> CertifyTask:
         """The snapshot that was named, or the newest."""
@@ -294,7 +298,9 @@ class Worker:
             parameters=job.parameters,
         )
 
-    def _solve(self, job: Job, graph: GraphRecord) -> SolveTask:
+    def _labels_task(
+        self, job: Job, graph: GraphRecord, kind: type[SolveTask | TuneTask]
+    ) -> SolveTask:
         """The newest snapshot and all labels."""
         labels = LabelStore(self._database).current(job.graph_id)
         name, snapshot = graph.settings.name, graph.progress.snapshot
@@ -310,7 +316,7 @@ class Worker:
             "features_version": graph.features_version,
         }
         self._queue.capture(job.id, job.attempt, **captured)
-        return SolveTask(
+        return kind(
             job_id=job.id,
             attempt=job.attempt,
             graph_id=job.graph_id,
@@ -343,7 +349,7 @@ class Worker:
         match answer:
             case Solved(result=result):
                 return self._publish(job, result)
-            case Certified(result=result):
+            case Certified(result=result) | Tuned(result=result):
                 return self._queue.finish(job.id, job.attempt, result)
             case Connected():
                 return finish_knn(self._database, self._queue, job, answer)

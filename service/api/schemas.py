@@ -27,6 +27,7 @@ from service.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
 from service.reading import Lookup, Prediction
 from service.redaction import shown_url
 from service.solve_options import validate_solve
+from service.tuning import validate_tune
 from solvers.neighbors import Metric, Symmetrization, WeightName
 from streaming.blocks import NodeKind
 from streaming.certificate import Certificate, CertifySettings
@@ -474,6 +475,35 @@ class SolveIn(Solve):
         )
 
 
+class TuneIn(_Input):
+    """A job that chooses hyperparameters by cross-validation over the labels."""
+
+    kind: Literal["tune"]
+    model: str = Field(examples=["lapsvm"])
+    parameters: dict[str, Any] = Field(
+        {},
+        description="grid: lists of values by hyperparameter, the model's own where left out; "
+        "folds: at least 2, 5 where left out; and hyperparameters that stay as they are.",
+        examples=[{"grid": {"norm_penalty": [0.1, 0.01], "graph_penalty": [1, 0.1]}}],
+    )
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        validate_tune(self.model, self.parameters)
+        return self
+
+    def to_spec(self, graph_id: str, idempotency_key: str | None) -> JobSpec:
+        """The same for the queue."""
+        return JobSpec(
+            graph_id=graph_id,
+            kind=self.kind,
+            model=self.model,
+            parameters=self.parameters,
+            lane="heavy",
+            idempotency_key=idempotency_key,
+        )
+
+
 class CertifyParameters(_Input):
     """What to certify, and how hard to try; those left out take their defaults."""
 
@@ -571,6 +601,7 @@ def _kind_of(body: Any) -> Any:
 
 JobIn = Annotated[
     Annotated[SolveIn, Tag("solve")]
+    | Annotated[TuneIn, Tag("tune")]
     | Annotated[CertifyIn, Tag("certify")]
     | Annotated[KnnIn, Tag("knn")],
     Discriminator(

@@ -30,6 +30,7 @@ _MODULE_OF: Final = {
     "labels": "labels",
     "solve": "solving",
     "certify": "certifying",
+    "tune": "tuning",
     "predictions": "results",
     "evaluate": "results",
     "key": "keys",

@@ -322,7 +322,7 @@ def solve_either(
     watchers: dict[str, Any] = {"start": start, "progress": progress, "cancelled": cancelled}
     if isinstance(model, RegressionModel):
         return model.solve(prepared, labels, **watchers)
-    return model.solve(prepared, _classes(labels), **watchers)
+    return model.solve(prepared, as_classes(labels), **watchers)
 
 
 def refuse_features(model: str, features: Any) -> None:
@@ -344,7 +344,7 @@ def check_labels(labels: Targets, graph: Graph) -> None:
     ValueError
         No labels, one class only, or a labeled node outside the graph.
     """
-    known = _classes(labels)
+    known = as_classes(labels)
     if known.n_labeled == 0:
         raise ValueError("labels must hold at least two labeled nodes, got none")
     if known.n_classes == 1:
@@ -364,7 +364,7 @@ def check_targets(labels: Targets, graph: Graph) -> None:
     _check_nodes(labels, graph)
 
 
-def _classes(labels: Targets) -> Labels:
+def as_classes(labels: Targets) -> Labels:
     """The labels, when they are classes; raises TypeError."""
     if not isinstance(labels, Labels):
         raise TypeError(

@@ -110,7 +110,7 @@ def grid_models(model: Model, grid: Grid) -> list[tuple[dict[str, Any], Model]]:
                 f"grid must name hyperparameters of {type(model).__name__} "
                 f"({', '.join(sorted(known))}), got {name!r}"
             )
-        if isinstance(values, str) or not values:
+        if not isinstance(values, list | tuple) or not values:
             raise ValueError(f"grid must hold a list of values for {name}, got {values!r}")
     combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     return [(values, replace(model, **values)) for values in combinations]
@@ -185,6 +185,8 @@ def tune(
 def _possible_folds(labels: Labels, n_folds: int) -> int:
     if n_folds < 2:
         raise ValueError(f"n_folds must be at least 2, got {n_folds}")
+    if labels.n_classes < 2:
+        raise ValueError(f"labels hold {labels.n_classes} classes; at least two needed")
     counts = np.bincount(labels.classes)
     n_usable = int(counts[counts > 1].sum())
     if n_usable < 2:

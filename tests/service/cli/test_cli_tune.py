@@ -1,0 +1,54 @@
+"""`lapwing tune`, without a server."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.service.cli.conftest import Lapwing
+from tests.service.featured import clusters, feature_table
+
+
+@pytest.fixture
+def graph(lapwing: Lapwing, tmp_path: Path) -> str:
+    pq.write_table(feature_table(clusters()), tmp_path / "features.parquet")
+    lines = [f"n{node},{'left' if node < 30 else 'right'}" for node in range(0, 60, 4)]
+    (tmp_path / "labels.csv").write_text("\n".join(["node,label", *lines]))
+    lapwing("graph", "create", "g", "--expected-nodes", 60)
+    lapwing("features", "g", tmp_path / "features.parquet")
+    lapwing("graph", "knn", "g", "--k", 5)
+    assert lapwing("labels", "put", "g", tmp_path / "labels.csv").exit_code == 0
+    return "g"
+
+
+def test_the_best_is_told_as_a_command(lapwing: Lapwing, graph: str) -> None:
+    options = ("--grid", "norm_penalty=0.01,100", "--grid", "power=1,2", "--set", "width=30")
+    told = lapwing("tune", graph, *options)
+    assert told.exit_code == 0
+    assert "norm_penalty" in told.out
+    assert "right for 100.0% of 15 labels left out in 5 folds" in told.err
+    command = told.out.splitlines()[-1].split()
+    assert command[:3] == ["lapwing", "solve", graph]
+    assert "width=30" in command
+    assert lapwing(*command[1:]).exit_code == 0
+
+
+def test_json_has_every_trial(lapwing: Lapwing, graph: str) -> None:
+    job = lapwing("tune", graph, "--folds", 3, "--json").json
+    assert job["status"] == "succeeded"
+    assert len(job["result"]["trials"]) == 16
+    assert job["result"]["n_folds"] == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--folds", 1),
+        ("--grid", "norm_penalty"),
+        ("--grid", "norm_penalty=-1"),
+        ("--model", "nobody"),
+        ("--model", "poisson"),
+    ],
+)
+def test_wrong_usage_is_told(lapwing: Lapwing, graph: str, options: tuple) -> None:
+    assert lapwing("tune", graph, *options).exit_code == 2

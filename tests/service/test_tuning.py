@@ -1,0 +1,130 @@
+"""Jobs that choose hyperparameters: what they may be asked, and what a child answers."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.child import _answer
+from service.solve_options import validate_solve
+from service.solving import WarmSolver
+from service.tasks import Failed, Stopped, Tuned, TuneTask
+from service.tuning import validate_tune
+from solvers.models.lapsvm import LapSVM
+from solvers.models.tuning import PENALTIES
+from tests.service.solvable import parity_features, publish_features, publish_snapshot
+from tests.service.test_solving import MEMORY_BYTES, ignore, task, two_communities
+
+LABELS: dict[str, str | int] = {
+    f"n{node}": "even" if node % 2 == 0 else "odd" for node in range(24)
+}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two communities, and features that tell even nodes from odd ones instead."""
+    publish_snapshot(tmp_path / "g", 1, *two_communities())
+    publish_features(tmp_path / "g", 1, parity_features(60))
+    return tmp_path / "g"
+
+
+@pytest.fixture
+def solver() -> WarmSolver:
+    return WarmSolver(memory_bytes=MEMORY_BYTES)
+
+
+def asked_of(
+    directory: Path, labels: Any = None, model: str = "lapsvm", **parameters: Any
+) -> TuneTask:
+    asked = task(directory, LABELS if labels is None else labels, model=model)
+    fields = asdict(asked) | {"parameters": parameters, "features_version": 1}
+    return TuneTask(**fields | {"nodes": asked.nodes})
+
+
+def test_the_result_names_what_to_solve_with(directory: Path, solver: WarmSolver) -> None:
+    asked = asked_of(directory, grid={"norm_penalty": [100.0, 0.01], "power": [1, 2]}, width=3.0)
+    answer = solver.tune(asked, report=ignore, cancelled=lambda: False)
+    assert isinstance(answer, Tuned)
+    result = answer.result
+    assert len(result["trials"]) == 4
+    assert result["n_left_out"] == 24
+    assert result["accuracy"] == max(trial["accuracy"] for trial in result["trials"])
+    assert result["accuracy"] > 0.9
+    assert result["parameters"]["width"] == 3.0
+    model, _ = validate_solve("lapsvm", result["parameters"])
+    assert all(getattr(model, name) == value for name, value in result["best"].items())
+    assert not result["warm"]
+    again = solver.tune(asked, report=ignore, cancelled=lambda: False)
+    assert isinstance(again, Tuned)
+    assert again.result["warm"]
+    assert again.result["trials"] == result["trials"]
+
+
+def test_models_of_graphs_are_tuned_too(directory: Path, solver: WarmSolver) -> None:
+    asked = asked_of(directory, model="stable-hfs", grid={"graph_penalty": [1.0, 0.1]}, folds=3)
+    answer = solver.tune(asked, report=ignore, cancelled=lambda: False)
+    assert isinstance(answer, Tuned)
+    assert answer.result["n_folds"] == 3
+
+
+def test_progress_is_true_and_a_stop_is_obeyed(directory: Path, solver: WarmSolver) -> None:
+    reports: list[Any] = []
+    answer = solver.tune(
+        asked_of(directory), report=reports.append, cancelled=lambda: len(reports) > 4
+    )
+    assert isinstance(answer, Stopped)
+    assert any(report.phase == "tuning" for report in reports)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"n0": "a", "n1": "b"}, "each class has a single one; label more nodes"),
+        ({"n0": 0.5, "n1": 1.5}, "labels are real numbers"),
+        ({"n0": "a", "n1": "a"}, "labels hold 1 classes; at least two needed"),
+    ],
+)
+def test_labels_that_do_not_suffice_fail_the_job(
+    directory: Path, solver: WarmSolver, labels: Any, message: str
+) -> None:
+    answer = _answer(solver, asked_of(directory, labels), ignore, lambda: False)
+    assert isinstance(answer, Failed)
+    assert message in answer.error
+    assert not answer.retry
+
+
+def test_parameters_fixed_are_left_out_of_the_default_grid() -> None:
+    request = validate_tune("lapsvm", {"norm_penalty": 0.5})
+    assert request.model == LapSVM(norm_penalty=0.5)
+    assert request.grid == {"graph_penalty": PENALTIES["graph_penalty"]}
+    assert request.n_folds == 5
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "message"),
+    [
+        ("lapvsm", {}, "model must be one of"),
+        ("lapsvm", {"sigma": 1}, "has no parameter 'sigma'"),
+        ("lapsvm", {"folds": 1}, "folds must be an integer >= 2, got 1"),
+        ("lapsvm", {"folds": True}, "folds must be an integer >= 2, got True"),
+        ("lapsvm", {"grid": [1]}, r"grid must hold lists of values by hyperparameter, got \[1\]"),
+        ("lapsvm", {"grid": {}}, "grid must name at least one hyperparameter, got none"),
+        ("lapsvm", {"grid": {"width": 1.0}}, "grid must hold a list of values for width, got 1.0"),
+        ("lapsvm", {"grid": {"width": ["wide"]}}, "width must be a finite number > 0 or 'auto'"),
+        ("lapsvm", {"grid": {"power": [1.5]}}, "power must be an integer >= 1, got 1.5"),
+        ("lapsvm", {"grid": {"power": [1]}, "power": 2}, "power must be fixed or in the grid"),
+        ("lapsvm", {"cross_validate": 3}, "cross_validate must be left out of a tune job, got 3"),
+        ("poisson", {}, "grid must name hyperparameters of Poisson"),
+        (
+            "lapsvm",
+            {"norm_penalty": 1.0, "graph_penalty": 1.0},
+            "grid must name at least one hyperparameter, got none",
+        ),
+    ],
+)
+def test_parameters_that_break_a_rule_are_refused(
+    model: str, parameters: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate_tune(model, parameters)
