@@ -17,6 +17,8 @@ Decisions, each with what it led to:
   every direction, and tells only what degrees do not tell exactly.
 - Where a random walk mixes soon, return probabilities bound every resistance within a few percent
   and no system is solved. An embedding is made where they do not.
+- Features are written anew for each version, aligned with the nodes, and the version before stays
+  for a while: whoever solves maps rows that never change, and adding a row costs a copy of all.
 - The stream never looks at labels or models. ``solvers.models`` is out of its reach by contract.
 - ``sparsify`` is what notebooks call. It is loaded when it is asked for: whoever wants blocks only
   need not wait for kernels, and processes set numba's environment before.
