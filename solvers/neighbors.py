@@ -19,6 +19,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray, RealArray
 from solvers.graph import Graph
+from solvers.kernels.neighbors import mark_mutual
 from solvers.merging import WeightedEdges
 
 Metric = Literal["euclidean", "cosine"]
@@ -45,6 +46,7 @@ _EQUALLY_FAR: Final = 1e-9
 
 _BLOCK_PRODUCTS: Final = 10_000_000_000
 _ENTRIES: Final = 1 << 22
+_TIES: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +107,8 @@ class NeighborLists:
         return int(self.neighbors.shape[0])
 
     def blocks(self) -> Iterator[slice]:
-        """Places of consecutive lists, few enough to look at the lists of all their neighbors."""
-        step = max(1, _ENTRIES // self.neighbors.shape[1] ** 2)
+        """Places of consecutive lists, whose ties can be looked at together."""
+        step = max(1, _TIES // self.neighbors.shape[1])
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))
 
@@ -403,13 +405,17 @@ class _Ties:
         neighbors = np.asarray(lists.neighbors[place])
         distances = np.asarray(lists.distances[place])
         exists = neighbors >= 0
-        is_mutual = (lists.neighbors[neighbors] == rows[:, :, None]).any(axis=2) & exists
+        is_mutual = np.empty(neighbors.shape, np.bool_)
+        mark_mutual(np.asarray(lists.neighbors), place.start, is_mutual)
+        farthest_back = np.asarray(lists.distances[neighbors, -1])
+        is_short = np.isinf(farthest_back)
+        farthest_back[is_short] = _last_finite(lists.distances[neighbors[is_short]])
         return cls(
             rows=rows,
             neighbors=neighbors,
             distances=distances,
             farthest=_last_finite(distances)[:, None],
-            farthest_back=_last_finite(lists.distances[neighbors]),
+            farthest_back=farthest_back,
             is_mutual=is_mutual,
             is_first=exists & ((rows < neighbors) | ~is_mutual),
         )

@@ -1,0 +1,26 @@
+"""Loops over lists of neighbors."""
+
+from numba import njit
+
+from solvers.arrays import BoolArray, IntArray
+
+
+@njit(cache=True, nogil=True)
+def mark_mutual(neighbors: IntArray, first: int, is_mutual: BoolArray) -> None:
+    """Whether each neighbor of some rows lists the row: ``is_mutual`` (n_some, k) is filled.
+
+    ``neighbors`` (n_rows, k) holds the lists of all rows, -1 where there is no neighbor; the rows
+    are ``first`` and those that follow.
+    """
+    n_some, k = is_mutual.shape
+    for some in range(n_some):
+        row = first + some
+        for place in range(k):
+            neighbor = neighbors[row, place]
+            is_found = False
+            if neighbor >= 0:
+                for back in range(k):
+                    if neighbors[neighbor, back] == row:
+                        is_found = True
+                        break
+            is_mutual[some, place] = is_found
