@@ -25,6 +25,7 @@ from streaming.pipeline import Interrupted
 from streaming.snapshots import GraphPaths
 
 _STOP_SECONDS = 3.5
+_ENOUGH_RECALL = 0.9
 
 
 def knn(
@@ -123,6 +124,8 @@ def _tell_outcome(name: str, job: Job) -> None:
             f"{result['recall']:.1%} of the true neighbors were found, by "
             f"{result['recall_rows']:,} nodes"
         )
+    if result["recall"] < _ENOUGH_RECALL:
+        say("note: raise --n-probes to find more of them, in another graph")
     if result["n_without_features"]:
         say(f"{result['n_without_features']:,} nodes have no features, and got no edges")
     if result["n_short"]:
