@@ -21,12 +21,13 @@ import psutil
 from service.assessing import Answered, Assessment, assess
 from service.predictions import PredictionMeta, write_predictions
 from service.refining import refined
+from service.solve_memory import kept_bytes, refusal
 from service.solve_options import validate_solve
 from service.task_labels import labels_in_snapshot
 from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped, Tuned, TuneTask
 from service.tuning import told, validate_tune
 from solvers.features import FeatureRows
-from solvers.graph import Graph
+from solvers.gram.planning import GramTooLarge
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels, RealLabels
 from solvers.models.base import Model, as_classes, solve_either
@@ -46,10 +47,6 @@ REPORT_SECONDS: Final = 0.5
 
 _AHEAD_MEMORY: Final = 0.8
 """Part of the memory above which nothing is done ahead."""
-
-_GRAPH_COPIES: Final = 5
-"""Memory that a prepared graph and the vectors of a solve take, as multiples of the graph's own:
-1.1 GiB at a million nodes, 8 million edges and ten classes."""
 
 Report = Callable[[Advanced], None]
 Cancelled = Callable[[], bool]
@@ -214,6 +211,8 @@ class WarmSolver:
                 file_name = _write(task, asked, graph, answer, solution, assessment)
         except (_StoppedEarly, PassStopped):
             return Stopped()
+        except GramTooLarge as error:
+            raise ValueError(refusal(error, self._memory_bytes)) from error
         finally:
             self._shrink()
         return Solved(
@@ -260,6 +259,8 @@ class WarmSolver:
                 )
         except _StoppedEarly:
             return Stopped()
+        except GramTooLarge as error:
+            raise ValueError(refusal(error, self._memory_bytes)) from error
         finally:
             self._shrink()
         if tuning.status is Status.CANCELLED:
@@ -327,7 +328,7 @@ class WarmSolver:
             graph.snapshot.graph,
             _features(task, model, graph.snapshot),
             parallel=self._pool.map,
-            kept_bytes=self._kept_bytes(graph.snapshot.graph),
+            kept_bytes=kept_bytes(self._memory_bytes, model, graph.snapshot.meta),
         )
         model.inherit(value, graph.bequests.pop(kind, None))
         graph.prepared[kind] = _Prepared(
@@ -336,16 +337,6 @@ class WarmSolver:
             features_version=task.features_version if model.uses_features else None,
         )
         return value, False
-
-    def _kept_bytes(self, graph: Graph) -> int:
-        """Half of the memory that is left beside a graph, for what is kept to solve it again.
-
-        It follows from the graph and the settings alone, so that a solve does not depend on what
-        else is in memory.
-        """
-        adjacency = graph.adjacency
-        own = adjacency.data.nbytes + adjacency.indices.nbytes + adjacency.indptr.nbytes
-        return max(0, self._memory_bytes - _GRAPH_COPIES * int(own)) // 2
 
     def _shrink(self) -> None:
         while self._graphs and _resident_bytes() > self._memory_bytes:

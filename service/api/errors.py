@@ -26,6 +26,7 @@ from service.api.readiness import NotReady
 from service.api.schemas import InvalidArgument, Problem
 from service.api.tables import FormatNotOffered
 from service.catalog import GraphConflict, GraphExists, GraphNotFound
+from service.estimating import DoesNotFit, NoSnapshot
 from service.feature_log import FeatureSetNotFound
 from service.jobs import KINDS, IdempotencyConflict, UnknownJob
 from service.labeling import LabelsRefused
@@ -38,6 +39,7 @@ from service.reading import NodeNotFound, NodeNotPredicted
 from service.uploads import BadUpload
 from streaming.blocks import BadEdges
 from streaming.feature_blocks import BadFeatures
+from streaming.features import FeaturesNotFound
 from streaming.snapshots import SnapshotNotFound
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -72,6 +74,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     PushNotFound: _Kind(HTTPStatus.NOT_FOUND, "Push not found"),
     FeatureSetNotFound: _Kind(HTTPStatus.NOT_FOUND, "Feature set not found"),
     SnapshotNotFound: _Kind(HTTPStatus.NOT_FOUND, "Snapshot not found"),
+    FeaturesNotFound: _Kind(HTTPStatus.NOT_FOUND, "Features not found"),
     UnknownJob: _Kind(HTTPStatus.NOT_FOUND, "Job not found"),
     PredictionsNotFound: _Kind(HTTPStatus.NOT_FOUND, "Predictions not found"),
     NodeNotFound: _Kind(HTTPStatus.NOT_FOUND, "Node not found"),
@@ -79,6 +82,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     FormatNotOffered: _Kind(HTTPStatus.NOT_ACCEPTABLE, "Format not offered"),
     GraphExists: _Kind(HTTPStatus.CONFLICT, "Graph exists"),
     GraphConflict: _Kind(HTTPStatus.CONFLICT, "Setting is fixed"),
+    NoSnapshot: _Kind(HTTPStatus.CONFLICT, "No snapshot yet"),
     IdempotencyConflict: _Kind(HTTPStatus.CONFLICT, "Idempotency-Key in use"),
     BodyTooLarge: _Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Body too large"),
     BodyTypeUnknown: _Kind(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Body type unknown"),
@@ -87,6 +91,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     BadUpload: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid content"),
     BadLabels: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Labels break the contract"),
     LabelsRefused: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Unknown nodes"),
+    DoesNotFit: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Does not fit the memory"),
     InvalidArgument: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
     RequestValidationError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
     DataError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),

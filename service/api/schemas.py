@@ -504,6 +504,31 @@ class TuneIn(_Input):
         )
 
 
+class EstimateOut(_Output):
+    """What a solve on the newest snapshot and the present features would take."""
+
+    model: str
+    input: str = Field(description="graph, features, or what serves in their place.")
+    snapshot: int
+    features_version: int = Field(description="0 where no features are used.")
+    n_nodes: int
+    n_edges: int
+    n_points: int | None = Field(description="Nodes that take part, for models of points.")
+    n_features: int | None = Field(description="Numbers of each.")
+    gram: str | None = Field(description="Form of the Gram matrix; null where none fits.")
+    precision: str | None
+    gram_bytes: int | None = Field(description="Memory of it and of what is factored.")
+    n_bytes: int | None = Field(description="Memory of the process, about; null as gram is.")
+    limit_bytes: int = Field(description="What it may take.")
+    fits: bool = Field(description="Whether the job would be taken.")
+    message: str | None = Field(description="Why not, and what would do.")
+    seconds: float | None = Field(
+        description="What the last equal job took; null where there was none."
+    )
+    seconds_job: str | None = Field(description="That job.")
+    seconds_snapshot: int | None = Field(description="What it solved.")
+
+
 class CertifyParameters(_Input):
     """What to certify, and how hard to try; those left out take their defaults."""
 

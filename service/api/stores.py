@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from service.catalog import Catalog, GraphRecord
 from service.database import Database
+from service.estimating import Estimator
 from service.feature_sets import FeatureSets
 from service.job_queue import DatabaseJobQueue
 from service.jobs import JobQueue
@@ -36,6 +37,7 @@ class Stores:
     labels: LabelStore
     labeling: Labeling
     jobs: JobQueue
+    estimator: Estimator
     predictions: PredictionReader
     nodes: KnownNodes
     keys: KeyStore
@@ -69,6 +71,11 @@ class Stores:
             labels=labels,
             labeling=Labeling(database=database, labels=labels, nodes=nodes),
             jobs=jobs,
+            estimator=Estimator(
+                jobs=jobs,
+                graphs_directory=settings.graphs_directory,
+                memory_bytes=settings.child_memory_bytes,
+            ),
             predictions=PredictionReader(
                 store=PredictionStore(database, settings.graphs_directory), jobs=jobs, nodes=nodes
             ),

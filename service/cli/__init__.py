@@ -29,6 +29,7 @@ _MODULE_OF: Final = {
     "features": "features",
     "labels": "labels",
     "solve": "solving",
+    "estimate": "solving",
     "certify": "certifying",
     "tune": "tuning",
     "predictions": "results",

@@ -1,4 +1,4 @@
-"""`lapwing solve`: ask for predictions and wait for them."""
+"""`lapwing solve` and `lapwing estimate`: ask for predictions, or for what they would take."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -9,28 +9,35 @@ from service.cli.running import finished, tell_failure
 from service.cli.session import (
     AsJson,
     GraphName,
+    Session,
     command_group,
     open_session,
+    print_fields,
     print_json,
     say,
     shown,
 )
 from service.cli.tables import parsed_settings
+from service.estimating import Estimate, Estimator
+from service.job_queue import DatabaseJobQueue
 from service.jobs import Job, JobSpec, JobStatus, lane_of
 from service.solve_options import validate_solve
 from solvers.models import DEFAULT_MODEL
 
 app = command_group()
 
+ModelName = Annotated[str, typer.Option(help="Public name of the model.")]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter or option; repeatable."),
+]
+
 
 @app.command()
 def solve(
     name: GraphName,
-    model: Annotated[str, typer.Option(help="Public name of the model.")] = DEFAULT_MODEL,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter or option; repeatable."),
-    ] = None,
+    model: ModelName = DEFAULT_MODEL,
+    parameters: Parameters = None,
     json: AsJson = False,
 ) -> None:
     """Predict every node's label: a class, or with --model hfs --set target=real a number.
@@ -38,14 +45,12 @@ def solve(
     Works on the newest snapshot and the present labels. The job goes through the queue. While no
     worker is alive this command runs it itself.
     """
-    values = parsed_settings(parameters)
-    try:
-        validate_solve(model, values)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--model or --set") from error
+    values = _checked(model, parameters)
     with open_session() as session:
+        graph = session.graph(name)
+        _estimator(session).require_room(graph, model, values)
         spec = JobSpec(
-            graph_id=session.graph(name).id,
+            graph_id=graph.id,
             model=model,
             parameters=values,
             lane=lane_of(model, values),
@@ -57,6 +62,71 @@ def solve(
         _tell_outcome(name, job)
     if job.status is not JobStatus.SUCCEEDED:
         raise typer.Exit(1)
+
+
+@app.command()
+def estimate(
+    name: GraphName,
+    model: ModelName = DEFAULT_MODEL,
+    parameters: Parameters = None,
+    json: AsJson = False,
+) -> None:
+    """Say what a solve would take, and whether it fits; exit with 1 where it does not.
+
+    Memory follows from the newest snapshot, the present features and the model. Seconds are those
+    of the last equal solve, if there was one.
+    """
+    values = _checked(model, parameters)
+    with open_session() as session:
+        found = _estimator(session).estimate(session.graph(name), model, values)
+    if json:
+        print_json(found)
+    else:
+        _tell_estimate(found)
+    if not found.fits:
+        raise typer.Exit(1)
+
+
+def _checked(model: str, parameters: list[str] | None) -> dict[str, Any]:
+    """The parameters; wrong usage when the model does not take them."""
+    values = parsed_settings(parameters)
+    try:
+        validate_solve(model, values)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--model or --set") from error
+    return values
+
+
+def _estimator(session: Session) -> Estimator:
+    return Estimator(
+        jobs=DatabaseJobQueue(session.database),
+        graphs_directory=session.settings.graphs_directory,
+        memory_bytes=session.settings.child_memory_bytes,
+    )
+
+
+def _tell_estimate(found: Estimate) -> None:
+    told: dict[str, object] = {
+        "model": found.model,
+        "input": found.input,
+        "nodes, edges": f"{found.n_nodes:,}, {found.n_edges:,}",
+    }
+    if found.n_points is not None:
+        told["points, numbers each"] = f"{found.n_points:,}, {found.n_features:,}"
+    if found.gram_bytes is not None:
+        told["Gram matrix"] = f"{found.gram}, {found.precision}, {_size(found.gram_bytes)}"
+    needed = "-" if found.n_bytes is None else _size(found.n_bytes)
+    told["memory"] = f"{needed} of {_size(found.limit_bytes)}"
+    told["seconds"] = found.seconds
+    print_fields(told)
+    if found.seconds is None:
+        say("no equal solve tells how long it takes")
+    if found.message is not None:
+        say(f"lapwing: it does not fit: {found.message}")
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 2**20:,.0f} MiB"
 
 
 def _tell_outcome(name: str, job: Job) -> None:

@@ -140,6 +140,10 @@ class Solvable:
     def features(self, version: int, values: Float32Array, **options: IntArray) -> None:
         """Publish features and tell the catalog."""
         publish_features(self.directory, version, values, **options)
+        self.tell_features(version)
+
+    def tell_features(self, version: int) -> None:
+        """Tell the catalog of features that are published."""
         row = update(graphs).where(graphs.c.id == self.graph_id)
         with self.database.write() as connection:
             connection.execute(row.values(features_version=version))

@@ -13,11 +13,21 @@ from starlette.concurrency import run_in_threadpool
 from service.api.auth import requires
 from service.api.errors import problems
 from service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
-from service.api.schemas import InvalidArgument, JobIn, JobList, JobOut
+from service.api.schemas import (
+    EstimateOut,
+    InvalidArgument,
+    JobIn,
+    JobList,
+    JobOut,
+    SolveIn,
+)
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound
+from service.estimating import DoesNotFit, NoSnapshot
 from service.jobs import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
+from streaming.features import FeaturesNotFound
+from streaming.snapshots import SnapshotNotFound
 
 router = resource("jobs", "/v1")
 
@@ -35,7 +45,14 @@ _SIGN_OF_LIFE_SECONDS = 15.0
     ONE_GRAPH.removeprefix("/v1") + "/jobs",
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[requires("label")],
-    responses=problems(GraphNotFound, IdempotencyConflict, InvalidArgument),
+    responses=problems(
+        GraphNotFound,
+        SnapshotNotFound,
+        FeaturesNotFound,
+        IdempotencyConflict,
+        InvalidArgument,
+        DoesNotFit,
+    ),
 )
 def submit_job(
     body: JobIn,
@@ -44,10 +61,28 @@ def submit_job(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> JobOut:
-    """Submit a job; it is durable before the answer, and a worker will run it."""
+    """Submit a job; it is durable before the answer, and a worker will run it.
+
+    A solve that cannot fit the memory is refused: `jobs:estimate` says what would.
+    """
+    if isinstance(body, SolveIn):
+        stores.estimator.require_room(graph, body.model, body.parameters)
     job = stores.jobs.submit(body.to_spec(graph.id, idempotency_key))
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return JobOut.of(job)
+
+
+@router.post(
+    ONE_GRAPH.removeprefix("/v1") + "/jobs:estimate",
+    dependencies=[requires("read")],
+    responses=problems(
+        GraphNotFound, SnapshotNotFound, FeaturesNotFound, NoSnapshot, InvalidArgument
+    ),
+)
+def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> EstimateOut:
+    """Memory and time of a solve, and whether it fits; nothing runs."""
+    estimate = stores.estimator.estimate(graph, body.model, body.parameters)
+    return EstimateOut.model_validate(estimate)
 
 
 @router.get("/jobs", dependencies=[requires("read")], responses=problems(GraphNotFound, UnknownJob))

@@ -1,0 +1,48 @@
+"""`lapwing estimate`, and `lapwing solve` of what cannot fit."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.service.api.conftest import PARQUET, community_edges
+from tests.service.cli.conftest import Lapwing
+
+
+@pytest.fixture
+def ingested(lapwing: Lapwing, tmp_path: Path) -> Lapwing:
+    """A graph of 60 nodes."""
+    path = tmp_path / "edges.parquet"
+    path.write_bytes(community_edges(PARQUET))
+    assert lapwing("graph", "create", "g").exit_code == 0
+    assert lapwing("ingest", "g", path).exit_code == 0
+    return lapwing
+
+
+def test_an_estimate_tells_form_memory_and_that_time_is_not_known(ingested: Lapwing) -> None:
+    told = ingested("estimate", "g", "--model", "lapsvm", "--set", "precision=float32")
+    assert told.exit_code == 0
+    assert "dense, float32, 0 MiB" in told.out
+    assert "spectral embedding" in told.out
+    assert "no equal solve tells how long it takes" in told.err
+    found = ingested("estimate", "g", "--model", "lapsvm", "--json").json
+    assert (found["fits"], found["gram"], found["n_points"]) == (True, "dense", 60)
+
+
+def test_what_cannot_fit_fails_before_it_runs(
+    ingested: Lapwing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAPWING_CHILD_MEMORY_BYTES", "1MiB")
+    asked = ("g", "--model", "lapsvm")
+    told = ingested("estimate", *asked)
+    assert told.exit_code == 1
+    assert "it does not fit: gram 'dense' in float32 needs" in told.err
+    refused = ingested("solve", *asked)
+    assert refused.exit_code == 1
+    assert "gram 'dense' in float32 needs" in refused.err
+    assert "job" not in refused.err
+
+
+def test_a_wrong_parameter_is_wrong_usage(ingested: Lapwing) -> None:
+    told = ingested("estimate", "g", "--model", "lapsvm", "--set", "width=-1")
+    assert told.exit_code == 2
+    assert "width must be" in told.err

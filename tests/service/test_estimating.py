@@ -1,0 +1,191 @@
+"""Estimates agree with what the process that solves does, and refuse what it would refuse."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from service.catalog import Catalog, GraphRecord
+from service.database import open_database
+from service.estimating import DoesNotFit, Estimate, Estimator, NoSnapshot
+from service.job_queue import DatabaseJobQueue
+from service.jobs import JobSpec
+from service.settings import Settings
+from service.solve_memory import RESERVED_BYTES, graph_bytes
+from service.solving import WarmSolver
+from solvers.graph import Graph
+from solvers.models import CATALOGUE
+from streaming.features import FeatureStore, NewRows
+from streaming.snapshots import GraphPaths, SnapshotStore
+from tests.service.solvable import Solvable, parity_features, two_communities
+from tests.service.test_solving import solved, task
+
+N_NODES = 60
+GRAM_BYTES = N_NODES**2 * 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Home:
+    graph: Solvable
+
+    @property
+    def record(self) -> GraphRecord:
+        return Catalog(self.graph.database).get_by_id(self.graph.graph_id)
+
+    def estimator(self, memory_bytes: int) -> Estimator:
+        return Estimator(
+            jobs=DatabaseJobQueue(self.graph.database),
+            graphs_directory=self.graph.settings.graphs_directory,
+            memory_bytes=memory_bytes,
+        )
+
+    def estimate(self, model: str, memory_bytes: int = 2**31, **parameters: Any) -> Estimate:
+        return self.estimator(memory_bytes).estimate(self.record, model, parameters)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    settings = Settings(home=tmp_path / "home", database_url=None)
+    database = open_database(settings.database)
+    graph = Solvable.create(database, settings, "g")
+    graph.publish(1, *two_communities())
+    graph.label({"n4": "even", "n7": "odd"})
+    yield Home(graph=graph)
+    database.close()
+
+
+def loaded(home: Home) -> Graph:
+    return SnapshotStore(GraphPaths(root=home.graph.directory).snapshots).load(1).graph
+
+
+def test_memory_of_a_graph_counts_what_it_holds(home: Home) -> None:
+    graph = loaded(home)
+    held = (graph.adjacency.data, graph.adjacency.indices, graph.adjacency.indptr)
+    own = sum(each.nbytes for each in held)
+    assert graph_bytes(graph.n_nodes, graph.n_edges) == 5 * own
+
+
+@pytest.mark.parametrize("model", sorted(CATALOGUE))
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_input_is_what_the_solve_says(home: Home, model: str, version: int) -> None:
+    if version:
+        home.graph.features(version, parity_features(N_NODES))
+    found = home.estimate(model)
+    solver = WarmSolver(memory_bytes=2**31)
+    labels: dict[str, str | int] = {"n4": "even", "n7": "odd", "n40": "even", "n37": "odd"}
+    asked = replace(task(home.graph.directory, labels, model=model), features_version=version)
+    result = solved(solver, asked).result
+    assert (found.input, found.features_version) == (result["input"], result["features_version"])
+    assert (found.gram, found.precision) == tuple(
+        result["stats"].get(name) for name in ("gram", "precision")
+    )
+    assert found.fits
+    assert (found.n_nodes, found.n_edges) == (N_NODES, loaded(home).n_edges)
+
+
+@pytest.mark.parametrize(
+    ("room", "parameters", "form"),
+    [
+        (3 * GRAM_BYTES, {"gram": "dense"}, ("dense", "float64")),
+        (GRAM_BYTES, {"gram": "dense", "method": "pcg"}, ("dense", "float32")),
+        (2**29, {"gram": "landmarks", "n_landmarks": 20}, ("landmarks", "float64")),
+    ],
+)
+def test_the_form_that_fits_is_the_one_that_is_solved_with(
+    home: Home, room: int, parameters: dict[str, Any], form: tuple[str, str]
+) -> None:
+    home.graph.features(1, parity_features(N_NODES))
+    graph = loaded(home)
+    memory = RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges) + room
+    found = home.estimate("lapsvm", memory, **parameters)
+    assert (found.gram, found.precision, found.n_points, found.n_features) == (*form, N_NODES, 3)
+    assert found.gram_bytes is not None
+    assert found.gram_bytes <= room
+    assert found.n_bytes is not None
+    assert found.n_bytes <= memory == found.limit_bytes
+    asked = task(home.graph.directory, {"n4": "e", "n7": "o"}, model="lapsvm")
+    asked = replace(asked, features_version=1, parameters=parameters)
+    stats = solved(WarmSolver(memory_bytes=memory), asked).result["stats"]
+    assert (stats["gram"], stats["precision"]) == form
+
+
+def test_what_cannot_fit_is_refused_as_the_solve_would_be(home: Home) -> None:
+    home.graph.features(1, parity_features(N_NODES))
+    parameters = {"gram": "dense"}
+    memory = RESERVED_BYTES + 1
+    found = home.estimate("lapsvm", memory, **parameters)
+    assert (found.fits, found.gram, found.n_bytes) == (False, None, None)
+    assert found.message is not None
+    assert "needs 0.00 GiB for 60 nodes, but 0.00 GiB may be used" in found.message
+    assert "LAPWING_CHILD_MEMORY_BYTES, 0.50 GiB here" in found.message
+    with pytest.raises(DoesNotFit) as refused:
+        home.estimator(memory).require_room(home.record, "lapsvm", parameters)
+    asked = task(home.graph.directory, {"n4": "e", "n7": "o"}, model="lapsvm")
+    asked = replace(asked, features_version=1, parameters=parameters)
+    with pytest.raises(ValueError, match="may be used") as failed:
+        solved(WarmSolver(memory_bytes=memory), asked)
+    assert str(refused.value) == str(failed.value) == found.message
+
+
+def test_a_graph_that_no_machine_holds_is_refused(home: Home) -> None:
+    paths = GraphPaths(root=home.graph.directory)
+    path = paths.snapshots / "00000001" / "meta.json"
+    edges = loaded(home).n_edges
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(f'"edges_kept": {edges}', f'"edges_kept": {10**13}'), "utf-8")
+    found = home.estimate("hfs")
+    assert not found.fits
+    assert found.message is not None
+    assert "model hfs needs about" in found.message
+    with pytest.raises(DoesNotFit, match="set max_edges or a larger epsilon"):
+        home.estimator(2**31).require_room(home.record, "hfs", {})
+    assert home.estimate("hfs", 2**60).fits
+
+
+def test_sparse_rows_count_by_their_entries(home: Home) -> None:
+    entries = sp.csr_array(np.eye(N_NODES, 1_000, dtype=np.float32))
+    rows = NewRows(
+        nodes=np.arange(N_NODES),
+        n_columns=1_000,
+        blocks=[entries],
+        lengths=np.ones(N_NODES, np.int64),
+    )
+    store = FeatureStore(GraphPaths(root=home.graph.directory).features)
+    store.publish(1, rows, created_at=0.0)
+    home.graph.tell_features(1)
+    found = home.estimate("lapsvm", gram="dense")
+    assert (found.n_points, found.n_features) == (N_NODES, 1_000)
+    assert found.gram_bytes == N_NODES**2 * 12 + N_NODES * 12
+
+
+def test_only_points_of_the_snapshot_count(home: Home) -> None:
+    home.graph.features(1, parity_features(N_NODES + 40))
+    assert home.estimate("svm").n_points == N_NODES
+
+
+def test_without_a_snapshot_nothing_is_known_and_nothing_refused(home: Home) -> None:
+    empty = Solvable.create(home.graph.database, home.graph.settings, "empty")
+    record = Catalog(home.graph.database).get_by_id(empty.graph_id)
+    with pytest.raises(NoSnapshot, match="graph empty has no snapshot yet; ingest edges first"):
+        home.estimator(1).estimate(record, "lapsvm", {})
+    home.estimator(1).require_room(record, "lapsvm", {})
+
+
+def test_time_is_that_of_the_last_equal_job_or_none(home: Home) -> None:
+    queue = DatabaseJobQueue(home.graph.database)
+    assert home.estimate("hfs", graph_penalty=2.0).seconds is None
+    for seconds, penalty in ((1.5, 2.0), (4.0, 3.0)):
+        parameters = {"graph_penalty": penalty}
+        spec = JobSpec(graph_id=home.graph.graph_id, model="hfs", parameters=parameters)
+        job = queue.submit(spec)
+        claimed = queue.claim("worker", ("fast",))
+        assert claimed is not None
+        queue.capture(job.id, 1, snapshot=1, labels_seq=2, features_version=0)
+        queue.finish(job.id, 1, {"seconds": {"loading": 0.25, "solving": seconds}, "file": "x"})
+    found = home.estimate("hfs", graph_penalty=2.0)
+    assert (found.seconds, found.seconds_snapshot) == (1.75, 1)
+    assert queue.get(found.seconds_job or "").parameters == {"graph_penalty": 2.0}
