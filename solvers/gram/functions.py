@@ -67,7 +67,12 @@ class KernelFunction:
         return cls(name=name, width=float(width), degree=degree, center=center)
 
     def scaled(self, values: Any, dtype: Any) -> "ScaledRows":
-        """``values`` in the unit of the kernel, as `block` wants them."""
+        """``values`` in the unit of the kernel, as `block` wants them; sparse ones stay so.
+
+        But where a center is subtracted they become dense.
+        """
+        if sp.issparse(values) and self.center.any():
+            values = values.toarray()
         if sp.issparse(values):
             scaled = sp.csr_array(values, dtype=dtype) * np.dtype(dtype).type(1.0 / self.width)
             half = 0.5 * np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()

@@ -174,6 +174,16 @@ def test_landmarks_in_float32_come_close(points) -> None:
     np.testing.assert_allclose(features @ features.T, gram, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_sparse_points_have_the_values_of_dense_ones(points, name) -> None:
+    dense = DenseGram.of(function(name, points), FeatureRows.of(points, N_ROWS), np.float64)
+    coef = np.random.default_rng(4).standard_normal((N_ROWS, 2))
+    functions = dense.expansion(coef, np.ones(2))
+    np.testing.assert_allclose(
+        functions.values(sp.csr_array(points)), functions.values(points), rtol=1e-9, atol=1e-9
+    )
+
+
 def test_functions_drop_rows_that_none_needs(points) -> None:
     dense = DenseGram.of(function("gaussian", points), FeatureRows.of(points, N_ROWS), np.float64)
     coef = np.zeros((N_ROWS, 2))
