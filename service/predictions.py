@@ -29,9 +29,14 @@ ROWS_PER_BATCH: Final = 1 << 18
 MAX_SCORE_COLUMNS: Final = 32
 """With more classes than this the file has no column per class."""
 
+SCORE_PREFIX: Final = "score:"
+"""Of the columns per class."""
+
 KEEP_PER_MODEL: Final = 3
 GRACE_SECONDS: Final = 600.0
 
+_SUFFIX: Final = ".arrow"
+_PREDICTOR_SUFFIX: Final = ".npz"
 _META_KEY: Final = b"lapwing"
 _FILE_NAME: Final = re.compile(r"(?P<job_id>[0-9a-f]+)-\d+\.arrow")
 
@@ -174,7 +179,7 @@ def write_predictions(
                 told = (
                     _number_columns(some[:, 0], reachable[rows])
                     if labels is None
-                    else _class_columns(labels, some, reachable[rows])
+                    else list(class_columns(labels, some, reachable[rows]).values())
                 )
                 columns = [_one_chunk(nodes[rows]), *told]
                 if variance is not None:
@@ -224,7 +229,8 @@ def _schema(node_type: pa.DataType, labels: pa.Array | None, *, has_variance: bo
         fields.append(pa.field("variance", pa.float32()))
     if labels is not None and len(labels) <= MAX_SCORE_COLUMNS:
         fields += [
-            pa.field(f"score:{name}", pa.float32(), nullable=False) for name in labels.to_pylist()
+            pa.field(f"{SCORE_PREFIX}{name}", pa.float32(), nullable=False)
+            for name in labels.to_pylist()
         ]
     return pa.schema(fields)
 
@@ -239,8 +245,19 @@ def _number_columns(values: FloatArray, reachable: BoolArray) -> list[pa.Array]:
     ]
 
 
-def _class_columns(labels: pa.Array, scores: FloatArray, reachable: BoolArray) -> list[pa.Array]:
-    """The columns of `_schema` after the node for some rows of classes."""
+def class_columns(
+    labels: pa.Array, scores: FloatArray, reachable: BoolArray
+) -> dict[str, pa.Array]:
+    """What is said of some rows by class: the columns of a file after the node, by name.
+
+    Parameters
+    ----------
+    labels : pyarrow.Array
+        From `label_values`.
+    scores : (n_rows, n_classes) float64
+    reachable : (n_rows,) bool
+        Where it is false there is no label, and no margin.
+    """
     two_best = np.partition(scores, -2, axis=1)[:, -2:]
     margin = np.where(reachable, two_best[:, 1] - two_best[:, 0], 0.0)
     winner = pa.array(scores.argmax(axis=1), pa.int32(), mask=~reachable)
@@ -248,14 +265,15 @@ def _class_columns(labels: pa.Array, scores: FloatArray, reachable: BoolArray) -
         label = pa.DictionaryArray.from_arrays(winner, labels)
     else:
         label = labels.take(winner)
-    columns = [
-        label,
-        pa.array(two_best[:, 1], pa.float32()),
-        pa.array(margin, pa.float32()),
-        pa.array(reachable),
-    ]
+    columns = {
+        "label": label,
+        "score": pa.array(two_best[:, 1], pa.float32()),
+        "margin": pa.array(margin, pa.float32()),
+        "reachable": pa.array(reachable),
+    }
     if len(labels) <= MAX_SCORE_COLUMNS:
-        columns += [pa.array(column, pa.float32()) for column in scores.T]
+        for name, column in zip(labels.to_pylist(), scores.T, strict=True):
+            columns[f"{SCORE_PREFIX}{name}"] = pa.array(column, pa.float32())
     return columns
 
 
@@ -380,14 +398,17 @@ class PredictionStore:
         return in_use | {job.snapshot for job in self.kept(graph_id) if job.snapshot is not None}
 
     def discard(self, graph_id: str, file_name: str) -> None:
-        """Remove the file of an attempt that was refused; nothing happens when there is none."""
-        (self.directory(graph_id) / file_name).unlink(missing_ok=True)
+        """Remove the files of an attempt that was refused; nothing happens when there are none."""
+        path = self.directory(graph_id) / file_name
+        predictor_path(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
     def clean(self, graph_id: str, *, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
         """Remove what nobody will read again.
 
         Goes: predictions that `KEEP_PER_MODEL` fresher ones of the same model have replaced, and
-        files that no job names, each once it has been so for ``grace_seconds``.
+        files that no job names, each once it has been so for ``grace_seconds``. A predictor goes
+        with its predictions.
 
         Returns
         -------
@@ -407,8 +428,9 @@ class PredictionStore:
         replaced = _replaced(published)
         removed = []
         for path, written_at in files.items():
-            is_unnamed = path.name not in named and time() - written_at >= grace_seconds
-            if path.name in replaced or is_unnamed:
+            name = path.with_suffix(_SUFFIX).name  # of the predictions, also for their predictor
+            is_unnamed = name not in named and time() - written_at >= grace_seconds
+            if name in replaced or is_unnamed:
                 path.unlink(missing_ok=True)
                 removed.append(path)
         return removed
@@ -416,7 +438,12 @@ class PredictionStore:
 
 def file_name(job_id: str, attempt: int) -> str:
     """Of one attempt alone, so that two attempts never write to one file."""
-    return f"{job_id}-{attempt}.arrow"
+    return f"{job_id}-{attempt}{_SUFFIX}"
+
+
+def predictor_path(path: Path) -> Path:
+    """Where the predictor lies that belongs to a file of predictions, if there is one."""
+    return path.with_suffix(_PREDICTOR_SUFFIX)
 
 
 def _replaced(published: Sequence[Row[Any]]) -> set[str]:
@@ -445,11 +472,12 @@ def _freshest_first(graph_id: str) -> Select[Any]:
 
 
 def _files(directory: Path) -> dict[Path, float]:
-    """Prediction files, finished or not, and when each was last written to."""
+    """Predictions and predictors, finished or not, and when each was last written to."""
     written = {}
-    for path in directory.glob("*.arrow"):
-        with suppress(FileNotFoundError):  # another worker cleans as well
-            written[path] = path.stat().st_mtime
+    for suffix in (_SUFFIX, _PREDICTOR_SUFFIX):
+        for path in directory.glob(f"*{suffix}"):
+            with suppress(FileNotFoundError):  # another worker cleans as well
+                written[path] = path.stat().st_mtime
     return written
 
 

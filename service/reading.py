@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +11,13 @@ from service.catalog import GraphRecord
 from service.formats import json_integer
 from service.jobs import Job, JobQueue, UnknownJob
 from service.known_nodes import KnownNodes
-from service.predictions import PredictionFile, PredictionsNotFound, PredictionStore
+from service.predictions import (
+    SCORE_PREFIX,
+    PredictionFile,
+    PredictionsNotFound,
+    PredictionStore,
+)
 from service.uploads import NodeId, node_array
-
-SCORE_PREFIX: Final = "score:"
-"""Of the columns per class in a prediction file."""
 
 
 class NodeNotFound(LookupError):

@@ -1,4 +1,4 @@
-"""What runs inside a warm child: load a snapshot, prepare a model, solve, write the predictions.
+"""What runs inside a warm child: load a snapshot, prepare a model, solve, write what came out.
 
 `certifying` does the other kind of task.
 
@@ -19,7 +19,8 @@ import numpy as np
 import psutil
 
 from service.assessing import Answered, Assessment, assess
-from service.predictions import PredictionMeta, write_predictions
+from service.predictions import PredictionMeta, predictor_path, write_predictions
+from service.predictors import write_predictor
 from service.refining import refined
 from service.solve_memory import kept_bytes, refusal
 from service.solve_options import validate_solve
@@ -28,11 +29,13 @@ from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped, Tuned, T
 from service.tuning import told, validate_tune
 from solvers.features import FeatureRows
 from solvers.gram.planning import GramTooLarge
+from solvers.gram.spaces import Expansion
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels, RealLabels
 from solvers.models.base import Model, as_classes, solve_either
 from solvers.models.cross_validation import deal_folds
 from solvers.models.growing import grown
+from solvers.models.point_model import GIVEN
 from solvers.models.refining import Refinable
 from solvers.models.tuning import tune
 from solvers.solution import Solution, Status
@@ -208,7 +211,8 @@ class WarmSolver:
             )
             with progress.phase("writing"):
                 asked = asdict(model) | options.chosen()
-                file_name = _write(task, asked, graph, answer, solution, assessment)
+                functions = _functions_of_points(solution)
+                file_name = _write(task, asked, graph, answer, solution, assessment, functions)
         except (_StoppedEarly, PassStopped):
             return Stopped()
         except GramTooLarge as error:
@@ -228,6 +232,7 @@ class WarmSolver:
                 "input": solution.stats.get("input", "graph"),
                 "n_without_features": solution.stats.get("n_without_features", 0),
                 "features_version": task.features_version if model.uses_features else 0,
+                "inductive": functions is not None,
                 "warm": is_warm,
                 "started_from": started_from,
                 "seconds": progress.seconds,
@@ -401,6 +406,14 @@ def _require_folds(labels: Labels | RealLabels, n_folds: int) -> None:
         deal_folds(labels, n_folds, 0)
 
 
+def _functions_of_points(solution: Solution) -> Expansion | None:
+    """What new points can be put into, where the model worked on features."""
+    functions = solution.functions
+    if not isinstance(functions, Expansion) or solution.stats.get("input") != GIVEN:
+        return None
+    return functions.trimmed()
+
+
 def _require_whole(solution: Solution) -> None:
     """Refuse a solution that was cut short or has scores that are not finite."""
     if solution.status is Status.CANCELLED:
@@ -419,8 +432,12 @@ def _write(
     answer: Answered,
     solution: Solution,
     assessment: Assessment,
+    functions: Expansion | None,
 ) -> str:
-    """Write the file of predictions; its name. ``solution`` may be refined, ``answer`` is not."""
+    """Write the file of predictions; its name. ``solution`` may be refined, ``answer`` is not.
+
+    The predictor comes first: who finds predictions of an inductive job finds it, too.
+    """
     labels = answer.labels
     made_of = graph.snapshot.meta
     meta = PredictionMeta(
@@ -439,8 +456,11 @@ def _write(
         class_names=_class_names(labels) or (),
         stats=dict(solution.stats),
     )
+    directory = GraphPaths(root=task.graph_directory).predictions
+    if functions is not None:
+        write_predictor(predictor_path(directory / meta.file_name), functions)
     path = write_predictions(
-        GraphPaths(root=task.graph_directory).predictions,
+        directory,
         meta,
         nodes=graph.nodes.external_ids(0, made_of.n_nodes),
         scores=solution.scores,

@@ -1,7 +1,8 @@
-"""Tables that people send: edges and labels, in any `Format`, with the row at fault where one is.
+"""Tables that people send, in any `Format`, with the row at fault where one is.
 
-Edges come out as Arrow batches for `streaming.blocks.read_columns`, which checks the data contract;
-labels are few and come out as Python values. Nothing here looks at what the graph knows.
+Edges, features and new points come out as Arrow batches for `streaming.blocks.read_columns` and
+`streaming.feature_blocks`, which check the data contract; labels are few and come out as Python
+values. Nothing here looks at what the graph knows.
 """
 
 import math
@@ -21,7 +22,7 @@ import pyarrow.parquet
 from service.formats import Format
 from streaming.blocks import NodeKind, check_column_names
 from streaming.feature_blocks import COLUMNS as FEATURE_COLUMNS
-from streaming.feature_blocks import NODE
+from streaming.feature_blocks import DENSE_COLUMNS, NODE, SPARSE_COLUMNS
 
 ROWS_PER_BATCH: Final = 1 << 16
 BYTES_PER_BATCH: Final = 1 << 24
@@ -163,7 +164,25 @@ def feature_batches(
         case Format.CSV:
             yield from _csv_features(file, node_kind)
         case Format.NDJSON:
-            yield from _json_features(file, node_kind)
+            yield from _json_features(_json_rows(file), node_kind)
+
+
+def point_batches(file: BinaryIO, table_format: Format) -> Iterator[pa.RecordBatch]:
+    """The same of new points, which are no nodes; see `service.new_points`."""
+    match table_format:
+        case Format.ARROW:
+            yield from _arrow_batches(file)
+        case Format.PARQUET:
+            yield from _parquet_batches(file, (*DENSE_COLUMNS, *SPARSE_COLUMNS))
+        case Format.CSV:
+            yield from _csv_features(file, None)
+        case Format.NDJSON:
+            yield from _json_features(_json_rows(file), None)
+
+
+def json_point_batches(rows: list[Any]) -> Iterator[pa.RecordBatch]:
+    """The same of JSON objects."""
+    yield from _json_features([rows] if rows else [], None)
 
 
 def label_rows(file: BinaryIO, table_format: Format, node_kind: NodeKind) -> list[LabelRow]:
@@ -296,20 +315,23 @@ def _row_bytes(parquet: pa.parquet.ParquetFile) -> int:
     return int(max(1, n_bytes // max(metadata.num_rows, 1), *widths))
 
 
-def _csv_features(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
-    """Column ``node``, and all others as one list."""
+def _csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.RecordBatch]:
+    """Column ``node``, unless ``node_kind`` is None, and all others as one list."""
     start = file.tell()
     in_turn = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
     with _named_faults("the body must be CSV with a header line"):
         names = pa.csv.open_csv(file, read_options=in_turn).schema.names
     columns = [name for name in names if name != NODE]
-    if names.count(NODE) != 1 or len(set(names)) < len(names) or not columns:
+    has_node = node_kind is None or NODE in names
+    if not has_node or len(set(names)) < len(names) or not columns:
+        node = "" if node_kind is None else "node, once, and "
         raise BadUpload(
-            "the columns must be node, once, and at least one of numbers, each of another name; "
+            f"the columns must be {node}at least one of numbers, each of another name; "
             f"they are {_shown(', '.join(names), 200)}"
         )
     file.seek(start)
     options = pa.csv.ConvertOptions(
+        include_columns=names if node_kind is not None else columns,
         column_types={NODE: pa.string()} | dict.fromkeys(columns, pa.float64()),
         null_values=[""],
         strings_can_be_null=False,
@@ -321,10 +343,12 @@ def _csv_features(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatc
                 [batch.column(name).to_numpy(zero_copy_only=False) for name in columns]
             )
             _require_no_null(batch, columns, first_row)
-            kind = pa.string() if node_kind == "string" else pa.int64()
-            nodes = _converted(batch.column(NODE), kind, NODE, first_row)
             lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), len(columns))
-            yield pa.record_batch({NODE: nodes, "features": lists})
+            told = {"features": lists}
+            if node_kind is not None:
+                kind = pa.string() if node_kind == "string" else pa.int64()
+                told[NODE] = _converted(batch.column(NODE), kind, NODE, first_row)
+            yield pa.record_batch(told)
             first_row += batch.num_rows
 
 
@@ -337,21 +361,31 @@ def _require_no_null(batch: pa.RecordBatch, columns: list[str], first_row: int) 
             raise BadUpload(f"column {name!r} must hold a number", row=first_row + row, value="''")
 
 
-def _json_features(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
-    """Objects of node and features, or of node, indices and values, as the first one has."""
+def _json_features(
+    chunks: Iterable[list[Any]], node_kind: NodeKind | None
+) -> Iterator[pa.RecordBatch]:
+    """Objects of features, or of indices and values, as the first one has, and of node.
+
+    Where ``node_kind`` is None, node is not asked for.
+    """
     first_row = 0
+    owner = set() if node_kind is None else {NODE}
     kinds: dict[str, pa.DataType] | None = None
-    for rows in _json_rows(file):
+    for rows in chunks:
         if kinds is None:
             has_indices = isinstance(rows[0], dict) and "indices" in rows[0]
             kinds = _JSON_SPARSE if has_indices else _JSON_DENSE
         for number, row in enumerate(rows, first_row):
-            if not isinstance(row, dict) or not row.keys() >= {NODE, *kinds}:
-                rule = f"a row must be an object with node, {' and '.join(kinds)}, as the first one"
+            if not isinstance(row, dict) or not row.keys() >= owner | kinds.keys():
+                held = ", ".join([*owner, " and ".join(kinds)])
+                rule = f"a row must be an object with {held}, as the first one"
                 raise BadUpload(rule, row=number, value=row)
-        batch = {NODE: _json_ids([row[NODE] for row in rows], NODE, node_kind, first_row)}
-        for name, kind in kinds.items():
-            batch[name] = _json_lists([row[name] for row in rows], name, kind, first_row)
+        batch = {
+            name: _json_lists([row[name] for row in rows], name, kind, first_row)
+            for name, kind in kinds.items()
+        }
+        if node_kind is not None:
+            batch[NODE] = _json_ids([row[NODE] for row in rows], NODE, node_kind, first_row)
         yield pa.record_batch(batch)
         first_row += len(rows)
 

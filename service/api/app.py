@@ -20,10 +20,11 @@ from service.api.routes import (
     labels,
     operations,
     predictions,
+    predictors,
     snapshots,
     sources,
 )
-from service.api.schemas import LabelsIn, Problem
+from service.api.schemas import LabelsIn, PointsIn, Problem
 from service.api.stores import Stores
 from service.database import open_database
 from service.settings import Settings, prepare_environment
@@ -36,6 +37,7 @@ _RESOURCES: Final = (
     labels,
     jobs,
     predictions,
+    predictors,
     snapshots,
     operations,
 )
@@ -131,7 +133,7 @@ def _described(app: FastAPI) -> Any:
 def _referred_schemas() -> dict[str, Any]:
     """Those that FastAPI does not see: of errors, and of bodies that a route reads itself."""
     _, definitions = models_json_schema(
-        [(Problem, "serialization"), (LabelsIn, "validation")],
+        [(Problem, "serialization"), (LabelsIn, "validation"), (PointsIn, "validation")],
         ref_template="#/components/schemas/{model}",
     )
     schemas: dict[str, Any] = definitions["$defs"]

@@ -34,6 +34,7 @@ from service.labels import BadLabels
 from service.manifest import FileNotListed, SourceNotFound
 from service.manifest_records import PushNotFound
 from service.predictions import PredictionsNotFound
+from service.predictors import JobNotSucceeded, NotInductive
 from service.pushes import RETRY_SECONDS, BacklogFull
 from service.reading import NodeNotFound, NodeNotPredicted
 from service.uploads import BadUpload
@@ -83,6 +84,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     GraphExists: _Kind(HTTPStatus.CONFLICT, "Graph exists"),
     GraphConflict: _Kind(HTTPStatus.CONFLICT, "Setting is fixed"),
     NoSnapshot: _Kind(HTTPStatus.CONFLICT, "No snapshot yet"),
+    JobNotSucceeded: _Kind(HTTPStatus.CONFLICT, "Job has not succeeded"),
     IdempotencyConflict: _Kind(HTTPStatus.CONFLICT, "Idempotency-Key in use"),
     BodyTooLarge: _Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Body too large"),
     BodyTypeUnknown: _Kind(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Body type unknown"),
@@ -91,6 +93,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     BadUpload: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid content"),
     BadLabels: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Labels break the contract"),
     LabelsRefused: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Unknown nodes"),
+    NotInductive: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Job predicts no new points"),
     DoesNotFit: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Does not fit the memory"),
     InvalidArgument: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
     RequestValidationError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),

@@ -674,6 +674,20 @@ class JobList(_Output):
     next_page: str | None = Field(description="For ?page=; null on the last one.")
 
 
+class PointIn(_Input):
+    """A point: all of its numbers, or those that are not 0 and where they stand."""
+
+    features: list[float] | None = None
+    indices: list[int] | None = None
+    values: list[float] | None = None
+
+
+class PointsIn(_Input):
+    """New points, all dense or all sparse."""
+
+    points: list[PointIn]
+
+
 class LookupIn(_Input):
     """Nodes to look up."""
 

@@ -7,6 +7,7 @@ from fastapi import Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from service.formats import Format
+from service.predictions import PredictionMeta
 
 _WILDCARDS: Final = {
     "*/*": Format.CSV,
@@ -75,6 +76,18 @@ def table_response(
         media_type=table_format.media_type,
         headers={"Content-Disposition": disposition, "Vary": "Accept", **headers},
     )
+
+
+def provenance_headers(meta: PredictionMeta) -> dict[str, str]:
+    """Where predictions come from, in the headers of a table of them."""
+    return {
+        "Lapwing-Job": meta.job_id,
+        "Lapwing-Model": meta.model,
+        "Lapwing-Snapshot": str(meta.snapshot),
+        "Lapwing-Labels-Seq": str(meta.labels_seq),
+        "Lapwing-Features-Version": str(meta.features_version),
+        "Lapwing-Solver-Status": meta.solver_status,
+    }
 
 
 def table_answer(description: str) -> dict[int | str, dict[str, Any]]:

@@ -33,6 +33,7 @@ _MODULE_OF: Final = {
     "certify": "certifying",
     "tune": "tuning",
     "predictions": "results",
+    "predict": "predicting",
     "evaluate": "results",
     "key": "keys",
     "version": "upkeep",

@@ -23,6 +23,7 @@ from service.predictions import (
     PredictionMeta,
     PredictionsNotFound,
     PredictionStore,
+    predictor_path,
     write_predictions,
 )
 from streaming.durable import TEMPORARY_PREFIX
@@ -287,6 +288,22 @@ def test_replaced_predictions_stay_for_a_grace_time(store: Store) -> None:
     store.finished_long_ago(*published[: KEEP_PER_MODEL + 1])  # the last replaced one a moment ago
     removed = store.predictions.clean(store.graph_id)
     assert [path.name for path in removed] == [file_of(published[0])]
+
+
+def test_a_predictor_goes_with_its_predictions(store: Store) -> None:
+    published = [store.publish(labels_seq=seq) for seq in range(KEEP_PER_MODEL + 1)]
+    directory = store.predictions.directory(store.graph_id)
+    predictors = [predictor_path(directory / file_of(job)) for job in published]
+    for path in predictors:
+        path.write_bytes(b"functions")
+    orphan = directory / "ab-7.npz"
+    orphan.write_bytes(b"of predictions that were never written")
+    store.predictions.clean(store.graph_id)
+    assert all(path.exists() for path in [orphan, *predictors])
+    store.predictions.clean(store.graph_id, grace_seconds=0.0)
+    assert [path.exists() for path in [orphan, *predictors]] == [False, False, True, True, True]
+    store.predictions.discard(store.graph_id, file_of(published[1]))
+    assert not predictors[1].exists()
 
 
 def test_files_that_no_job_names_go_after_the_grace_time(store: Store) -> None:

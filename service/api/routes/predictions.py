@@ -11,11 +11,17 @@ from service.api.errors import problems
 from service.api.routes.common import ONE_GRAPH, resource
 from service.api.schemas import LookupIn, LookupOut, NodePrediction, Provenance
 from service.api.stores import GraphHere, StoresHere
-from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
+from service.api.tables import (
+    ChosenFormat,
+    FormatNotOffered,
+    provenance_headers,
+    table_answer,
+    table_response,
+)
 from service.catalog import GraphNotFound
 from service.formats import Format, encode
 from service.jobs import Job, UnknownJob
-from service.predictions import PredictionFile, PredictionMeta, PredictionsNotFound
+from service.predictions import PredictionFile, PredictionsNotFound
 from service.reading import NodeNotFound, NodeNotPredicted
 from service.uploads import BadUpload, node_id
 
@@ -57,7 +63,7 @@ def get_predictions(
         encode(file.schema, file.batches(), table_format),
         table_format,
         name=f"{graph.settings.name}-predictions",
-        headers={"ETag": tag, **_headers(file.meta)},
+        headers={"ETag": tag, **provenance_headers(file.meta)},
     )
 
 
@@ -118,14 +124,3 @@ def _provenance(file: PredictionFile) -> Provenance:
         refined=bool(meta.stats.get("refined")),
         score=meta.score,
     )
-
-
-def _headers(meta: PredictionMeta) -> dict[str, str]:
-    return {
-        "Lapwing-Job": meta.job_id,
-        "Lapwing-Model": meta.model,
-        "Lapwing-Snapshot": str(meta.snapshot),
-        "Lapwing-Labels-Seq": str(meta.labels_seq),
-        "Lapwing-Features-Version": str(meta.features_version),
-        "Lapwing-Solver-Status": meta.solver_status,
-    }

@@ -1,0 +1,90 @@
+"""New points through the model of a job."""
+
+from typing import Any
+
+import orjson
+from fastapi.responses import StreamingResponse
+
+from service.api.auth import requires
+from service.api.bodies import (
+    BodyTooLarge,
+    BodyTypeUnknown,
+    JsonUpload,
+    TableOrJsonBody,
+    TableUpload,
+    body_schema,
+)
+from service.api.errors import problems
+from service.api.routes.common import resource
+from service.api.schemas import PointsIn
+from service.api.stores import StoresHere
+from service.api.tables import (
+    ChosenFormat,
+    FormatNotOffered,
+    provenance_headers,
+    table_answer,
+    table_response,
+)
+from service.formats import encode
+from service.jobs import UnknownJob
+from service.new_points import checked_points
+from service.predictions import PredictionsNotFound
+from service.predictors import JobNotSucceeded, NotInductive, predictor_of
+from service.uploads import BadUpload, json_point_batches, point_batches
+from streaming.feature_blocks import BadFeatures
+
+router = resource("predictions", "/v1")
+
+
+@router.post(
+    "/jobs/{job_id}:predict",
+    dependencies=[requires("read")],
+    response_class=StreamingResponse,
+    openapi_extra=body_schema(
+        "Column `features`, lists of as many numbers as the model was trained on, or `indices` and "
+        "`values`, one list of each; in CSV a column for each number. A column `node` is ignored.",
+        json=PointsIn,
+    ),
+    responses=table_answer(
+        "A row for each point, in order: `label`, `score`, `margin` and, unless there are many "
+        "classes, `score:<class>`; headers name job, snapshot, labels_seq and features_version."
+    )
+    | problems(
+        UnknownJob,
+        PredictionsNotFound,
+        JobNotSucceeded,
+        NotInductive,
+        BodyTooLarge,
+        BodyTypeUnknown,
+        BadFeatures,
+        BadUpload,
+        FormatNotOffered,
+    ),
+)
+def predict_points(
+    job_id: str, stores: StoresHere, body: TableOrJsonBody, table_format: ChosenFormat
+) -> StreamingResponse:
+    """Predict points that are no nodes of the graph; the model must have worked on features."""
+    predictor = predictor_of(stores.predictions.store, stores.jobs.get(job_id))
+    if isinstance(body, TableUpload):
+        batches = point_batches(body.file, body.table_format)
+    else:
+        batches = json_point_batches(_points(body))
+    points = checked_points(batches, n_columns=predictor.n_columns)
+    return table_response(
+        encode(predictor.schema, predictor.batches(points), table_format),
+        table_format,
+        name=f"job-{job_id}-points",
+        headers=provenance_headers(predictor.meta),
+    )
+
+
+def _points(body: JsonUpload) -> list[Any]:
+    try:
+        document = orjson.loads(body.content)
+    except orjson.JSONDecodeError as error:
+        raise BadUpload(f"the body must be JSON ({error.msg})") from error
+    rows = document.get("points") if isinstance(document, dict) else None
+    if not isinstance(rows, list) or len(document) > 1:
+        raise BadUpload('the body must read {"points": [{"features": [...]}, ...]}')
+    return rows

@@ -1,0 +1,94 @@
+"""`lapwing predict`: new points through the model of a solve."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.session import (
+    AsJson,
+    GraphName,
+    Session,
+    command_group,
+    open_session,
+    print_json,
+    say,
+)
+from service.cli.tables import print_bytes, table_format, write_table
+from service.formats import Format, encode
+from service.job_queue import DatabaseJobQueue
+from service.jobs import Job, UnknownJob
+from service.new_points import checked_points
+from service.predictions import PredictionStore
+from service.predictors import NotInductive, inductive_models, latest_predictor, predictor_of
+from service.uploads import point_batches
+
+app = command_group()
+
+
+@app.command()
+def predict(
+    name: GraphName,
+    points: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Column features, or indices and values; in CSV a column for each number.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="By suffix; CSV on stdout when left out."),
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Id of the solve; the freshest that can by default.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Predict points that are no nodes of the graph, by a model that was solved on features.
+
+    Columns label, score, margin and, unless there are many, a score per class; a row for each
+    point, in the order of the file.
+    """
+    points_format = table_format(points, "FILE")
+    if output is not None:
+        table_format(output, "--output")
+    with open_session() as session:
+        store = PredictionStore(session.database, session.settings.graphs_directory)
+        predictor = predictor_of(store, _job(session, store, name, job))
+    with points.open("rb") as file:
+        batches = point_batches(file, points_format)
+        blocks = checked_points(batches, n_columns=predictor.n_columns)
+    told = predictor.batches(blocks)
+    if output is None:
+        print_bytes(encode(predictor.schema, told, Format.NDJSON if json else Format.CSV))
+        return
+    write_table(output, predictor.schema, told)
+    meta = predictor.meta
+    n_points = sum(block.shape[0] for block in blocks)
+    if json:
+        print_json({"path": output, "n_points": n_points, "job": meta.job_id, "model": meta.model})
+    else:
+        say(
+            f"wrote {n_points:,} predictions of {meta.model} to {output} (job {meta.job_id}, "
+            f"features_version {meta.features_version}, labels_seq {meta.labels_seq})"
+        )
+
+
+def _job(session: Session, store: PredictionStore, name: str, job_id: str | None) -> Job:
+    """The job that was named, or the freshest that predicts new points."""
+    graph = session.graph(name)
+    if job_id is not None:
+        job = DatabaseJobQueue(session.database).get(job_id)
+        if job.graph_id != graph.id:
+            raise UnknownJob(f"no job {job_id!r} of graph {name}")
+        return job
+    latest = latest_predictor(store, graph.id)
+    if latest is None:
+        raise NotInductive(
+            f"{name} has no predictions by a model of features; give its nodes features and solve "
+            f"with --model, one of {', '.join(inductive_models())}"
+        )
+    return latest

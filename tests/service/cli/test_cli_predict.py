@@ -1,0 +1,75 @@
+"""`lapwing solve` on features, and `lapwing predict` of new points."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from service.catalog import Catalog
+from service.database import Database, open_database
+from service.settings import Settings
+from tests.service.cli.conftest import Lapwing
+from tests.service.solvable import Solvable, parity_features, two_communities
+
+POINTS = parity_features(60)
+
+
+@pytest.fixture
+def database(home: Path) -> Iterator[Database]:
+    database = open_database(Settings(home=home, database_url=None).database)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def labeled(lapwing: Lapwing, home: Path, database: Database, tmp_path: Path) -> Lapwing:
+    """A graph of 60 nodes with four labels; 57 nodes have features."""
+    u, v = two_communities()
+    pa.parquet.write_table(pa.table({"src": u, "dst": v}), tmp_path / "edges.parquet")
+    (tmp_path / "labels.csv").write_text("node,label\n4,even\n36,even\n7,odd\n33,odd\n")
+    assert lapwing("graph", "create", "g", "--node-ids", "dense").exit_code == 0
+    assert lapwing("ingest", "g", tmp_path / "edges.parquet").exit_code == 0
+    assert lapwing("labels", "put", "g", tmp_path / "labels.csv").exit_code == 0
+    graph = Catalog(database).get("g")
+    settings = Settings(home=home, database_url=None)
+    Solvable(database=database, settings=settings, graph_id=graph.id).features(1, POINTS[:57])
+    return lapwing
+
+
+def test_points_are_predicted_by_the_freshest_solve_on_features(
+    labeled: Lapwing, tmp_path: Path
+) -> None:
+    solved = labeled("solve", "g", "--model", "svm")
+    assert "used features_version 1; 3 nodes have none and get no label" in solved.err
+    assert labeled("solve", "g", "--model", "hfs").exit_code == 0
+    rows = ["a,b,c", *(",".join(map(repr, row.tolist())) for row in POINTS)]
+    (tmp_path / "points.csv").write_text("\n".join(rows))
+    told = labeled("predict", "g", tmp_path / "points.csv")
+    assert told.out.splitlines()[0] == '"label","score","margin","score:even","score:odd"'
+    labels = [line.split(",")[0] for line in told.out.splitlines()[1:]]
+    assert labels == ['"even"', '"odd"'] * 30
+    output = tmp_path / "out.parquet"
+    wrote = labeled("predict", "g", tmp_path / "points.csv", "-o", output)
+    assert "wrote 60 predictions of svm" in wrote.err
+    assert pa.parquet.read_table(output)["label"].to_pylist() == ["even", "odd"] * 30
+
+
+def test_what_cannot_be_predicted_says_why(labeled: Lapwing, tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("a,b\n1,2\n")
+    none = labeled("predict", "g", path)
+    assert none.exit_code == 1
+    assert "give its nodes features and solve with --model, one of laprlsc, lapsvm" in none.err
+    graph_only = labeled("solve", "g", "--model", "hfs", "--json").json["id"]
+    refused = labeled("predict", "g", path, "--job", graph_only)
+    assert refused.exit_code == 1
+    assert "of model hfs, which speaks of the graph it was run on alone" in refused.err
+    assert labeled("solve", "g", "--model", "svm").exit_code == 0
+    short = labeled("predict", "g", path)
+    assert short.exit_code == 1
+    assert "must hold 3 numbers, as those the model was trained on, got 2 in row 0" in short.err
+    assert labeled("predict", "g", path, "--job", "none").exit_code == 1
+    assert labeled("predict", "g", tmp_path / "labels.csv", "-o", "x.txt").exit_code == 2
