@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray, RealArray
+from solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, IntArray, RealArray
 from solvers.graph import Graph
 from solvers.kernels.neighbors import mark_mutual
 from solvers.merging import WeightedEdges
@@ -44,8 +44,12 @@ _MORE_CANDIDATES: Final = 8
 _MOST_CANDIDATES: Final = 1000
 _EQUALLY_FAR: Final = 1e-9
 
+_ROUNDING: Final = 4 * float(np.finfo(np.float32).eps)
+_LEAST_SQUARE: Final = 1e-20
+_MOST_SQUARE: Final = 1e30
 _BLOCK_PRODUCTS: Final = 10_000_000_000
 _ENTRIES: Final = 1 << 22
+_BLOCK_ENTRIES: Final = 1 << 24
 _TIES: Final = 1 << 18
 
 
@@ -167,63 +171,153 @@ def neighbor_lists(
 
     Parameters and errors are those of `neighbor_graph`.
     """
-    points = metric_rows(rows, metric)
+    search = PointSearch(metric_rows(rows, metric))
+    points = search.points
     n_rows = points.shape[0]
     require_neighbors(n_neighbors, n_rows)
     for place in query_blocks(n_rows, points.shape[1], n_rows):
         own = np.arange(place.start, place.stop)
-        yield place, *nearest(points[place], points, n_neighbors, own=own)
+        yield place, *search.nearest(points[place], n_neighbors, own=own)
 
 
 def nearest(
     queries: Any, points: Any, n_nearest: int, *, own: Int64Array | None = None
 ) -> tuple[Int64Array, FloatArray]:
-    """The nearest of ``points`` to each query, and how far they are.
+    """The nearest of ``points`` to each query: `PointSearch.nearest`, once."""
+    return PointSearch(points).nearest(queries, n_nearest, own=own)
+
+
+class PointSearch:
+    """Points to be searched, every one of them for every query.
+
+    Dense points are searched in float32 first, at twice the speed; queries whose answer its
+    rounding could change are searched again by scikit-learn, which computes in float64.
 
     Parameters
     ----------
-    queries : (n_queries, n_columns)
-        Dense or CSR, as ``points`` are.
     points : (n_points, n_columns)
-        What is searched, as `metric_rows` gives them.
-    n_nearest : int
-        How many to find, at least 1.
-    own : (n_queries,) int64, optional
-        For each query a point that does not count: the query itself. -1 for none.
-
-    Returns
-    -------
-    ids : (n_queries, n_nearest) int64
-        Nearest first, of equal distances the smaller id; -1 where there are no more points.
-    distances : (n_queries, n_nearest) float64
-        inf where the id is -1.
-
-    Raises
-    ------
-    ValueError
-        A distance is too large for a float.
+        As `metric_rows` gives them.
     """
-    n_queries = queries.shape[0]
-    ids = np.empty((n_queries, n_nearest), np.int64)
-    distances = np.empty((n_queries, n_nearest))
-    n_candidates = n_nearest + (own is not None) + SPARE_CANDIDATES
-    open_rows = np.arange(n_queries)
-    with config_context(assume_finite=True):
-        index = NearestNeighbors(algorithm="brute").fit(points)
+
+    def __init__(self, points: Any) -> None:
+        self.points = points
+        self._index: NearestNeighbors | None = None
+        self._rounded = None if sp.issparse(points) else _Rounded.of(points)
+
+    def nearest(
+        self, queries: Any, n_nearest: int, *, own: Int64Array | None = None
+    ) -> tuple[Int64Array, FloatArray]:
+        """The nearest points to each query, and how far they are.
+
+        Parameters
+        ----------
+        queries : (n_queries, n_columns)
+            Dense or CSR, as the points are.
+        n_nearest : int
+            How many to find, at least 1.
+        own : (n_queries,) int64, optional
+            For each query a point that does not count: the query itself. -1 for none.
+
+        Returns
+        -------
+        ids : (n_queries, n_nearest) int64
+            Nearest first, of equal distances the smaller id; -1 where there are no more points.
+        distances : (n_queries, n_nearest) float64
+            inf where the id is -1.
+
+        Raises
+        ------
+        ValueError
+            A distance is too large for a float.
+        """
+        n_queries, n_points = queries.shape[0], self.points.shape[0]
+        ids = np.empty((n_queries, n_nearest), np.int64)
+        distances = np.empty((n_queries, n_nearest))
+        n_candidates = min(n_nearest + (own is not None) + SPARE_CANDIDATES, n_points)
+        open_rows = np.arange(n_queries)
+        rounded = self._rounded if n_candidates < n_points else None
         while open_rows.size:
-            n_candidates = min(n_candidates, points.shape[0])
             some = queries if open_rows.size == n_queries else queries[open_rows]
-            candidates = index.kneighbors(some, n_candidates, return_distance=False)
-            among = _measured(some, points, candidates, None if own is None else own[open_rows])
+            if rounded is not None:
+                candidates, least_beyond = rounded.candidates(some, n_candidates)
+            else:
+                candidates = self._among_all(some, n_candidates)
+            among = _measured(
+                some, self.points, candidates, None if own is None else own[open_rows]
+            )
             found = cut_lists(*among, n_nearest)
             ids[open_rows], distances[open_rows] = found
-            if n_candidates == points.shape[0] or n_candidates > _MOST_CANDIDATES:
+            if n_candidates == n_points or n_candidates > _MOST_CANDIDATES:
                 break
+            if rounded is not None:
+                open_rows = open_rows[least_beyond <= found[1][:, -1] * (1 + _EQUALLY_FAR)]
+                rounded = None
+                continue
             # More rows may be as far as the last one: look again, until one is farther.
             farthest = _last_finite(among[1])
             open_rows = open_rows[farthest <= found[1][:, -1] * (1 + _EQUALLY_FAR)]
-            n_candidates *= _MORE_CANDIDATES
-    return ids, distances
+            n_candidates = min(n_candidates * _MORE_CANDIDATES, n_points)
+        return ids, distances
+
+    def _among_all(self, queries: Any, n_candidates: int) -> Int64Array:
+        """Candidates by scikit-learn's brute force."""
+        with config_context(assume_finite=True):
+            if self._index is None:
+                self._index = NearestNeighbors(algorithm="brute").fit(self.points)
+            found: Int64Array = self._index.kneighbors(queries, n_candidates, return_distance=False)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Rounded:
+    """Dense points in float32 about their mean, for a first search.
+
+    Attributes
+    ----------
+    center : (n_columns,)
+    values : (n_points, n_columns) float32
+    half_squares : (n_points,) float32
+        Half of the squared lengths of ``values``.
+    longest : float
+        Length of the longest.
+    """
+
+    center: RealArray
+    values: Float32Array
+    half_squares: Float32Array
+    longest: float
+
+    @classmethod
+    def of(cls, points: RealArray) -> "_Rounded | None":
+        """The points rounded; None where float32 cannot hold their squares."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            center = points.mean(axis=0, dtype=np.float64).astype(points.dtype)
+            values = (points - center).astype(np.float32)
+            half = np.einsum("ij,ij->i", values, values) * np.float32(0.5)
+        largest = float(half.max(initial=0.0))
+        if not _LEAST_SQUARE < largest < _MOST_SQUARE:
+            return None
+        return cls(
+            center=center, values=values, half_squares=half, longest=float(np.sqrt(2 * largest))
+        )
+
+    def candidates(self, queries: RealArray, n_candidates: int) -> tuple[Int64Array, FloatArray]:
+        """Points that are nearest but for rounding, and a distance that no other is below."""
+        ids = np.empty((queries.shape[0], n_candidates), np.int64)
+        beyond = np.empty(queries.shape[0])
+        own = (queries - self.center).astype(np.float32)
+        step = max(1, _BLOCK_ENTRIES // self.values.shape[0])
+        for start in range(0, own.shape[0], step):
+            place = slice(start, start + step)
+            block = self.half_squares - own[place] @ self.values.T
+            chosen = np.argpartition(block, n_candidates - 1, axis=1)[:, :n_candidates]
+            ids[place] = chosen
+            beyond[place] = np.take_along_axis(block, chosen, axis=1).max(axis=1)
+        half = 0.5 * np.einsum("ij,ij->i", own, own, dtype=np.float64)
+        length = np.sqrt(2 * half)
+        # n products of a sum in float32, each rounded once; and the rounding of the rows
+        error = _ROUNDING * np.sqrt(own.shape[1]) * (length + self.longest) ** 2
+        return ids, np.sqrt(2 * np.maximum(0.0, beyond + half - error))
 
 
 def ranked(

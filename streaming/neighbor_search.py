@@ -31,6 +31,7 @@ from solvers.neighbors import (
     SPARE_CANDIDATES,
     Metric,
     NeighborLists,
+    PointSearch,
     cut_lists,
     metric_rows,
     nearest,
@@ -77,23 +78,28 @@ class AllPairs:
     """Looks at every row."""
 
     def __init__(self) -> None:
-        self._points: Any = None
+        self._search: PointSearch | None = None
 
     def hold(self, points: Any, watch: Watch) -> None:
         """See `Searcher.hold`."""
         del watch
-        self._points = points
+        self._search = PointSearch(points)
 
     def nearest(
         self, queries: Any, n_nearest: int, own: Int64Array
     ) -> tuple[Int64Array, FloatArray]:
         """See `Searcher.nearest`."""
-        return nearest(queries, self._points, n_nearest, own=own)
+        return self._held().nearest(queries, n_nearest, own=own)
 
     @property
     def n_looked_at(self) -> int:
         """See `Searcher.n_looked_at`."""
-        return int(self._points.shape[0])
+        return int(self._held().points.shape[0])
+
+    def _held(self) -> PointSearch:
+        if self._search is None:
+            raise RuntimeError("no rows are held")
+        return self._search
 
 
 class Cells:

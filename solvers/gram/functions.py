@@ -77,11 +77,11 @@ class KernelFunction:
             scaled = sp.csr_array(values, dtype=dtype) * np.dtype(dtype).type(1.0 / self.width)
             half = 0.5 * np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()
         else:
-            scaled = np.asarray(values, np.float64)
+            scaled = np.array(values, dtype, order="C")
             if self.name == "gaussian":
-                scaled = scaled - self.center
-            scaled = np.ascontiguousarray(scaled / self.width, dtype)
-            half = 0.5 * np.einsum("ij,ij->i", scaled, scaled, dtype=np.float64)
+                scaled -= self.center.astype(dtype)
+            scaled *= np.dtype(dtype).type(1.0 / self.width)
+            half = 0.5 * np.einsum("ij,ij->i", scaled, scaled)
         return ScaledRows(values=scaled, half_squares=half.astype(dtype))
 
     def block(

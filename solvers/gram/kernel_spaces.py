@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dsymv, ssymv
 
 from solvers.arrays import FloatArray, IntArray, RealArray
 from solvers.features import Rows
@@ -106,8 +107,11 @@ class DenseGram(KernelSpace):
 
     def values(self, coef: FloatArray) -> FloatArray:
         """The functions at all nodes: K coef."""
-        product = self.matrix @ coef.astype(self.matrix.dtype, copy=False)
-        return np.asarray(product, np.float64)
+        given = coef.astype(self.matrix.dtype, copy=False)
+        if given.shape[1] == 1:  # reads half of the matrix
+            symv = ssymv if self.matrix.dtype == np.float32 else dsymv
+            return np.asarray(symv(1.0, self.matrix.T, given[:, 0]), np.float64)[:, None]
+        return np.asarray(self.matrix @ given, np.float64)
 
     def columns(self, nodes: IntArray) -> RealArray:
         """(n_rows, n_nodes) columns of the Gram matrix."""

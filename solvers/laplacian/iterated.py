@@ -1,16 +1,21 @@
 """The iterated Laplacian L^p of a graph, normalized or not, by products alone."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from solvers.arrays import AnyArray, RealArray, frozen
 from solvers.graph import Graph
-from solvers.kernels.block_products import diagonal_rows
+from solvers.kernels.block_products import diagonal_rows, vector_rows
 from solvers.parallel import Parallel, RowRanges
 
 LaplacianName = Literal["normalized", "combinatorial"]
+_LEAST_WORK = 1 << 21
+"""Entries times columns from which a product is worth dividing among threads."""
+
 LAPLACIANS: tuple[LaplacianName, ...] = ("normalized", "combinatorial")
 
 
@@ -98,5 +103,13 @@ class IteratedLaplacian:
     def _once(self, block: RealArray) -> RealArray:
         out = np.empty_like(block)
         matrix = self.indptr, self.indices, self.weight
-        self.ranges.run(lambda a, b: diagonal_rows(*matrix, self.diagonal, block, out, a, b))
+        fill: Callable[[int, int], None]
+        if block.shape[1] == 1:
+            fill = partial(vector_rows, *matrix, self.diagonal, block[:, 0], out[:, 0])
+        else:
+            fill = partial(diagonal_rows, *matrix, self.diagonal, block, out)
+        if self.weight.size * block.shape[1] < _LEAST_WORK:
+            fill(0, self.n_nodes)
+        else:
+            self.ranges.run(fill)
         return out

@@ -177,3 +177,20 @@ def test_wrong_arguments_are_named(options: dict, message: str) -> None:
 def test_distances_beyond_floats_are_refused() -> None:
     with pytest.raises(ValueError, match="scale them down"):
         neighbor_graph(np.array([[0.0], [1e200], [-1e200]]), 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4])
+def test_rounding_of_the_first_search_changes_no_list(spread: float, dtype) -> None:
+    """Tight clusters far apart: in float32 alone, neighbors within one are a matter of luck."""
+    rng = np.random.default_rng(4)
+    centers = 100 * rng.standard_normal((20, 12))
+    points = centers[np.arange(600) % 20] + spread * rng.standard_normal((600, 12))
+    points = points.astype(dtype)
+    ids, distances = nearest(points, points, 5, own=np.arange(600))
+    exact = points.astype(np.float64)
+    apart = np.linalg.norm(exact[:, None] - exact[None], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    expected = np.lexsort((np.broadcast_to(np.arange(600), apart.shape), apart), axis=-1)[:, :5]
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_allclose(distances, np.take_along_axis(apart, expected, axis=1), rtol=1e-12)
