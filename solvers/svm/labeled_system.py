@@ -20,7 +20,7 @@ from solvers.iterate import Teller
 from solvers.laplacian.iterated import IteratedLaplacian
 from solvers.svm.problem import BiasName
 
-_CHUNK_COLUMNS: Final = 64
+_CHUNK_COLUMNS: Final = 256
 _MAX_REFINEMENTS: Final = 60
 _REFINED: Final = 1e-12
 _ACCEPTED: Final = 1e-10
