@@ -117,7 +117,7 @@ class Experiment:
             seconds.append((joined.gram_seconds, joined.graph_seconds))
             for name, run in self._split(case, joined, pairs).items():
                 runs[name].append(run)
-            if "PCG" in pairs and self._options.figure:
+            if "PCG" in pairs and self._options.figure and case.n_validation:
                 traces.append(trace(case, joined, pairs["PCG"], self._options.bias))
         gram, graph = np.array(seconds).T
         used = pairs | {name: pairs["PCG"] for name in runs if name.startswith("PCG ")}

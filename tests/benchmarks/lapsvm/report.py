@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -15,6 +16,10 @@ from tests.benchmarks.lapsvm.published import PUBLISHED, Published, Spread
 from tests.benchmarks.lapsvm.sets import Setting
 
 HALF_POINT = 0.5
+
+COLORS = dict(zip(PARTS, ("#0072b2", "#999999", "#d55e00"), strict=True))
+MARKERS = dict(zip(EARLY, ("o", "s", "^"), strict=True))
+_HOLLOW: dict[str, Any] = {"color": "black", "markersize": 4.5, "markerfacecolor": "none"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,41 +163,45 @@ def draw(results: Sequence[Result], path: Path) -> None:
     from matplotlib.figure import Figure
 
     shown = [result for result in results if result.traces is not None]
-    n_columns = min(3, len(shown))
-    n_lines = -(-len(shown) // n_columns)
-    figure = Figure(figsize=(3.7 * n_columns, 2.9 * n_lines), layout="constrained")
+    n_columns = min(3, len(shown) + 1)
+    n_lines = -(-(len(shown) + 1) // n_columns)
+    figure = Figure(figsize=(3.4 * n_columns, 2.7 * n_lines), layout="constrained")
     panels = figure.subplots(n_lines, n_columns, squeeze=False).ravel()
-    colors = dict(zip(PARTS, ("#0072b2", "#999999", "#d55e00"), strict=True))
-    markers = dict(zip(EARLY, ("o", "s", "^"), strict=True))
     for axes, result in zip(panels, shown, strict=False):
-        mean = np.mean(result.traces, axis=0)
-        for number, part in enumerate(PARTS):
-            if np.isnan(mean[:, number]).all():
-                continue
-            axes.plot(np.arange(1, len(mean) + 1), mean[:, number], color=colors[part], lw=1.2)
-            if "LapSVM Newton" in result.runs:
-                level = _mean(result.errors("LapSVM Newton")[:, number])
-                axes.axhline(level, color=colors[part], lw=0.8, ls=":")
-        for rule, marker in markers.items():
-            runs = result.runs.get(f"PCG {rule}", [])
-            if runs:
-                at, error = np.mean([(run.n_iter, run.errors[2]) for run in runs], axis=0)
-                axes.plot(at, error, marker, color="black", markersize=4.5, markerfacecolor="none")
-        axes.set_title(f"{result.name}, {_pair(result.pairs['PCG optimal'])}", fontsize=9)
-        axes.set(xscale="log", xlabel="iterations", ylabel="error %")
-        axes.spines[["top", "right"]].set_visible(False)
+        _draw_panel(axes, result)
     for axes in panels[len(shown) :]:
         axes.set_axis_off()
-    for part, color in colors.items():
-        panels[0].plot([], [], color=color, label=part)
-    panels[0].plot([], [], color="black", lw=0.8, ls=":", label="Newton")
-    for rule, marker in markers.items():
-        panels[0].plot(
-            [], [], marker, color="black", markersize=4.5, markerfacecolor="none", label=rule
-        )
-    panels[0].legend(frameon=False, fontsize=7)
+    legend = panels[len(shown)]
+    for part, color in COLORS.items():
+        legend.plot([], [], color=color, label=part)
+    legend.plot([], [], color="black", lw=0.8, ls=":", label="Newton")
+    for rule, marker in MARKERS.items():
+        legend.plot([], [], marker, **_HOLLOW, label=f"where {rule} stops, on the test points")
+    legend.legend(frameon=False, fontsize=8, loc="center left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)
+
+
+def _draw_panel(axes: Any, result: Result) -> None:
+    """Mean errors over splits, Newton's, and the ends of early stops."""
+    mean = np.mean(result.traces, axis=0)
+    levels = [mean[-1]]
+    if "LapSVM Newton" in result.runs:
+        levels.append(result.errors("LapSVM Newton").mean(axis=0))
+    for number, color in enumerate(COLORS.values()):
+        if np.isnan(mean[:, number]).all():
+            continue
+        axes.plot(np.arange(1, len(mean) + 1), mean[:, number], color=color, lw=1.2)
+        axes.axhline(levels[-1][number], color=color, lw=0.8, ls=":")
+    for rule, marker in MARKERS.items():
+        ends = [(run.n_iter, run.errors[2]) for run in result.runs[f"PCG {rule}"]]
+        axes.plot(*np.mean(ends, axis=0), marker, **_HOLLOW)
+    norm, graph = result.pairs["PCG"]
+    axes.set_title(f"{result.name}, γ_A = {norm:g}, γ_I = {graph:g}", fontsize=9)
+    lowest = np.nanmin(mean)
+    axes.set(xscale="log", xlabel="iterations", ylabel="error %")
+    axes.set_ylim(0.7 * lowest, min(4.0 * float(np.nanmax(levels)), 1.05 * np.nanmax(mean)))
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _pair(pair: Pair) -> str:
