@@ -21,6 +21,7 @@ from solvers.laplacian.iterated import IteratedLaplacian
 from solvers.svm.problem import BiasName
 
 _CHUNK_COLUMNS: Final = 256
+_PRODUCT_ROWS: Final = 512
 _MAX_REFINEMENTS: Final = 60
 _REFINED: Final = 1e-12
 _ACCEPTED: Final = 1e-10
@@ -250,8 +251,12 @@ class DenseInverse:
         return coef, worst <= _ACCEPTED
 
     def _penalty(self, coef: FloatArray) -> FloatArray:
-        """L^p K coef."""
-        return np.asarray(self._laplacian.product(self.space.values(coef)), np.float64)
+        """L^p K coef; of a float32 Gram matrix, too, to the accuracy of float64."""
+        gram, values = self.space.matrix, np.empty_like(coef)
+        for start in range(0, gram.shape[0], _PRODUCT_ROWS):
+            rows = slice(start, start + _PRODUCT_ROWS)
+            values[rows] = gram[rows].astype(np.float64, copy=False) @ coef
+        return np.asarray(self._laplacian.product(values), np.float64)
 
     def _solved(self, right: FloatArray) -> FloatArray:
         """By the factors, of the transposed matrix."""

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import check_grad, minimize_scalar
 
 from solvers.gram.feature_maps import GramFactor
+from solvers.gram.kernel_spaces import DenseGram
 from solvers.gram.landmarks import LandmarkMap
 from solvers.laplacian.iterated import IteratedLaplacian
 from solvers.solution import Status
@@ -365,3 +366,19 @@ def test_early_stops_end_before_the_optimum_with_its_predictions() -> None:
     assert early.n_iter < full.n_iter / 2
     signs = [np.sign(decisions_of(problem, each)) for each in (early, full)]
     assert (signs[0] == signs[1]).mean() > 0.9
+
+
+def test_a_float32_gram_matrix_is_factored_once_and_solved_to_float64() -> None:
+    given, begun = small(), []
+    gram = DenseGram.of(given.kernel(), given.rows, np.float32)
+    problem = given.problem(space=gram)
+
+    def teller(n_done: int, n_rows: int) -> None:
+        begun.extend([n_rows] * (n_done == 0))
+
+    inverse = DenseInverse(gram, problem.laplacian, 1e-2, 1e-1, teller=teller)
+    right = np.eye(gram.n_rows)[:, :5]
+    coef = inverse.apply(right)
+    penalty = problem.laplacian.product(gram.matrix.astype(np.float64) @ coef)
+    np.testing.assert_allclose(1e-2 * coef + 1e-1 * penalty, right, atol=1e-9)
+    assert begun == [gram.n_rows]
