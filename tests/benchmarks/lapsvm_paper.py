@@ -225,7 +225,7 @@ def main() -> None:
     files.add_argument("--penalties", type=float, nargs=2, help="above 3,000 points; 1e-2 1")
     files.add_argument("--macro", action="store_true", help="mean of the classes' errors")
     options = parser.parse_args()
-    console = Console(width=190)
+    console = Console(width=200)
     try:
         data = data_sets(options)
     except FileNotFoundError as missing:

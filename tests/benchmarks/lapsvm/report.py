@@ -84,7 +84,7 @@ def error_table(result: Result) -> Table:
             *(_spread((_mean(part), _deviation(part))) for part in errors.T),
             "-" if np.isnan(error) else f"{error:.2f}",
             *(("-",) * 3 if published is None else (_spread(part) for part in published)),
-            _asked(known, _mean(errors[:, 2]), published, reproduced),
+            _asked(known, _mean(errors[:, 2]), error, published, reproduced),
         )
     return table
 
@@ -92,6 +92,7 @@ def error_table(result: Result) -> Table:
 def _asked(
     known: Published,
     error: float,
+    standard_error: float,
     published: tuple[Spread, Spread, Spread] | None,
     reproduced: Spread | None,
 ) -> str:
@@ -99,16 +100,19 @@ def _asked(
     told = []
     if known.is_same_data and published is not None:
         mean, deviation = published[2]
-        told.append(f"paper {error - mean:+.2f}, {_within(abs(error - mean) <= deviation)}")
+        told.append(f"paper {error - mean:+.2f}, {_within(error - mean, deviation)}")
     if reproduced is not None:
         low, high = reproduced
         apart = error - min(max(error, low), high)
-        told.append(f"repr. {apart:+.2f}, {_within(abs(apart) <= HALF_POINT)}")
+        n_errors = "" if np.isnan(standard_error) else f" ({abs(apart) / standard_error:.1f} se)"
+        told.append(f"repr. {apart:+.2f}{n_errors}, {_within(apart, HALF_POINT)}")
     return "; ".join(told) or "-"
 
 
-def _within(is_within: bool) -> str:
-    return "yes" if is_within else "NO"
+def _within(apart: float, allowed: float) -> str:
+    if abs(apart) <= allowed:
+        return "yes"
+    return "better" if apart < 0 else "NO"
 
 
 def time_table(result: Result) -> Table:
