@@ -84,26 +84,26 @@ def error_table(result: Result) -> Table:
             *(_spread((_mean(part), _deviation(part))) for part in errors.T),
             "-" if np.isnan(error) else f"{error:.2f}",
             *(("-",) * 3 if published is None else (_spread(part) for part in published)),
-            _asked(known, _mean(errors[:, 2]), error, published, reproduced),
+            _asked(known, errors.mean(axis=0), error, published, reproduced),
         )
     return table
 
 
 def _asked(
     known: Published,
-    error: float,
+    errors: FloatArray,
     standard_error: float,
     published: tuple[Spread, Spread, Spread] | None,
     reproduced: Spread | None,
 ) -> str:
-    """Whether the test error is in the paper's sd, or half a point from the reproduction's."""
+    """Whether errors are in the paper's sd, and the test error half a point from the other one."""
     told = []
     if known.is_same_data and published is not None:
-        mean, deviation = published[2]
-        told.append(f"paper {error - mean:+.2f}, {_within(error - mean, deviation)}")
+        parts = [_within(own - mean, sd) for own, (mean, sd) in zip(errors, published, strict=True)]
+        told.append(f"paper {'/'.join(parts)}")
     if reproduced is not None:
         low, high = reproduced
-        apart = error - min(max(error, low), high)
+        apart = float(errors[2] - np.clip(errors[2], low, high))
         n_errors = "" if np.isnan(standard_error) else f" ({abs(apart) / standard_error:.1f} se)"
         told.append(f"repr. {apart:+.2f}{n_errors}, {_within(apart, HALF_POINT)}")
     return "; ".join(told) or "-"

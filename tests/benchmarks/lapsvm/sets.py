@@ -91,14 +91,25 @@ class DataSet:
         Four folds are tested on in turn, then four of another permutation; or always the rows that
         the set marks. Of the rest, one point of each class and others at random are labeled, and
         others are held out for validation.
+
+        Raises
+        ------
+        ValueError
+            Four folds, or points of all kinds, are more than there are points.
         """
         if self.published is not None:
             yield from self.published[:n_splits]
             return
+        size = self.setting.n_test
+        asked = max(N_FOLDS * size, self.setting.n_labeled + self.setting.n_validation + size + 1)
+        if self.is_test is None and asked > self.n_rows:
+            raise ValueError(
+                f"{self.name} must have {asked} points at least for these sizes, a test set of "
+                f"{size} in each of {N_FOLDS} folds, got {self.n_rows}"
+            )
         for number in range(n_splits):
             repetition, fold = divmod(number, N_FOLDS)
             order = np.random.default_rng([0, repetition]).permutation(self.n_rows)
-            size = self.setting.n_test
             test = order[fold * size : (fold + 1) * size]
             if self.is_test is not None:
                 test = np.flatnonzero(self.is_test)
