@@ -19,7 +19,8 @@ class Published:
     n_steps : float or None
         Newton steps.
     reproduced : dict
-        Of each method the range of test errors of the earlier reproduction.
+        Of each method the range of test errors of the earlier reproduction, of labels drawn at
+        random.
     is_same_data : bool
         Whether the data are the paper's, so that its figures can be asked for.
     """
@@ -56,6 +57,7 @@ PUBLISHED = {
         seconds=(1.196, 1.473, 0.300),
         n_steps=4.17,
         reproduced={"SVM": (20.4, 20.4), "LapRLSC": (13.0, 13.0), "LapSVM Newton": (13.0, 13.0)},
+        is_same_data=True,
     ),
     "uspst": Published(
         errors={
@@ -68,6 +70,7 @@ PUBLISHED = {
         seconds=(12.25, 17.74, 2.03),
         n_steps=4.26,
         reproduced={"SVM": (28.1, 28.1), "LapRLSC": (18.4, 18.4), "LapSVM Newton": (18.9, 18.9)},
+        is_same_data=True,
     ),
     "pcmac": Published(
         errors={

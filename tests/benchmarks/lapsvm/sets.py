@@ -8,13 +8,15 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from solvers.arrays import BoolArray, Int64Array
 from solvers.gram.functions import KernelName
+
+DrawName = Literal["balanced", "random"]
 
 N_FOLDS = 4
 
@@ -65,6 +67,8 @@ class DataSet:
 
     Attributes
     ----------
+    strata : (n_rows,) int64
+        What a balanced draw has equally many of: the classes, or finer ones.
     is_test : (n_rows,) bool or None
         The rows that are tested on, where the set says it.
     published : list of Split or None
@@ -74,6 +78,7 @@ class DataSet:
     name: str
     features: Any
     classes: Int64Array
+    strata: Int64Array
     setting: Setting
     is_test: BoolArray | None = None
     published: list[Split] | None = None
@@ -83,37 +88,37 @@ class DataSet:
         """Number of points."""
         return int(self.classes.size)
 
-    def splits(self, n_splits: int) -> Iterator[Split]:
+    def splits(self, n_splits: int, draw: DrawName = "balanced") -> Iterator[Split]:
         """The first published splits, or else drawn ones.
 
         Notes
         -----
         Four folds are tested on in turn, then four of another permutation; or always the rows that
-        the set marks. Of the rest, one point of each class and others at random are labeled, and
-        others are held out for validation.
+        the set marks. Of the rest equally many of each stratum are labeled, or one of each class
+        and others at random. Points for validation are drawn at random.
 
         Raises
         ------
         ValueError
-            Four folds, or points of all kinds, are more than there are points.
+            Points of all kinds are more than there are points.
         """
         if self.published is not None:
             yield from self.published[:n_splits]
             return
         size = self.setting.n_test
-        asked = max(N_FOLDS * size, self.setting.n_labeled + self.setting.n_validation + size + 1)
-        if self.is_test is None and asked > self.n_rows:
+        asked = self.setting.n_labeled + self.setting.n_validation + size
+        if asked >= self.n_rows:
             raise ValueError(
-                f"{self.name} must have {asked} points at least for these sizes, a test set of "
-                f"{size} in each of {N_FOLDS} folds, got {self.n_rows}"
+                f"{self.name} must have more points than those labeled, held out and tested on, "
+                f"got {self.n_rows} points and {asked} of those"
             )
         for number in range(n_splits):
             repetition, fold = divmod(number, N_FOLDS)
             order = np.random.default_rng([0, repetition]).permutation(self.n_rows)
-            test = order[fold * size : (fold + 1) * size]
+            test = np.roll(order, -fold * size)[:size]
             if self.is_test is not None:
                 test = np.flatnonzero(self.is_test)
-            yield self._split(test, np.random.default_rng([1, number]))
+            yield self._split(test, draw, np.random.default_rng([1, number]))
 
     def thinned(self, n_rows: int) -> "DataSet":
         """A random part of the set with four folds, for a quick look."""
@@ -124,22 +129,35 @@ class DataSet:
             self,
             features=self.features[rows],
             classes=self.classes[rows],
+            strata=self.strata[rows],
             setting=replace(self.setting, n_test=n_rows // N_FOLDS),
             is_test=None,
         )
 
-    def _split(self, test: Int64Array, rng: np.random.Generator) -> Split:
+    def _split(self, test: Int64Array, draw: DrawName, rng: np.random.Generator) -> Split:
         rest = rng.permutation(np.setdiff1d(np.arange(self.n_rows), test))
-        _, one_each = np.unique(self.classes[rest], return_index=True)
-        rest = np.concatenate([rest[one_each], np.delete(rest, one_each)])
+        turn = _turns(self.strata[rest])
+        if draw == "random":
+            turn = np.minimum(_turns(self.classes[rest]), 1)
         n_labeled, n_held = self.setting.n_labeled, self.setting.n_validation
-        others = rest[n_labeled:]
+        is_labeled = np.zeros(rest.size, bool)
+        is_labeled[np.argsort(turn, kind="stable")[:n_labeled]] = True
+        others = rest[~is_labeled]
         return Split(
-            labeled=rest[:n_labeled],
+            labeled=rest[is_labeled],
             unlabeled=np.sort(others[n_held:]),
             validation=others[:n_held],
             test=np.sort(test),
         )
+
+
+def _turns(strata: Int64Array) -> Int64Array:
+    """Of each place how many earlier ones are of its stratum."""
+    turn = np.empty(strata.size, np.int64)
+    for each in np.unique(strata):
+        own = np.flatnonzero(strata == each)
+        turn[own] = np.arange(own.size)
+    return turn
 
 
 def data_folder() -> Path:
@@ -161,7 +179,7 @@ def g50c() -> DataSet:
     with np.load(data_folder() / "g50c.npz") as stored:
         features, classes = stored["X"].astype(np.float64), _numbered(stored["y"])
     setting = Setting(n_test=136, width=17.5, n_neighbors=50, power=5, penalties=(1e-1, 10.0))
-    return DataSet(name="g50c", features=features, classes=classes, setting=setting)
+    return DataSet(name="g50c", features=features, classes=classes, strata=classes, setting=setting)
 
 
 def g50c_published() -> DataSet:
@@ -189,11 +207,13 @@ def uspst() -> DataSet:
         features = 2.0 * stored["X"][own].astype(np.float64) - 1.0
         classes = _numbered(stored["y"][own])
     setting = Setting(n_test=498, width=9.4, n_neighbors=10, power=2, penalties=(1e-4, 1.0))
-    return DataSet(name="uspst", features=features, classes=classes, setting=setting)
+    return DataSet(
+        name="uspst", features=features, classes=classes, strata=classes, setting=setting
+    )
 
 
 def uspst_b() -> DataSet:
-    """The same, 0 to 4 against 5 to 9."""
+    """The same, 0 to 4 against 5 to 9; a balanced draw is one of the ten digits."""
     digits = uspst()
     return replace(digits, name="uspst-b", classes=(digits.classes >= 5).astype(np.int64))
 
@@ -227,6 +247,7 @@ def mnist3vs8() -> DataSet:
         name="mnist3vs8",
         features=features,
         classes=classes,
+        strata=classes,
         setting=setting,
         is_test=own >= 60_000,
     )
@@ -267,7 +288,9 @@ def from_file(path: Path, setting: Setting) -> DataSet:
             f"{path.name} must have a class for each row and two classes at least, got "
             f"{features.shape[0]} rows, {numbered.size} labels, {numbered.max() + 1} classes"
         )
-    return DataSet(name=path.stem, features=features, classes=numbered, setting=setting)
+    return DataSet(
+        name=path.stem, features=features, classes=numbered, strata=numbered, setting=setting
+    )
 
 
 def _numbered(labels: Any) -> Int64Array:
