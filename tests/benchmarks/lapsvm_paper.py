@@ -4,9 +4,10 @@
 Newton and by conjugate gradients with every stop, on G50C (the paper's protocol, and the ten splits
 that came with the set), USPST, USPST(B), PCMAC and MNIST3VS8, read from the folder that
 ``LAPWING_DATA`` names. Errors stand beside the paper's and beside those of an earlier reproduction
-("repr."), which drew labels at random (``--draw random``). The paper does not say how they were
-drawn; its USPST errors are those of equally many labels of each digit, which is the default here.
-The paper's PCMAC file is not at hand. ``--figure DIR`` draws error against iterations.
+("repr."). Labels are drawn at random, one of each class at least: that gives the paper's errors on
+G50C. ``--draw balanced`` labels equally many of each class (of USPST(B) each digit), which gives
+its errors on USPST. The paper's PCMAC file is not at hand. ``--figure DIR`` draws error against
+iterations.
 
 Below 3,000 points each method has the pair of penalties with the least mean validation error over
 all splits, of a grid of 49; above, the paper's pair. "LapSVM Newton" and the dual factor one matrix
@@ -215,7 +216,7 @@ def main() -> None:
         choices=METHODS,
         help="default all, above 3,000 points without Newton (E7)",
     )
-    parser.add_argument("--draw", choices=get_args(DrawName), default="balanced", help="of labels")
+    parser.add_argument("--draw", choices=get_args(DrawName), default="random", help="of labels")
     parser.add_argument("--bias", choices=BIASES, default="none")
     parser.add_argument("--precision", choices=("float32", "float64"), default="float64")
     parser.add_argument("--max-iter", type=int, default=1_000, help="of PCG to the optimum")

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from solvers.arrays import BoolArray, Int64Array
 from solvers.gram.functions import KernelName
 
-DrawName = Literal["balanced", "random"]
+DrawName = Literal["random", "balanced"]
 
 N_FOLDS = 4
 
@@ -88,14 +88,14 @@ class DataSet:
         """Number of points."""
         return int(self.classes.size)
 
-    def splits(self, n_splits: int, draw: DrawName = "balanced") -> Iterator[Split]:
+    def splits(self, n_splits: int, draw: DrawName = "random") -> Iterator[Split]:
         """The first published splits, or else drawn ones.
 
         Notes
         -----
         Four folds are tested on in turn, then four of another permutation; or always the rows that
-        the set marks. Of the rest equally many of each stratum are labeled, or one of each class
-        and others at random. Points for validation are drawn at random.
+        the set marks. Of the rest one of each class and others at random are labeled, or in a
+        balanced draw equally many of each stratum. Points for validation are drawn at random.
 
         Raises
         ------
