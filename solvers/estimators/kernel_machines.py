@@ -160,8 +160,8 @@ class LapSVM(GraphKernelClassifier):
         exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / width^2) / 2)^degree or
         <x, z> / width^2.
     width : float or 'auto'
-        Unit of length of the features; 'auto' is the mean distance of two samples for the
-        Gaussian, else the root of the mean squared length.
+        Unit of length of the features; 'auto' is 0.7 of the mean distance of two samples
+        for the Gaussian, else the root of the mean squared length.
     degree : int
         Degree of the polynomial.
     norm_penalty : float
@@ -269,8 +269,8 @@ class LapRLSC(GraphKernelClassifier):
         exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / width^2) / 2)^degree or
         <x, z> / width^2.
     width : float or 'auto'
-        Unit of length of the features; 'auto' is the mean distance of two samples for the
-        Gaussian, else the root of the mean squared length.
+        Unit of length of the features; 'auto' is 0.7 of the mean distance of two samples
+        for the Gaussian, else the root of the mean squared length.
     degree : int
         Degree of the polynomial.
     norm_penalty : float
@@ -374,8 +374,8 @@ class SVM(KernelClassifier):
         exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / width^2) / 2)^degree or
         <x, z> / width^2.
     width : float or 'auto'
-        Unit of length of the features; 'auto' is the mean distance of two samples for the
-        Gaussian, else the root of the mean squared length.
+        Unit of length of the features; 'auto' is 0.7 of the mean distance of two samples
+        for the Gaussian, else the root of the mean squared length.
     degree : int
         Degree of the polynomial.
     norm_penalty : float
@@ -444,8 +444,8 @@ class RLSC(KernelClassifier):
         exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / width^2) / 2)^degree or
         <x, z> / width^2.
     width : float or 'auto'
-        Unit of length of the features; 'auto' is the mean distance of two samples for the
-        Gaussian, else the root of the mean squared length.
+        Unit of length of the features; 'auto' is 0.7 of the mean distance of two samples
+        for the Gaussian, else the root of the mean squared length.
     degree : int
         Degree of the polynomial.
     norm_penalty : float

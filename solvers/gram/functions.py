@@ -19,6 +19,7 @@ KernelName = Literal["gaussian", "polynomial", "linear"]
 KERNELS: tuple[KernelName, ...] = ("gaussian", "polynomial", "linear")
 
 _WIDTH_ROWS = 1024
+_WIDTH_SHARE = 0.7
 _CACHED_ENTRIES = 1 << 16
 
 
@@ -51,8 +52,9 @@ class KernelFunction:
 
         Notes
         -----
-        The width found is the mean distance of two rows for a Gaussian, else the root of the mean
-        squared length, of 1,024 rows drawn with a fixed seed; 1 where that is 0.
+        The width found is 0.7 of the mean distance of two rows for a Gaussian, else the root of
+        the mean squared length, of 1,024 rows drawn with a fixed seed; 1 where that is 0. Of the
+        shares that serve digits, news and Gaussian clouds alike (0.35 to 1), 0.7 is in the middle.
         """
         places = np.arange(rows.n_rows)
         if rows.n_rows > _WIDTH_ROWS:
@@ -63,7 +65,8 @@ class KernelFunction:
         if name == "gaussian" and not rows.is_sparse:
             center = np.asarray(sample).mean(axis=0)
         if width is None:
-            width = _mean_distance(sample) if name == "gaussian" else _root_mean_square(sample)
+            is_gaussian = name == "gaussian"
+            width = _width(sample) if is_gaussian else _root_mean_square(sample)
         return cls(name=name, width=float(width), degree=degree, center=center)
 
     def scaled(self, values: Any, dtype: Any) -> "ScaledRows":
@@ -160,11 +163,11 @@ class ScaledRows:
         return ScaledRows(values=self.values[places], half_squares=self.half_squares[places])
 
 
-def _mean_distance(sample: Any) -> float:
-    """Mean Euclidean distance of two different rows; 1 where all are equal."""
+def _width(sample: Any) -> float:
+    """A share of the mean Euclidean distance of two different rows; 1 where all are equal."""
     n_pairs = sample.shape[0] * (sample.shape[0] - 1)
     total = float(euclidean_distances(sample).sum())
-    return total / n_pairs if total > 0 else 1.0
+    return _WIDTH_SHARE * total / n_pairs if total > 0 else 1.0
 
 
 def _root_mean_square(sample: Any) -> float:

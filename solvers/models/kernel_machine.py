@@ -62,8 +62,8 @@ class KernelMachine(PointModel):
     width: float | Literal["auto"] = hyperparameter(
         "auto",
         Rule(
-            doc="Unit of length of the features; 'auto' is the mean distance of two nodes for "
-            "the Gaussian, else the root of the mean squared length.",
+            doc="Unit of length of the features; 'auto' is 0.7 of the mean distance of two "
+            "nodes for the Gaussian, else the root of the mean squared length.",
             above=0.0,
             words=("auto",),
         ),
