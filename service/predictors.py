@@ -141,11 +141,11 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
         Newer jobs have replaced its predictions.
     """
     inductive = ", ".join(inductive_models())
-    if job.model is None or job.model not in inductive_models():
-        asked = job.kind if job.model is None else f"model {job.model}"
+    if job.kind != "solve" or job.model not in inductive_models():
+        asked = f"a solve by {job.model}" if job.kind == "solve" else f"of kind {job.kind}"
         raise NotInductive(
             f"job must be a solve by one of {inductive}, which predict new points; got job "
-            f"{job.id} of {asked}, which speaks of the graph it was run on alone"
+            f"{job.id}, which is {asked}"
         )
     if job.status is not JobStatus.SUCCEEDED or job.result is None:
         raise JobNotSucceeded(

@@ -62,11 +62,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, dic
         solvable.features(1, POINTS)
         jobs |= {model: solve(api, model) for model in ("lapsvm", "hfs")}
         jobs["waiting"] = submit(api, "svm")
+        jobs["tuning"] = submit(api, "svm", kind="tune")
         yield api, jobs
 
 
-def submit(api: Api, model: str) -> str:
-    job: str = api.call("POST", "/graphs/g/jobs", 202, json={"model": model}).json()["id"]
+def submit(api: Api, model: str, kind: str = "solve") -> str:
+    body = {"kind": kind, "model": model}
+    job: str = api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
     return job
 
 
@@ -190,6 +192,7 @@ def test_bodies_too_large_or_of_another_type_are_refused(
     [
         ("waiting", 409, "which is queued; wait for it"),
         ("hfs", 422, "job must be a solve by one of laprlsc, lapsvm, rlsc, svm"),
+        ("tuning", 422, "which is of kind tune"),
         ("embedded", 422, "was the spectral embedding of the graph; give the nodes features"),
     ],
 )
