@@ -90,6 +90,7 @@ def curl() -> None:
 
 def test_features_become_a_graph(home: Home, tmp_path: Path) -> None:
     run("knn", home, tmp_path)
+    run("points", home, tmp_path)
 
 
 def test_http_session(curl: None, server: Server, tmp_path: Path) -> None:
