@@ -38,8 +38,8 @@ _MESSAGES = {
 }
 _ADVICE = {
     Status.CONVERGED: "",
-    Status.MAX_ITER: "raise max_iter, or use the preconditioner 'auto' or 'approx-chol'",
-    Status.STAGNATED: "raise rtol, use float64, or narrow the range of the edge weights",
+    Status.MAX_ITER: "raise max_iter; of a Laplacian system, try another preconditioner",
+    Status.STAGNATED: "raise rtol or penalties, use float64, or narrow the range of weights",
     Status.CANCELLED: "submit the run again; a start from the returned scores resumes it",
 }
 

@@ -394,7 +394,7 @@ class SVM(KernelClassifier):
     precision : {'auto', 'float32', 'float64'}
         Of the Gram matrix; 'auto' is float64 where that fits.
     seed : int
-        Draws the landmarks and the labels held out.
+        Draws the landmarks.
     max_bytes : int
         Memory that Gram matrix and method may take.
     unlabeled : int, str or None
@@ -459,7 +459,7 @@ class RLSC(KernelClassifier):
     precision : {'auto', 'float32', 'float64'}
         Of the Gram matrix; 'auto' is float64 where that fits.
     seed : int
-        Draws the landmarks and the labels held out.
+        Draws the landmarks.
     max_bytes : int
         Memory that Gram matrix and method may take.
     unlabeled : int, str or None

@@ -17,6 +17,7 @@ from solvers.features import Rows
 from solvers.gram.functions import KernelFunction, ScaledRows
 from solvers.gram.kernel_spaces import DenseGram
 from solvers.gram.spaces import Expansion
+from solvers.iterate import Teller
 
 Product = Callable[[RealArray], RealArray]
 """A matrix by its product with a block of vectors."""
@@ -56,7 +57,7 @@ class FeatureMap(ABC):
         """(n_nodes, n_coef) features of some nodes."""
 
     @abstractmethod
-    def penalty_matrix(self, laplacian: Product) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
         """Features' L features, (n_coef, n_coef); ``laplacian`` gives L @ block."""
 
     @abstractmethod
@@ -68,9 +69,10 @@ class FeatureMap(ABC):
         del right_values
         return np.asarray(np.einsum("ij,ij->j", left, right))
 
-    def columns(self, nodes: IntArray) -> RealArray:
-        """(n_rows, n_nodes) kernel between every node and the given ones."""
-        return self.values(self.features(nodes).T)
+    def between(self, nodes: IntArray) -> RealArray:
+        """(n_nodes, n_nodes) kernel between the given nodes."""
+        some = self.features(nodes)
+        return some @ some.T
 
 
 class LinearMap(FeatureMap):
@@ -127,11 +129,13 @@ class LinearMap(FeatureMap):
         some = self._matrix[nodes]
         return np.asarray(some.toarray() if sp.issparse(some) else some, np.float64)
 
-    def penalty_matrix(self, laplacian: Product) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
         """Features' L^p features, (n_coef, n_coef)."""
         total = np.empty((self.n_coef, self.n_coef))
         step = max(1, CHUNK_BYTES // (8 * self.n_rows))
         for start in range(0, self.n_coef, step):
+            if teller is not None:
+                teller(start, self.n_coef)
             chunk = self._matrix[:, start : start + step]
             block = np.asarray(chunk.toarray() if sp.issparse(chunk) else chunk)
             product = laplacian(block)
@@ -208,6 +212,8 @@ class GramFactor(FeatureMap):
         """(n_nodes, n_coef) features of some nodes."""
         return self.factor[nodes]
 
-    def penalty_matrix(self, laplacian: Product) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
         """C' L^p C, (n_coef, n_coef)."""
+        if teller is not None:
+            teller(0, 1)
         return symmetric(self.factor.T @ laplacian(self.factor))

@@ -35,8 +35,9 @@ class KernelFunction:
         Unit of length of the features, > 0.
     degree : int
         Of the polynomial.
-    center : (n_columns,) float64
-        Subtracted from dense rows before a Gaussian, which does not change it but for rounding.
+    center : (n_columns,) float64, or (0,)
+        Subtracted from rows before a Gaussian of dense rows, which does not change it but for
+        rounding; empty where nothing is.
     """
 
     name: KernelName
@@ -61,12 +62,17 @@ class KernelFunction:
             drawn = np.random.default_rng(0).choice(rows.n_rows, _WIDTH_ROWS, replace=False)
             places = np.sort(drawn)
         sample = rows.take(places).astype(np.float64)
-        center = np.zeros(rows.n_columns)
+        center = np.zeros(0)
         if name == "gaussian" and not rows.is_sparse:
             center = np.asarray(sample).mean(axis=0)
         if width is None:
             is_gaussian = name == "gaussian"
             width = _width(sample) if is_gaussian else _root_mean_square(sample)
+        if not np.isfinite(width):
+            raise ValueError(
+                f"features must have lengths that a float can hold, got a width of {width}; "
+                "scale them down"
+            )
         return cls(name=name, width=float(width), degree=degree, center=center)
 
     def scaled(self, values: Any, dtype: Any) -> "ScaledRows":
@@ -74,16 +80,18 @@ class KernelFunction:
 
         But where a center is subtracted they become dense.
         """
-        if sp.issparse(values) and self.center.any():
+        if sp.issparse(values) and self.center.size:
             values = values.toarray()
         if sp.issparse(values):
-            scaled = sp.csr_array(values, dtype=dtype) * np.dtype(dtype).type(1.0 / self.width)
+            scaled = (sp.csr_array(values) / self.width).astype(dtype)
             half = 0.5 * np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()
         else:
-            scaled = np.array(values, dtype, order="C")
-            if self.name == "gaussian":
-                scaled -= self.center.astype(dtype)
-            scaled *= np.dtype(dtype).type(1.0 / self.width)
+            # in the precision of the features: float32 may hold them in the kernel's unit only
+            scaled = np.array(values, order="C")
+            if self.center.size:
+                scaled -= self.center.astype(scaled.dtype)
+            scaled /= self.width
+            scaled = scaled.astype(dtype, copy=False)
             half = 0.5 * np.einsum("ij,ij->i", scaled, scaled)
         return ScaledRows(values=scaled, half_squares=half.astype(dtype))
 
@@ -112,15 +120,6 @@ class KernelFunction:
         if self.name != "linear":
             list(parallel(finish, range(-(-out.shape[0] // n_rows))))
         return out
-
-    def diagonal(self, rows: "ScaledRows") -> FloatArray:
-        """Kernel of every row with itself, (n_rows,) float64."""
-        squares = 2.0 * rows.half_squares.astype(np.float64)
-        if self.name == "gaussian":
-            return np.ones_like(squares)
-        if self.name == "polynomial":
-            return np.asarray((0.5 * (1.0 + squares)) ** self.degree)
-        return squares
 
     def _finish(self, products: RealArray, half_rows: RealArray, half_others: RealArray) -> None:
         """Turn inner products into the kernel, in place."""
@@ -165,13 +164,17 @@ class ScaledRows:
 
 def _width(sample: Any) -> float:
     """A share of the mean Euclidean distance of two different rows; 1 where all are equal."""
+    largest = float(abs(sample).max())
     n_pairs = sample.shape[0] * (sample.shape[0] - 1)
-    total = float(euclidean_distances(sample).sum())
-    return _WIDTH_SHARE * total / n_pairs if total > 0 else 1.0
+    total = float(euclidean_distances(sample / largest).sum()) if largest > 0 else 0.0
+    return _WIDTH_SHARE * largest * (total / n_pairs) if total > 0 else 1.0
 
 
 def _root_mean_square(sample: Any) -> float:
     """Root of the mean squared length of the rows; 1 where all are 0."""
-    squares = sample.multiply(sample) if sp.issparse(sample) else np.square(sample)
-    mean = float(squares.sum()) / sample.shape[0]
-    return float(np.sqrt(mean)) if mean > 0 else 1.0
+    largest = float(abs(sample).max())
+    if largest == 0:
+        return 1.0
+    rows = sample / largest
+    squares = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
+    return largest * float(np.sqrt(float(squares.sum()) / rows.shape[0]))

@@ -56,9 +56,10 @@ class KernelSpace:
         del right
         return np.asarray(np.einsum("ij,ij->j", left, right_values))
 
-    def columns(self, nodes: IntArray) -> RealArray:
-        """(n_rows, n_nodes) columns of the Gram matrix."""
-        return self.kernel.block(self.rows, self.rows[nodes], parallel=self.parallel)
+    def between(self, nodes: IntArray) -> RealArray:
+        """(n_nodes, n_nodes) entries of the Gram matrix."""
+        some = self.rows[nodes]
+        return self.kernel.block(some, some, parallel=self.parallel)
 
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
         """The functions in the rows of all nodes."""
@@ -113,16 +114,17 @@ class DenseGram(KernelSpace):
             return np.asarray(symv(1.0, self.matrix.T, given[:, 0]), np.float64)[:, None]
         return np.asarray(self.matrix @ given, np.float64)
 
-    def columns(self, nodes: IntArray) -> RealArray:
-        """(n_rows, n_nodes) columns of the Gram matrix."""
-        return np.ascontiguousarray(self.matrix[nodes].T)
+    def between(self, nodes: IntArray) -> RealArray:
+        """(n_nodes, n_nodes) entries of the Gram matrix."""
+        return np.asarray(self.matrix[np.ix_(nodes, nodes)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockedGram(KernelSpace):
     """The Gram matrix made anew at every product, a block of rows at a time.
 
-    Memory of one block of `_BLOCK_ENTRIES`; each entry above the diagonal is made once a product.
+    Memory of one block of `_BLOCK_ENTRIES`; each entry above the diagonal is made once a product,
+    and none of a column whose coefficients are 0.
     """
 
     @classmethod
@@ -135,6 +137,9 @@ class BlockedGram(KernelSpace):
     def values(self, coef: FloatArray) -> FloatArray:
         """The functions at all nodes: K coef."""
         n_rows = self.n_rows
+        needed = np.flatnonzero((coef != 0).any(axis=1))
+        if needed.size < n_rows // 2:
+            return self._of_some(coef, needed)
         dtype = self.rows.values.dtype
         own = coef.astype(dtype, copy=False)
         total = np.zeros((n_rows, coef.shape[1]))
@@ -148,4 +153,15 @@ class BlockedGram(KernelSpace):
             )
             total[start:stop] += block @ own[start:]
             total[stop:] += block[:, stop - start :].T @ own[start:stop]
+        return total
+
+    def _of_some(self, coef: FloatArray, needed: IntArray) -> FloatArray:
+        """`values` where only some rows of ``coef`` are not 0."""
+        dtype = self.rows.values.dtype
+        own, others = coef[needed].astype(dtype, copy=False), self.rows[needed]
+        total = np.zeros((self.n_rows, coef.shape[1]))
+        step = max(1, _BLOCK_ENTRIES // max(1, needed.size))
+        for start in range(0, self.n_rows, step):
+            place = slice(start, start + step)
+            total[place] = self.kernel.block(self.rows[place], others, parallel=self.parallel) @ own
         return total

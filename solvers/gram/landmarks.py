@@ -43,7 +43,7 @@ class LandmarkMap(FeatureMap):
     parallel : callable
         Runs the parts of products.
     teller : callable or None
-        Told of the nodes done in every pass over them.
+        Told of the nodes whose kernel values are made to be kept.
 
     References
     ----------
@@ -62,7 +62,7 @@ class LandmarkMap(FeatureMap):
         teller: Teller | None = None,
     ) -> None:
         self._kernel, self._rows, self._dtype = kernel, rows, dtype
-        self._parallel, self._teller = parallel, teller
+        self._parallel = parallel
         exact = kernel.scaled(landmarks, np.float64)
         gram = kernel.block(exact, exact, parallel=parallel)
         self._root = _inverse_root(gram, _LEAST_EIGENVALUE[np.dtype(dtype)])
@@ -72,6 +72,8 @@ class LandmarkMap(FeatureMap):
         if rows.n_rows * basis.n_rows * np.dtype(dtype).itemsize <= kept_bytes:
             kept = np.empty((rows.n_rows, basis.n_rows), dtype)
             for place, block in self._blocks():
+                if teller is not None:
+                    teller(place.start, rows.n_rows)
                 kept[place] = block
             self._kept = kept
 
@@ -89,11 +91,6 @@ class LandmarkMap(FeatureMap):
     def dtype(self) -> Any:
         """Of the kernel values."""
         return np.dtype(self._dtype)
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the kernel values are in memory."""
-        return self._kept is not None
 
     def values(self, coef: FloatArray) -> FloatArray:
         """The functions at all nodes."""
@@ -121,13 +118,14 @@ class LandmarkMap(FeatureMap):
         near = self._near(self._taken(nodes)) if self._kept is None else self._kept[nodes]
         return np.asarray(near @ self._root)
 
-    def penalty_matrix(self, laplacian: Product) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
         """Features' L^p features, (n_coef, n_coef).
 
         Notes
         -----
-        n m^2 operations for m landmarks. Where kernel values are not kept, they are made once for
-        each chunk of landmarks and once more for each product with a chunk.
+        n m^2 operations for m landmarks, summed in float64: where eigenvalues of their Gram matrix
+        are small, small errors become large. Where kernel values are not kept, they are made once
+        for each chunk of landmarks and once more for each product with a chunk.
         """
         n_basis = self._basis.n_rows
         total = np.zeros((n_basis, n_basis))
@@ -135,9 +133,13 @@ class LandmarkMap(FeatureMap):
         step = max(1, self._chunk_bytes // (itemsize * self.n_rows))
         for start in range(0, n_basis, step):
             chunk = slice(start, min(start + step, n_basis))
-            product = laplacian(self._chunk(chunk))
+            product = np.asarray(laplacian(self._chunk(chunk)))
             for place, block in self._blocks(slice(0, chunk.stop)):
-                total[: chunk.stop, chunk] += block.T @ product[place].astype(self._dtype)
+                if teller is not None:
+                    n_done = start * self.n_rows + (chunk.stop - start) * place.start
+                    teller(n_done, n_basis * self.n_rows)
+                near = block.astype(np.float64, copy=False)
+                total[: chunk.stop, chunk] += near.T @ product[place].astype(np.float64)
         total = np.triu(total) + np.triu(total, 1).T
         return symmetric(self._root.T @ total @ self._root)
 
@@ -164,8 +166,6 @@ class LandmarkMap(FeatureMap):
             return
         basis = self._basis[chunk]
         for place, block in self._rows.blocks(block_bytes(self._rows, basis.n_rows)):
-            if self._teller is not None:
-                self._teller(place.start, self.n_rows)
             yield place, self._near(block, basis)
 
     def _near(self, values: Any, basis: ScaledRows | None = None) -> RealArray:

@@ -77,7 +77,7 @@ class Expansion:
     def _unscaled(self, n_rows: int) -> Any:
         """The first rows of the basis as they were given, but for rounding."""
         rows = self.basis.values[:n_rows] * self.kernel.width
-        return rows if sp.issparse(rows) else rows + self.kernel.center
+        return rows + self.kernel.center if self.kernel.center.size else rows
 
     def trimmed(self) -> "Expansion":
         """The same functions without the rows that none of them needs."""
@@ -115,8 +115,8 @@ class Space(Protocol):
     def inner(self, left: FloatArray, right: FloatArray, right_values: FloatArray) -> FloatArray:
         """(n_functions,) inner products in the space, column by column."""
 
-    def columns(self, nodes: IntArray) -> RealArray:
-        """(n_rows, n_nodes) kernel between every node and the given ones."""
+    def between(self, nodes: IntArray) -> RealArray:
+        """(n_nodes, n_nodes) kernel between the given nodes."""
 
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
         """The functions as something that new points can be put into."""

@@ -13,6 +13,7 @@ from solvers.kernels.block_products import diagonal_rows, vector_rows
 from solvers.parallel import Parallel, RowRanges
 
 LaplacianName = Literal["normalized", "combinatorial"]
+_ROUNDING = 16
 _LEAST_WORK = 1 << 21
 """Entries times columns from which a product is worth dividing among threads."""
 
@@ -96,9 +97,16 @@ class IteratedLaplacian:
         )
 
     def of_ones(self) -> RealArray:
-        """L^power @ 1, (n_nodes, 1); exactly 0 where constants cost nothing."""
+        """L^power @ 1, (n_nodes, 1); exactly 0 where constants cost nothing.
+
+        So it is where neighbors have equal degrees: what rounding leaves there is taken off.
+        """
         ones = np.ones((self.n_nodes, 1))
-        return np.zeros_like(ones) if self.ignores_constants else self.product(ones)
+        if self.ignores_constants:
+            return np.zeros_like(ones)
+        product = self.product(ones)
+        rounding = _ROUNDING * 2.0**self.power * float(np.finfo(product.dtype).eps)
+        return np.where(np.abs(product) > rounding, product, 0.0)
 
     def _once(self, block: RealArray) -> RealArray:
         out = np.empty_like(block)

@@ -24,13 +24,17 @@ from solvers.models.centring import CentredLabels
 from solvers.models.embedding import EMBEDDED, spectral_embedding
 from solvers.models.point_model import PointModel, Points, Stats
 from solvers.solution import Solution, Status
-from solvers.svm.problem import BIASES, Minimum
+from solvers.svm.problem import BIASES, BiasName, Minimum
 
 FACTORED_ROWS: Final = 5_000
 """Nodes up to which a Gram matrix is factored rather than iterated on."""
 
-_FACTORED_COLUMNS: Final = 4_000
+FACTORED_COLUMNS: Final = 4_000
 """Explicit features up to which their penalty is factored."""
+
+
+OF_SPACE: Final = ("inverse", "eigenvectors")
+"""Names of what is made of a space, and must not outlive it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -153,13 +157,18 @@ class KernelMachine(PointModel):
                 "new points need a model of features, got one of the graph's spectral embedding; "
                 "give the nodes features and solve again"
             )
-        functions: Expansion = solution.functions
+        if not isinstance(solution.functions, Expansion):
+            raise ValueError(
+                f"solution must hold functions, got one that was {solution.status.value}; "
+                "solve again"
+            )
+        functions = solution.functions
         return class_scores(functions.values(features))
 
     def _is_factored(self, n_rows: int, n_columns: int) -> bool:
         """Whether the method factors the Gram matrix, or the penalty of a linear kernel."""
         if self.kernel == "linear" and self.gram == "auto":
-            return n_columns <= _FACTORED_COLUMNS
+            return n_columns <= FACTORED_COLUMNS
         return n_rows <= FACTORED_ROWS
 
     def _solution(
@@ -217,9 +226,12 @@ class KernelMachine(PointModel):
         plan = self.plan(rows.n_rows, rows.n_columns, prepared.kept_bytes, row_bytes=rows.row_bytes)
         stats["gram"], stats["precision"], stats["width"] = plan.form, plan.dtype.name, kernel.width
         space_key = (kernel_key, plan.form, plan.dtype, self.n_landmarks, self.seed)
-        return prepared.latest(
-            "space", space_key, lambda: self._made_space(prepared, kernel, rows, plan, watch)
-        )
+
+        def made() -> Space:
+            prepared.forget(*OF_SPACE)
+            return self._made_space(prepared, kernel, rows, plan, watch)
+
+        return prepared.latest("space", space_key, made)
 
     def _made_space(
         self,
@@ -253,7 +265,7 @@ class KernelMachine(PointModel):
 def is_factored(space: Space) -> bool:
     """Whether a space is small enough for Newton's method by default."""
     if isinstance(space, FeatureMap):
-        return space.n_coef <= _FACTORED_COLUMNS
+        return space.n_coef <= FACTORED_COLUMNS
     return isinstance(space, DenseGram) and space.n_rows <= FACTORED_ROWS
 
 
@@ -272,9 +284,9 @@ def class_scores(values: FloatArray) -> FloatArray:
 
 
 def started(
-    space: Space, start: Solution | None, n_functions: int
+    space: Space, start: Solution | None, n_functions: int, bias: BiasName
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Coefficients of an earlier solution in ``space``; None where it does not fit.
+    """Coefficients and intercepts of an earlier solution in ``space``; None where it does not fit.
 
     It fits where the space begins with the rows that its functions are written in.
     """
@@ -287,4 +299,5 @@ def started(
     if not space.expansion(coef, functions.intercept).begins_with(functions):
         return None
     coef[: functions.basis.n_rows] = functions.coef
-    return coef, functions.intercept.copy()
+    intercept = functions.intercept.copy()
+    return coef, np.zeros_like(intercept) if bias == "none" else intercept

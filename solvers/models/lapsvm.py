@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.cross_validation import deal_folds
 from solvers.models.kernel_machine import (
+    FACTORED_COLUMNS,
     FACTORED_ROWS,
     KernelMachine,
     class_scores,
@@ -24,7 +25,7 @@ from solvers.models.kernel_machine import (
     started,
 )
 from solvers.models.point_model import Points, Stats
-from solvers.solution import Solution
+from solvers.solution import Solution, Status
 from solvers.svm.conjugate_gradients import descend
 from solvers.svm.dual import maximize, maximize_labeled
 from solvers.svm.labeled_system import (
@@ -37,9 +38,6 @@ from solvers.svm.labeled_system import (
 from solvers.svm.newton import minimize, minimize_labeled
 from solvers.svm.problem import LossName, Minimum, Problem
 from solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
-
-_NEWTON_STEPS: Final = 100
-_DUAL_STEPS: Final = 200
 
 MethodName = Literal["newton", "dual", "pcg"]
 
@@ -145,7 +143,7 @@ class LaplacianMachine(KernelMachine):
                 early = EarlyStop(rule=self.stop, unlabeled=unlabeled, validation=validation)
             return descend(
                 problem,
-                start=started(space, start, problem.n_functions),
+                start=started(space, start, problem.n_functions, self.bias),
                 measure=self.measure,
                 rtol=RTOL[self.measure] if self.rtol == "auto" else self.rtol,
                 early=early,
@@ -155,12 +153,11 @@ class LaplacianMachine(KernelMachine):
             )
         system = self._system(prepared, self._inverse(prepared, space, watch), trained)
         if method == "dual":
-            return maximize(system, problem.targets, loss=loss, max_iter=_DUAL_STEPS)
+            return maximize(system, problem.targets, loss=loss, teller=watch.teller("dual"))
         return minimize(
             system,
             problem.targets,
             is_hinge=loss != "squared",
-            max_iter=_NEWTON_STEPS,
             teller=watch.teller("newton"),
         )
 
@@ -178,8 +175,10 @@ class LaplacianMachine(KernelMachine):
 
     def left_out_scores(
         self, prepared: Points, labels: Labels, fold: Int64Array, watch: Watch
-    ) -> FloatArray:
+    ) -> tuple[FloatArray, Status]:
         """Class scores of every label from those of the other folds, (n_labeled, n_classes).
+
+        And the first status that is not converged, or converged.
 
         Parameters
         ----------
@@ -200,31 +199,31 @@ class LaplacianMachine(KernelMachine):
         inverse = self._grid_inverse(prepared, space, watch)
         system = self._system(prepared, inverse, labels)
         targets, (_, loss) = one_against_rest(labels), self._way(space)
-        scores = np.zeros_like(targets)
+        scores, status = np.zeros_like(targets), Status.CONVERGED
         for number in range(int(fold.max(initial=-1)) + 1):
             kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             within = system.kernel[np.ix_(kept, kept)]
             if loss == "hinge":
-                found = maximize_labeled(
-                    within, system.has_free_bias, targets[kept], loss=loss, max_iter=_DUAL_STEPS
-                )
+                found = maximize_labeled(within, system.has_free_bias, targets[kept], loss=loss)
             else:
                 found = minimize_labeled(
                     within,
                     system.has_free_bias,
                     targets[kept],
                     is_hinge=loss != "squared",
-                    max_iter=_NEWTON_STEPS,
                 )
             scores[held] = system.kernel[np.ix_(held, kept)] @ found.dual + found.free
-        return class_scores(scores)
+            status = found.status if status is Status.CONVERGED else status
+        return class_scores(scores), status
 
     def has_left_out_scores(self, prepared: Points) -> bool:
         """Whether the nodes are few enough for `left_out_scores`."""
-        if self.gram == "blocked":
-            return False
-        is_small = prepared.graph.n_nodes <= FACTORED_ROWS
-        return is_small or self.kernel == "linear" or self.gram == "landmarks"
+        if self.gram in {"blocked", "landmarks"}:
+            return self.gram == "landmarks"
+        if self.kernel == "linear" and self.gram == "auto":
+            rows = prepared.rows
+            return (self.n_dimensions if rows is None else rows.n_columns) <= FACTORED_COLUMNS
+        return prepared.graph.n_nodes <= FACTORED_ROWS
 
     def _grid_inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
         """The penalty's inverse by eigenpairs that do not depend on the penalties."""
@@ -267,7 +266,11 @@ class LaplacianMachine(KernelMachine):
             eigen = prepared.latest(
                 "inverse",
                 graph_key,
-                lambda: FactoredInverse.of(space, self._laplacian(prepared).rounded(space.dtype)),
+                lambda: FactoredInverse.of(
+                    space,
+                    self._laplacian(prepared).rounded(space.dtype),
+                    watch.teller("factoring"),
+                ),
             )
             return eigen.with_penalties(self.norm_penalty, self.graph_penalty)
         if isinstance(space, DenseGram):

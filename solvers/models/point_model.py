@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array, frozen
+from solvers.arrays import BoolArray, FloatArray, Int64Array, frozen
 from solvers.features import Rows, checked_rows
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, Stopped, Watch
@@ -66,12 +66,23 @@ class Points:
         value: Value = self._made[name][1]
         return value
 
+    def forget(self, *names: str) -> None:
+        """Drop values that `latest` keeps."""
+        for name in names:
+            self._made.pop(name, None)
+
     def centred(self, labels: Labels) -> CentredLabels:
         """Centred labels: with features, one reaches every node; without, its component."""
         component = self.graph.component
         if self.rows is not None:
             component = np.zeros_like(component)
         return CentredLabels.of(labels, component)
+
+    def have_features(self, labels: Labels) -> BoolArray:
+        """(n_labeled,) whether the labeled nodes have features, or need none."""
+        if self.nodes is None:
+            return np.ones(labels.n_labeled, bool)
+        return np.isin(labels.nodes, self.nodes, assume_unique=True)
 
     def with_features(self, labels: Labels) -> Labels:
         """The labels of nodes with features, in the numbering of ``graph``.
@@ -83,9 +94,8 @@ class Points:
         """
         if self.nodes is None:
             return labels
+        found = self.have_features(labels)
         places = np.searchsorted(self.nodes, labels.nodes)
-        found = places < self.nodes.size
-        found[found] = self.nodes[places[found]] == labels.nodes[found]
         counts = np.bincount(labels.classes[found], minlength=labels.n_classes)
         if (counts == 0).any():
             name = labels.class_names[int(np.argmin(counts))]

@@ -1,7 +1,7 @@
 """SVM and regularised least squares without a graph: the baselines of the Laplacian ones."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from solvers.svm.dual import maximize
 from solvers.svm.labeled_system import LabeledSystem, NoGraphPenalty
 from solvers.svm.newton import minimize
 from solvers.svm.problem import BiasName, LossName, Minimum
-
-_NEWTON_STEPS: Final = 100
-_DUAL_STEPS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +88,9 @@ class SVM(SupervisedMachine):
         system, targets = self._system(space, labels), one_against_rest(labels)
         if self.method == "dual" or self.loss == "hinge":
             loss: LossName = "hinge" if self.loss == "auto" else self.loss
-            return maximize(system, targets, loss=loss, max_iter=_DUAL_STEPS)
+            return maximize(system, targets, loss=loss, teller=watch.teller("dual"))
         teller = watch.teller("newton")
-        return minimize(system, targets, is_hinge=True, max_iter=_NEWTON_STEPS, teller=teller)
+        return minimize(system, targets, is_hinge=True, teller=teller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +109,5 @@ class RLSC(SupervisedMachine):
             self._system(space, labels),
             one_against_rest(labels),
             is_hinge=False,
-            max_iter=1,
             teller=watch.teller("newton"),
         )

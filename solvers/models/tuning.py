@@ -157,6 +157,8 @@ def tune(
     solved for every fold of every trial, each from the solution before.
     """
     models = grid_models(model, default_grid(model) if grid is None else grid)
+    if isinstance(prepared, Points):  # labels of nodes without features can teach nothing
+        labels = labels.subset(np.flatnonzero(prepared.have_features(labels)))
     search = _Search(
         prepared=prepared,
         labels=labels,
@@ -210,8 +212,7 @@ class _Search:
     def trial(self, model: Model, values: Mapping[str, Any]) -> Trial:
         """Judge one model."""
         if isinstance(model, LaplacianMachine) and model.has_left_out_scores(self.prepared):
-            n_right, n_left_out = self._by_labels(model)
-            status = Status.CONVERGED
+            n_right, n_left_out, status = self._by_labels(model)
         else:
             n_right, n_left_out, status = self._by_solves(model)
         return Trial(
@@ -222,14 +223,16 @@ class _Search:
             status=status,
         )
 
-    def _by_labels(self, model: LaplacianMachine) -> tuple[int, int]:
+    def _by_labels(self, model: LaplacianMachine) -> tuple[int, int, Status]:
         """Labels that the others predict right, of how many, at the labeled nodes alone."""
         points: Points = self.prepared
         own = points.with_features(self.labels)
-        fold, _ = deal_folds(own, _possible_folds(own, self.n_folds), self.seed)
-        scores = model.left_out_scores(points, own, fold, self.watch)
+        fold, _ = deal_folds(own, self.n_folds, self.seed)
+        scores, status = model.left_out_scores(points, own, fold, self.watch)
         is_right = scores.argmax(axis=1) == own.classes
-        return int(np.count_nonzero(is_right & (fold >= 0))), int(np.count_nonzero(fold >= 0))
+        is_left_out = fold >= 0
+        n_right = int(np.count_nonzero(is_right & is_left_out))
+        return n_right, int(np.count_nonzero(is_left_out)), status
 
     def _by_solves(self, model: Model) -> tuple[int, int, Status]:
         """The same by solving for every fold."""

@@ -11,10 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.arrays import FloatArray
+from solvers.iterate import Teller
 from solvers.solution import Status
 from solvers.svm.labeled_system import LabeledSystem
 from solvers.svm.newton import LabeledMinimum
 from solvers.svm.problem import LossName, Minimum
+
+MAX_STEPS: Final = 200
+"""Most interior-point iterations of one function; a dozen suffice."""
 
 _ACCURACY: Final = 1e-10
 _STATUS: Final = {
@@ -26,7 +30,12 @@ _STATUS: Final = {
 
 
 def maximize(
-    system: LabeledSystem, targets: FloatArray, *, loss: LossName, max_iter: int
+    system: LabeledSystem,
+    targets: FloatArray,
+    *,
+    loss: LossName,
+    max_iter: int = MAX_STEPS,
+    teller: Teller | None = None,
 ) -> Minimum:
     """The minimum of the problem by its dual, a program for each function.
 
@@ -38,6 +47,8 @@ def maximize(
     loss : {'hinge', 'squared-hinge'}
     max_iter : int
         Most interior-point iterations.
+    teller : callable or None
+        Told of functions done, of how many.
 
     Notes
     -----
@@ -45,7 +56,7 @@ def maximize(
     beta in [0, 1]; the squared hinge's has the kernel plus the identity and beta >= 0.
     """
     return maximize_labeled(
-        system.kernel, system.has_free_bias, targets, loss=loss, max_iter=max_iter
+        system.kernel, system.has_free_bias, targets, loss=loss, max_iter=max_iter, teller=teller
     ).lifted(system)
 
 
@@ -55,13 +66,16 @@ def maximize_labeled(
     targets: FloatArray,
     *,
     loss: LossName,
-    max_iter: int,
+    max_iter: int = MAX_STEPS,
+    teller: Teller | None = None,
 ) -> LabeledMinimum:
     """As `maximize`, at the labeled nodes alone: of a `LabeledSystem`'s kernel."""
     is_hinge = loss == "hinge"
     dual, free = np.zeros_like(targets), np.zeros(targets.shape[1])
     n_iter, status = 0, Status.CONVERGED
     for column in range(targets.shape[1]):
+        if teller is not None:
+            teller(column, targets.shape[1])
         target = targets[:, column]
         matrix = kernel * np.outer(target, target)
         matrix = 0.5 * matrix if is_hinge else matrix + np.eye(target.size)
@@ -73,6 +87,8 @@ def maximize_labeled(
         n_iter = max(n_iter, int(answer.iterations))
         ended = _STATUS.get(str(answer.status), Status.STAGNATED)
         status = status if ended is Status.CONVERGED else ended
+    if teller is not None:
+        teller(targets.shape[1], targets.shape[1])
     return LabeledMinimum(dual=dual, free=free, status=status, n_iter=n_iter)
 
 

@@ -42,6 +42,8 @@ class LabeledSystem:
         (n_labeled, k) c to the (n_coef, k) coefficients it leads to, without an intercept's.
     intercept_share, intercept_coef : arrays
         Of a penalized intercept: intercept = share' c, and what it subtracts from coef.
+    is_accurate : bool
+        Whether the penalty's inverse was found to the accuracy of its products.
     """
 
     kernel: FloatArray
@@ -49,6 +51,7 @@ class LabeledSystem:
     lift: Callable[[FloatArray], FloatArray]
     intercept_share: FloatArray
     intercept_coef: FloatArray
+    is_accurate: bool
 
     @classmethod
     def of(
@@ -80,6 +83,7 @@ class LabeledSystem:
             lift=lift,
             intercept_share=share,
             intercept_coef=coef,
+            is_accurate=inverse.is_accurate,
         )
 
     def lifted(self, dual: FloatArray, free: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -95,6 +99,10 @@ class PenaltyInverse(Protocol):
     def space(self) -> Space:
         """Whose coefficients it gives."""
 
+    @property
+    def is_accurate(self) -> bool:
+        """Whether all that it gave had a small residual."""
+
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """The labeled kernel J K A^{-1} J', and the map from c to A^{-1} J' c."""
 
@@ -109,9 +117,14 @@ class NoGraphPenalty:
     space: Space
     norm_penalty: float
 
+    @property
+    def is_accurate(self) -> bool:
+        """True: nothing is inverted."""
+        return True
+
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """The kernel of the labeled nodes; nothing of the others is needed."""
-        kernel = np.asarray(self.space.columns(nodes)[nodes], np.float64) / self.norm_penalty
+        kernel = np.asarray(self.space.between(nodes), np.float64) / self.norm_penalty
         return _symmetric(kernel), lambda dual: self._spread(nodes, dual)
 
     def apply(self, residual: FloatArray) -> FloatArray:
@@ -142,10 +155,17 @@ class FactoredInverse:
     norm_penalty: float
     graph_penalty: float
 
+    @property
+    def is_accurate(self) -> bool:
+        """True: by orthogonal eigenvectors."""
+        return True
+
     @classmethod
-    def of(cls, space: FeatureMap, laplacian: IteratedLaplacian) -> "FactoredInverse":
+    def of(
+        cls, space: FeatureMap, laplacian: IteratedLaplacian, teller: Teller | None = None
+    ) -> "FactoredInverse":
         """The eigenproblem solved, for penalties of 1 and 0; see `with_penalties`."""
-        matrix = space.penalty_matrix(laplacian.product)
+        matrix = space.penalty_matrix(laplacian.product, teller)
         values, vectors = sl.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
         return cls(
             space=space,
@@ -209,8 +229,8 @@ class DenseInverse:
         self._laplacian = laplacian
         self._norm_penalty = norm_penalty
         self._ratio = graph_penalty / norm_penalty
-        self._teller = teller
-        self._factors = self._factored(np.float32)
+        self.is_accurate = True
+        self._factors = self._factored(np.float32, teller)
         self._at: tuple[bytes, FloatArray, FloatArray] | None = None
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
@@ -225,12 +245,17 @@ class DenseInverse:
         return _symmetric(kernel), lambda dual: coef @ dual
 
     def apply(self, residual: FloatArray) -> FloatArray:
-        """Coefficients A^{-1} residual, to the accuracy of products in float64."""
+        """Coefficients A^{-1} residual, to the accuracy of products in float64.
+
+        Where even factors in float64 do not lead there, ``is_accurate`` is False from then on.
+        """
         right = residual / self._norm_penalty
         coef, is_accurate = self._refined(right)
         if not is_accurate and self._factors[0].dtype == np.float32:
+            self._factors = (np.empty((0, 0)), np.empty(0, np.int32))  # not both in memory
             self._factors = self._factored(np.float64)
-            coef, _ = self._refined(right)
+            coef, is_accurate = self._refined(right)
+        self.is_accurate &= is_accurate
         return coef
 
     def _refined(self, right: FloatArray) -> tuple[FloatArray, bool]:
@@ -238,11 +263,12 @@ class DenseInverse:
         coef, rest = np.zeros_like(right), right
         size = np.linalg.norm(right, axis=0)
         size[size == 0] = 1.0
-        worst = 1.0
+        worst = np.inf
         for _ in range(_MAX_REFINEMENTS):
             added = coef + self._solved(rest)
-            rest = right - added - self._ratio * self._penalty(added)
-            now = float((np.linalg.norm(rest, axis=0) / size).max(initial=0.0))
+            with np.errstate(over="ignore", invalid="ignore"):
+                rest = right - added - self._ratio * self._penalty(added)
+                now = float((np.linalg.norm(rest, axis=0) / size).max(initial=0.0))
             if not now < worst:
                 break
             coef, stalls, worst = added, now > 0.5 * worst, now
@@ -266,14 +292,15 @@ class DenseInverse:
         )
         return np.asarray(answer, np.float64)
 
-    def _factored(self, dtype: type[np.float32 | np.float64]) -> tuple[RealArray, RealArray]:
+    def _factored(
+        self, dtype: type[np.float32 | np.float64], teller: Teller | None = None
+    ) -> tuple[RealArray, RealArray]:
         """LU factors of the transpose: rows in memory are columns for LAPACK."""
-        self._factors = (np.empty((0, 0), dtype), np.empty(0, np.int32))  # not both in memory
         gram, n_rows = self.space.matrix, self.space.n_rows
         matrix, laplacian = np.empty((n_rows, n_rows), dtype), self._laplacian.rounded(dtype)
         for start in range(0, n_rows, _CHUNK_COLUMNS):
-            if self._teller is not None:
-                self._teller(start, n_rows)
+            if teller is not None:
+                teller(start, n_rows)
             chunk = slice(start, start + _CHUNK_COLUMNS)
             matrix[:, chunk] = self._ratio * laplacian.product(gram[:, chunk])
         matrix[np.diag_indices(n_rows)] += 1.0

@@ -15,6 +15,9 @@ from solvers.svm.problem import Minimum
 
 PHASE: Final = "newton"
 
+MAX_STEPS: Final = 100
+"""Most Newton steps of one function; a handful suffices."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabeledMinimum:
@@ -39,9 +42,10 @@ class LabeledMinimum:
     def lifted(self, system: LabeledSystem) -> Minimum:
         """The functions everywhere."""
         coef, intercept = system.lifted(self.dual, self.free)
-        by = "optimal" if self.status is Status.CONVERGED else self.status.value
+        status = self.status if system.is_accurate else Status.STAGNATED
+        by = "optimal" if status is Status.CONVERGED else status.value
         return Minimum(
-            coef=coef, intercept=intercept, status=self.status, n_iter=self.n_iter, stopped_by=by
+            coef=coef, intercept=intercept, status=status, n_iter=self.n_iter, stopped_by=by
         )
 
 
@@ -50,7 +54,7 @@ def minimize(
     targets: FloatArray,
     *,
     is_hinge: bool,
-    max_iter: int,
+    max_iter: int = MAX_STEPS,
     teller: Teller | None = None,
 ) -> Minimum:
     """The exact minimum: for every function the active labels that reproduce themselves.
@@ -89,7 +93,7 @@ def minimize_labeled(
     targets: FloatArray,
     *,
     is_hinge: bool,
-    max_iter: int,
+    max_iter: int = MAX_STEPS,
     teller: Teller | None = None,
 ) -> LabeledMinimum:
     """As `minimize`, at the labeled nodes alone: of a `LabeledSystem`'s kernel."""
@@ -148,9 +152,8 @@ class _OneFunction:
         own = np.flatnonzero(active)
         if own.size == 0:
             return dual, self.free
-        matrix = self._kernel[np.ix_(own, own)] + np.eye(own.size)
         right = np.column_stack([self._target[own], np.ones(own.size)])
-        answer = sl.cho_solve(sl.cho_factor(matrix, check_finite=False), right, check_finite=False)
+        answer = _solved(self._kernel[np.ix_(own, own)], right)
         free = 0.0
         if self._has_bias:
             free = float(answer[:, 0].sum() / answer[:, 1].sum())
@@ -182,3 +185,15 @@ class _OneFunction:
         if self._is_hinge:
             missed = missed[self._target * outputs < 1.0]
         return 0.5 * float(missed @ missed)
+
+
+def _solved(kernel: FloatArray, right: FloatArray) -> FloatArray:
+    """(kernel + I)^{-1} right; eigenvalues that rounding took below 0 count as 0."""
+    matrix = kernel + np.eye(kernel.shape[0])
+    try:
+        factor = sl.cho_factor(matrix, check_finite=False)
+    except sl.LinAlgError:  # rounding of a kernel this large is more than the identity
+        values, vectors = sl.eigh(kernel, check_finite=False)
+        scale = np.maximum(values, 0.0) + 1.0
+        return np.asarray(vectors @ ((vectors.T @ right) / scale[:, None]))
+    return np.asarray(sl.cho_solve(factor, right, check_finite=False))

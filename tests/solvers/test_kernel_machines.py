@@ -9,6 +9,7 @@ from scipy.optimize import check_grad, minimize_scalar
 from solvers.gram.feature_maps import GramFactor
 from solvers.gram.kernel_spaces import DenseGram
 from solvers.gram.landmarks import LandmarkMap
+from solvers.graph import Graph
 from solvers.laplacian.iterated import IteratedLaplacian
 from solvers.solution import Status
 from solvers.svm.conjugate_gradients import Descent, descend
@@ -20,7 +21,7 @@ from solvers.svm.labeled_system import (
     NoGraphPenalty,
 )
 from solvers.svm.line_search import exact_step
-from solvers.svm.newton import minimize
+from solvers.svm.newton import minimize, minimize_labeled
 from solvers.svm.problem import Minimum, Problem
 from solvers.svm.stopping import MEASURES, RTOL, EarlyStop, Validation
 from tests.reference.kernel_machines import laplacian_power
@@ -218,6 +219,64 @@ def test_a_penalized_intercept_is_free_where_the_laplacian_ignores_constants() -
     np.testing.assert_allclose(
         decisions_of(problem, newton(problem)), decisions_of(problem, free), atol=1e-9
     )
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+@pytest.mark.parametrize("n_neighbors", [1, 2, 5, 7])
+def test_a_penalized_intercept_is_free_on_regular_graphs(n_neighbors: int, power: int) -> None:
+    """L_sym 1 = 0 there, but for rounding."""
+    case = small(3)
+    n_nodes = len(case.points)
+    node = np.arange(n_nodes)
+    u = np.concatenate([node] * n_neighbors)
+    v = np.concatenate([(node + step) % n_nodes for step in range(1, n_neighbors + 1)])
+    regular = replace(case, graph=Graph.from_edges(u, v, np.full(u.size, 0.3), n_nodes=n_nodes))
+    problem = regular.problem(power=power, bias="penalized")
+    np.testing.assert_array_equal(problem.laplacian.of_ones(), 0)
+    free = newton(replace(problem, bias="free"))
+    np.testing.assert_allclose(
+        decisions_of(problem, newton(problem)), decisions_of(problem, free), atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_penalties_too_far_apart_are_said_not_to_be_solved(precision) -> None:
+    """A ratio that no factors can carry is a status, never scores of zero that look right."""
+    case = small(1)
+    space = DenseGram.of(case.kernel(), case.rows, precision)
+    for norm_penalty, graph_penalty in [(1e-2, 1e12), (1e-12, 1e12), (1e-300, 1.0)]:
+        problem = case.problem(space=space, norm_penalty=norm_penalty, graph_penalty=graph_penalty)
+        found = newton(problem)
+        if found.status is Status.CONVERGED:
+            exact = minimize(
+                system_of(replace(problem, space=case.space()), factored=True),
+                problem.targets,
+                is_hinge=True,
+            )
+            factor = GramFactor.of(case.space())
+            expected = factor.values(exact.coef)
+            np.testing.assert_allclose(decisions_of(problem, found), expected, atol=1e-3)
+        else:
+            assert found.status is Status.STAGNATED
+            assert found.stopped_by == "stagnated"
+
+
+def test_a_search_cut_short_leaves_no_half_made_factors() -> None:
+    problem = small(1).problem(norm_penalty=1e-9)
+    inverse = DenseInverse(problem.space, problem.laplacian, 1e-9, 0.1)
+    first, _ = inverse.at(problem.nodes)
+    again, _ = inverse.at(problem.nodes[:-1])
+    np.testing.assert_allclose(again, first[:-1, :-1], rtol=1e-4, atol=1e-4 * np.abs(first).max())
+
+
+def test_kernels_that_rounding_made_indefinite_are_solved() -> None:
+    rng = np.random.default_rng(0)
+    vector = 1e10 * rng.standard_normal((12, 1))
+    kernel = vector @ vector.T
+    kernel -= 1e4 * np.eye(12)
+    targets = np.where(rng.random((12, 1)) < 0.5, 1.0, -1.0)
+    found = minimize_labeled(kernel, False, targets, is_hinge=False)
+    assert np.isfinite(found.dual).all()
 
 
 def test_all_labels_active_is_least_squares() -> None:
