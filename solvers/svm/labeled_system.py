@@ -230,7 +230,8 @@ class DenseInverse:
         self._norm_penalty = norm_penalty
         self._ratio = graph_penalty / norm_penalty
         self.is_accurate = True
-        self._factors = self._factored(np.float32, teller)
+        with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
+            self._factors = self._factored(np.float32, teller)
         self._at: tuple[bytes, FloatArray, FloatArray] | None = None
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
@@ -249,7 +250,10 @@ class DenseInverse:
 
         Where even factors in float64 do not lead there, ``is_accurate`` is False from then on.
         """
-        right = residual / self._norm_penalty
+        with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
+            return self._refined_or_refactored(residual / self._norm_penalty)
+
+    def _refined_or_refactored(self, right: FloatArray) -> FloatArray:
         coef, is_accurate = self._refined(right)
         if not is_accurate and self._factors[0].dtype == np.float32:
             self._factors = (np.empty((0, 0)), np.empty(0, np.int32))  # not both in memory
@@ -266,9 +270,8 @@ class DenseInverse:
         worst = np.inf
         for _ in range(_MAX_REFINEMENTS):
             added = coef + self._solved(rest)
-            with np.errstate(over="ignore", invalid="ignore"):
-                rest = right - added - self._ratio * self._penalty(added)
-                now = float((np.linalg.norm(rest, axis=0) / size).max(initial=0.0))
+            rest = right - added - self._ratio * self._penalty(added)
+            now = float((np.linalg.norm(rest, axis=0) / size).max(initial=0.0))
             if not now < worst:
                 break
             coef, stalls, worst = added, now > 0.5 * worst, now
