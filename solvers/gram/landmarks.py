@@ -18,7 +18,7 @@ _BLOCK_ROWS = 4096
 _CHUNK_COPIES = 4
 """Arrays of the size of a chunk that a product with the Laplacian has at once, and one to spare."""
 
-_LEAST_EIGENVALUE = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-12}
+_LEAST_EIGENVALUE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}
 """Relative size below which an eigenvalue of the landmarks' Gram matrix is rounding."""
 
 
