@@ -4,10 +4,10 @@
 Newton and by conjugate gradients with every stop, on G50C (the paper's protocol, and the ten splits
 that came with the set), USPST, USPST(B), PCMAC and MNIST3VS8, read from the folder that
 ``LAPWING_DATA`` names. Errors stand beside the paper's and beside those of an earlier reproduction
-("repr."). Labels are drawn at random, one of each class at least: that gives the paper's errors on
-G50C. ``--draw balanced`` labels equally many of each class (of USPST(B) each digit), which gives
-its errors on USPST. The paper's PCMAC file is not at hand. ``--figure DIR`` draws error against
-iterations.
+("repr."). Labels are drawn at random, one of each class at least, which gives the paper's errors on
+G50C; on USPST those of equally many labels of each class are the paper's, ``--draw balanced`` (of
+USPST(B) equally many of each digit: nearer the paper, not there). The paper's PCMAC file is not at
+hand. ``--figure DIR`` draws error against iterations.
 
 Below 3,000 points each method has the pair of penalties with the least mean validation error over
 all splits, of a grid of 49; above, the paper's pair. "LapSVM Newton" and the dual factor one matrix
