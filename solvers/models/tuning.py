@@ -11,7 +11,7 @@ from solvers.iterate import Cancelled, Progress, Stopped, Watch
 from solvers.labels import Labels
 from solvers.models.base import Model
 from solvers.models.cross_validation import cross_validate, deal_folds
-from solvers.models.lapsvm import LaplacianMachine
+from solvers.models.laplacian_machine import LaplacianMachine
 from solvers.models.point_model import Points
 from solvers.solution import Solution, Status
 

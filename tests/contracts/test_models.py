@@ -14,7 +14,7 @@ from solvers.iterate import ProgressReport
 from solvers.labels import Labels
 from solvers.models import CATALOGUE
 from solvers.models.base import Model, parameter_schema
-from solvers.models.lapsvm import LaplacianMachine
+from solvers.models.laplacian_machine import LaplacianMachine
 from solvers.solution import Solution, Status
 
 N_NODES = 90

@@ -1,0 +1,290 @@
+"""What kernel machines with a graph penalty share: the penalty, its inverse, and their solution."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from solvers.arrays import FloatArray, Int64Array, frozen
+from solvers.gram.feature_maps import FeatureMap, GramFactor
+from solvers.gram.kernel_spaces import DenseGram
+from solvers.gram.spaces import Space
+from solvers.iterate import Watch
+from solvers.labels import Labels
+from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
+from solvers.models.base import Rule, hyperparameter
+from solvers.models.cross_validation import deal_folds
+from solvers.models.kernel_machine import (
+    FACTORED_COLUMNS,
+    FACTORED_ROWS,
+    KernelMachine,
+    class_scores,
+    one_against_rest,
+    started,
+)
+from solvers.models.point_model import Points, Stats
+from solvers.solution import Solution, Status
+from solvers.svm.conjugate_gradients import descend
+from solvers.svm.dual import maximize, maximize_labeled
+from solvers.svm.labeled_system import (
+    DenseInverse,
+    FactoredInverse,
+    LabeledSystem,
+    NoGraphPenalty,
+    PenaltyInverse,
+)
+from solvers.svm.newton import minimize, minimize_labeled
+from solvers.svm.problem import LossName, Minimum, Problem
+from solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
+
+MethodName = Literal["newton", "dual", "pcg"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplacianMachine(KernelMachine):
+    """A kernel machine whose functions are smooth along the graph, too."""
+
+    preparation: ClassVar[str] = "kernel machine"
+
+    graph_penalty: float = hyperparameter(
+        1.0, Rule(doc="Weight of f' L^power f of the scores f, gamma_I.", minimum=0.0)
+    )
+    laplacian: Literal["normalized", "combinatorial"] = hyperparameter(
+        "normalized",
+        Rule(
+            doc="Laplacian of the penalty. The combinatorial one grows with the degrees to the "
+            "power.",
+            kind=str,
+            words=LAPLACIANS,
+        ),
+    )
+    power: int = hyperparameter(
+        2,
+        Rule(
+            doc="Times the Laplacian is applied in the penalty; 5 for text and for clusters "
+            "that a Gaussian fits.",
+            kind=int,
+            minimum=1,
+        ),
+    )
+    stop: Literal["optimal", "stability", "validation", "mixed"] = hyperparameter(
+        "optimal",
+        Rule(
+            doc="When pcg ends: at the optimum, or every sqrt(n_nodes) / 2 iterations once less "
+            "than 1.5 % of the unlabeled nodes changed class, once no more of the labels held "
+            "out are right, or once both hold.",
+            kind=str,
+            words=STOPS,
+        ),
+    )
+    measure: Literal["gradient", "preconditioned-gradient", "mixed-product", "objective"] = (
+        hyperparameter(
+            "gradient",
+            Rule(
+                doc="What pcg brings down to rtol of its first value: |K g|, |g| or "
+                "sqrt(g' K g) of the gradient, or the objective's decrease in one iteration.",
+                kind=str,
+                words=MEASURES,
+            ),
+        )
+    )
+    rtol: float | Literal["auto"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="How small the measure has to be; 'auto' is 1e-8, of the objective 1e-6.",
+            above=0.0,
+            below=1.0,
+            words=("auto",),
+        ),
+    )
+    max_iter: int = hyperparameter(1_000, Rule(doc="Most iterations of pcg.", kind=int, minimum=1))
+    validation_share: float = hyperparameter(
+        0.2,
+        Rule(
+            doc="Share of the labels held out with stop 'validation' or 'mixed'; they are not "
+            "trained on.",
+            above=0.0,
+            below=1.0,
+        ),
+    )
+
+    @abstractmethod
+    def _way(self, space: Space) -> tuple[MethodName, LossName]:
+        """The method that is used in a space, and the loss."""
+
+    def _minimum(
+        self,
+        prepared: Points,
+        space: Space,
+        labels: Labels,
+        start: Solution | None,
+        watch: Watch,
+    ) -> Minimum:
+        method, loss = self._way(space)
+        laplacian = self._laplacian(prepared)
+        trained, validation = self._held_out(labels, method)
+        problem = Problem(
+            space=space,
+            laplacian=laplacian,
+            norm_penalty=self.norm_penalty,
+            graph_penalty=self.graph_penalty,
+            nodes=trained.nodes,
+            targets=one_against_rest(trained),
+            bias=self.bias,
+            loss=loss,
+        )
+        if method == "pcg":
+            early = None
+            if self.stop != "optimal":
+                unlabeled = np.ones(space.n_rows, bool)
+                unlabeled[labels.nodes] = False
+                early = EarlyStop(rule=self.stop, unlabeled=unlabeled, validation=validation)
+            return descend(
+                problem,
+                start=started(space, start, problem.n_functions, self.bias),
+                measure=self.measure,
+                rtol=RTOL[self.measure] if self.rtol == "auto" else self.rtol,
+                early=early,
+                max_iter=self.max_iter,
+                progress=watch.progress,
+                cancelled=watch.cancelled,
+            )
+        system = self._system(prepared, self._inverse(prepared, space, watch), trained)
+        if method == "dual":
+            return maximize(system, problem.targets, loss=loss, teller=watch.teller("dual"))
+        return minimize(
+            system,
+            problem.targets,
+            is_hinge=loss != "squared",
+            teller=watch.teller("newton"),
+        )
+
+    def _system(self, prepared: Points, inverse: PenaltyInverse, labels: Labels) -> LabeledSystem:
+        constant = self.graph_penalty * self._laplacian(prepared).of_ones()
+        return LabeledSystem.of(inverse, labels.nodes, np.asarray(constant, np.float64), self.bias)
+
+    def _laplacian(self, prepared: Points) -> IteratedLaplacian:
+        return IteratedLaplacian.of_graph(
+            prepared.graph,
+            name=self.laplacian,
+            power=self.power,
+            parallel=prepared.parallel,
+        )
+
+    def left_out_scores(
+        self, prepared: Points, labels: Labels, fold: Int64Array, watch: Watch
+    ) -> tuple[FloatArray, Status]:
+        """Class scores of every label from those of the other folds, (n_labeled, n_classes).
+
+        And the first status that is not converged, or converged.
+
+        Parameters
+        ----------
+        prepared : Points
+        labels : Labels
+            Of nodes with features, in the numbering of ``prepared.graph``.
+        fold : (n_labeled,) int64
+            Fold of each label; those of -1 are in every training set.
+        watch : Watch
+
+        Notes
+        -----
+        Two eigenproblems serve all penalties, folds and classes (E.4): what is left for each is a
+        Newton method on the labels. A Gram matrix is factored, in float64.
+        """
+        stats: Stats = {}
+        space = self._space(prepared, self._points(prepared, watch).rows, watch, stats)
+        inverse = self._grid_inverse(prepared, space, watch)
+        system = self._system(prepared, inverse, labels)
+        targets, (_, loss) = one_against_rest(labels), self._way(space)
+        scores, status = np.zeros_like(targets), Status.CONVERGED
+        for number in range(int(fold.max(initial=-1)) + 1):
+            kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            within = system.kernel[np.ix_(kept, kept)]
+            if loss == "hinge":
+                found = maximize_labeled(within, system.has_free_bias, targets[kept], loss=loss)
+            else:
+                found = minimize_labeled(
+                    within,
+                    system.has_free_bias,
+                    targets[kept],
+                    is_hinge=loss != "squared",
+                )
+            scores[held] = system.kernel[np.ix_(held, kept)] @ found.dual + found.free
+            status = found.status if status is Status.CONVERGED else status
+        return class_scores(scores), status
+
+    def has_left_out_scores(self, prepared: Points) -> bool:
+        """Whether the nodes are few enough for `left_out_scores`."""
+        if self.gram in {"blocked", "landmarks"}:
+            return self.gram == "landmarks"
+        if self.kernel == "linear" and self.gram == "auto":
+            rows = prepared.rows
+            return (self.n_dimensions if rows is None else rows.n_columns) <= FACTORED_COLUMNS
+        return prepared.graph.n_nodes <= FACTORED_ROWS
+
+    def _grid_inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
+        """The penalty's inverse by eigenpairs that do not depend on the penalties."""
+        if not isinstance(space, DenseGram):
+            return self._inverse(prepared, space, watch)
+        if self.graph_penalty == 0.0:
+            return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+
+        def factored() -> FactoredInverse:
+            watch.step("eigenvectors", 0, 1)
+            return FactoredInverse.of(GramFactor.of(space), self._laplacian(prepared))
+
+        key = (id(space), self.laplacian, self.power)
+        eigen = prepared.latest("eigenvectors", key, factored)
+        return eigen.with_penalties(self.norm_penalty, self.graph_penalty)
+
+    def _held_out(self, labels: Labels, method: MethodName) -> tuple[Labels, Validation | None]:
+        """The labels to train on, and those that say when to stop."""
+        if method != "pcg" or self.stop in {"optimal", "stability"}:
+            return labels, None
+        counts = np.bincount(labels.classes)
+        n_usable = int(counts[counts > 1].sum())
+        if n_usable == 0:
+            raise ValueError(
+                f"stop {self.stop!r} holds labels out, but each class has a single one; "
+                "label more nodes, or use stop='stability'"
+            )
+        n_folds = min(max(2, round(1.0 / self.validation_share)), n_usable)
+        fold, _ = deal_folds(labels, n_folds, self.seed)
+        held, kept = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
+        classes = labels.classes[held]
+        return labels.subset(kept), Validation(nodes=frozen(labels.nodes[held]), classes=classes)
+
+    def _inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
+        """The penalty's inverse, which the next solve with equal hyperparameters finds again."""
+        if self.graph_penalty == 0.0:
+            return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+        graph_key = (id(space), self.laplacian, self.power)
+        if isinstance(space, FeatureMap):
+            eigen = prepared.latest(
+                "inverse",
+                graph_key,
+                lambda: FactoredInverse.of(
+                    space,
+                    self._laplacian(prepared).rounded(space.dtype),
+                    watch.teller("factoring"),
+                ),
+            )
+            return eigen.with_penalties(self.norm_penalty, self.graph_penalty)
+        if isinstance(space, DenseGram):
+            return prepared.latest(
+                "inverse",
+                (*graph_key, self.norm_penalty, self.graph_penalty),
+                lambda: DenseInverse(
+                    space,
+                    self._laplacian(prepared),
+                    self.norm_penalty,
+                    self.graph_penalty,
+                    teller=watch.teller("factoring"),
+                ),
+            )
+        raise ValueError(
+            "method must be 'pcg' with gram='blocked', which nothing is factored of; "
+            "got another, or use gram='dense' or gram='landmarks'"
+        )
