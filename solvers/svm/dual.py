@@ -21,6 +21,9 @@ MAX_STEPS: Final = 200
 """Most interior-point iterations of one function; a dozen suffice."""
 
 _ACCURACY: Final = 1e-10
+_LEAST_ACCURACY: Final = 1e-7
+"""What an answer that is not as accurate as asked must still have: ``AlmostSolved``."""
+
 _STATUS: Final = {
     "Solved": Status.CONVERGED,
     "AlmostSolved": Status.CONVERGED,
@@ -111,6 +114,8 @@ def _solve(matrix: FloatArray, balance: FloatArray | None, has_box: bool, max_it
     settings.verbose = False
     settings.max_iter = max_iter
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _ACCURACY
+    settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = _LEAST_ACCURACY
+    settings.reduced_tol_feas = _LEAST_ACCURACY
     program = clarabel.DefaultSolver(
         sp.csc_matrix(np.triu(matrix)),
         -np.ones(size),
