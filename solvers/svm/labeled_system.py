@@ -232,18 +232,26 @@ class DenseInverse:
         self.is_accurate = True
         with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
             self._factors = self._factored(np.float32, teller)
-        self._at: tuple[bytes, FloatArray, FloatArray] | None = None
+        self._at: tuple[bytes, FloatArray] | None = None
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
-        """One refined solve for all labeled nodes together."""
+        """Refined solves for some labeled nodes at a time; no n x n_labeled array is kept."""
         key = nodes.tobytes()
         if self._at is None or self._at[0] != key:
-            unit = np.zeros((self.space.n_rows, nodes.size))
-            unit[nodes, np.arange(nodes.size)] = 1.0
-            coef = self.apply(unit)
-            self._at = key, coef, self.space.values(coef)[nodes]
-        _, coef, kernel = self._at
-        return _symmetric(kernel), lambda dual: coef @ dual
+            rows = self.space.matrix[nodes].astype(np.float64, copy=False)
+            kernel = np.empty((nodes.size, nodes.size))
+            for start in range(0, nodes.size, _CHUNK_COLUMNS):
+                chunk = slice(start, start + _CHUNK_COLUMNS)
+                unit = np.eye(nodes.size, min(_CHUNK_COLUMNS, nodes.size - start), -start)
+                kernel[:, chunk] = rows @ self._spread(nodes, unit)
+            self._at = key, _symmetric(kernel)
+        return self._at[1], lambda dual: self._spread(nodes, dual)
+
+    def _spread(self, nodes: Int64Array, dual: FloatArray) -> FloatArray:
+        """Coefficients A^{-1} J' dual."""
+        residual = np.zeros((self.space.n_rows, dual.shape[1]))
+        residual[nodes] = dual
+        return self.apply(residual)
 
     def apply(self, residual: FloatArray) -> FloatArray:
         """Coefficients A^{-1} residual, to the accuracy of products in float64.
