@@ -156,6 +156,24 @@ class Ingestor:
             raise unreadable
         return report
 
+    def retire_features(self, record: GraphRecord) -> None:
+        """Remove versions of features that have given way long enough ago, if there are any.
+
+        Raises
+        ------
+        LeaseHeld
+            Another process ingests this graph; it removes them when its pass ends.
+        """
+        store = FeatureStore(GraphPaths(root=self._settings.graphs_directory / record.id).features)
+        if not store.superseded(
+            record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
+        ):
+            return
+        with _held_lease(self._database, f"ingest:{record.id}"):
+            store.retire(
+                record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
+            )
+
     @contextmanager
     def open_graph(
         self,
@@ -269,6 +287,7 @@ class OpenGraph:
         self._record_snapshot(summary)
         if not features_first:
             self.commit_features()
+        self.retire_features()
         return IngestReport(
             n_committed=self._n_ended["committed"] - before["committed"],
             n_duplicates=self._n_ended["duplicate"] - before["duplicate"],
@@ -295,6 +314,20 @@ class OpenGraph:
             return
         for waiting in self._manifest.features.waiting(self.record.id):
             self._commit_features(waiting)
+
+    def retire_features(self) -> None:
+        """Remove versions of features that have given way long enough ago.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process may write this graph.
+        """
+        present = Catalog(self._database).get_by_id(self.record.id).features_version
+        now = time.time()
+        if self._features.superseded(present, grace_seconds=FEATURES_GRACE_SECONDS, now=now):
+            self._keeper.confirm()
+            self._features.retire(present, grace_seconds=FEATURES_GRACE_SECONDS, now=now)
 
     def _commit_features(self, waiting: FeatureSetRecord) -> None:
         graph_id, log = self.record.id, self._manifest.features
@@ -325,9 +358,7 @@ class OpenGraph:
                 )
                 request_auto_solve(connection, graph_id)
             self._recorded_snapshot = summary.snapshot
-            self._features.retire(
-                meta.version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
-            )
+            self.retire_features()
             self._retire_snapshots()
         Path(waiting.path).unlink(missing_ok=True)
 

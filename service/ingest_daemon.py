@@ -277,13 +277,14 @@ class IngestDaemon:
         self._metrics.note_listing(self._names.get(source.graph_id, OTHERS), seconds)
 
     def _clean(self, records: list[GraphRecord]) -> None:
-        """Remove what deleted graphs, replaced predictions and killed pushes leave behind."""
+        """Remove what deleted graphs, killed pushes and what was replaced leave behind."""
         try:
             self._catalog.purge_deleted(PURGE_GRACE_SECONDS, self._settings.graphs_directory)
             for record in records:
                 self._predictions.clean(record.id)
                 self._pushes.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
                 self._feature_sets.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
+                self._retire_features(record)
                 self._manifest.features.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
                 self._manifest.pushes.forget(
                     record.id,
@@ -292,6 +293,19 @@ class IngestDaemon:
                 )
         except OSError as error:
             _log.warning("files not removed", error=str(error))
+
+    def _retire_features(self, record: GraphRecord) -> None:
+        """Remove old versions of features, unless another process writes the graph."""
+        held = self._held.get(record.id)
+        try:
+            if held is None:
+                self._ingestor.retire_features(record)
+            else:
+                held.graph.retire_features()
+        except LeaseHeld:
+            pass  # whoever has it removes them
+        except (LeaseExpired, GraphNotFound):
+            self._let_go_of({record.id})
 
     def _beat(self, stopped: threading.Event) -> None:
         """Show in the table of workers, with no lanes, that the daemon is alive."""

@@ -206,15 +206,19 @@ class FeatureStore:
 
         Newer ones than ``present`` stay: ingest may be publishing one.
         """
-        removed = []
-        kept = self.versions()
-        for version, successor in pairwise(kept):
-            if version >= present or successor > present:
-                continue
-            if now - self._directory_of(successor).stat().st_mtime >= grace_seconds:
-                shutil.rmtree(self._directory_of(version))
-                removed.append(version)
+        removed = self.superseded(present, grace_seconds=grace_seconds, now=now)
+        for version in removed:
+            shutil.rmtree(self._directory_of(version))
         return removed
+
+    def superseded(self, present: int, *, grace_seconds: float, now: float) -> list[int]:
+        """Versions that `retire` would remove."""
+        return [
+            version
+            for version, successor in pairwise(self.versions())
+            if successor <= present
+            and now - self._directory_of(successor).stat().st_mtime >= grace_seconds
+        ]
 
     def _directory_of(self, version: int) -> Path:
         return self._directory / f"{version:08d}"

@@ -1,5 +1,6 @@
 """Ingest: sources and pushes into the graph, their fate into the manifest, one writer at a time."""
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -20,8 +21,8 @@ from service.catalog import (
     SnapshotEvery,
 )
 from service.database import Database, open_database
-from service.ingest import Ingestor, LeaseHeld
-from service.ingest_daemon import RETRY_SECONDS, IngestDaemon
+from service.ingest import FEATURES_GRACE_SECONDS, Ingestor, LeaseHeld
+from service.ingest_daemon import CLEAN_SECONDS, RETRY_SECONDS, IngestDaemon
 from service.job_queue import DatabaseJobQueue
 from service.labels import LabelStore
 from service.leases import LeaseExpired, LeaseStore
@@ -32,8 +33,10 @@ from service.settings import Settings
 from service.workers import WorkerRegistry
 from streaming.checkpoints import CheckpointStore
 from streaming.events import Committed, IngestEvent
+from streaming.features import FeatureStore
 from streaming.pipeline import Interrupted
 from streaming.snapshots import GraphPaths, SnapshotStore
+from tests.service.featured import Featured, clusters
 from tests.service.pushing import pushed
 
 DEADLINE_SECONDS = 60.0
@@ -471,3 +474,48 @@ def test_a_pass_can_be_cut_between_files_and_takes_all_pushes_first(
         assert files(database, graph)["1.parquet"].status == "pending"
         rest = opened.ingest_pending()
         assert (rest.n_committed, rest.is_cut) == (2, False)
+
+
+@pytest.fixture
+def superseded(database: Database, settings: Settings) -> Featured:
+    """A graph whose second version of features came longer ago than the grace time."""
+    featured = Featured.create(database, settings)
+    featured.give(clusters())
+    featured.give(clusters() + 1)
+    assert FeatureStore(featured.paths.features).versions() == [1, 2]
+    then = time.time() - FEATURES_GRACE_SECONDS - 1.0
+    os.utime(featured.paths.features / "00000002", (then, then))
+    return featured
+
+
+def test_a_pass_removes_features_that_gave_way_long_ago(superseded: Featured) -> None:
+    superseded.ingest()
+    assert FeatureStore(superseded.paths.features).versions() == [2]
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_the_daemon_removes_features_that_gave_way_long_ago(
+    superseded: Featured, is_held: bool
+) -> None:
+    ticks = [0.0]
+    daemon = IngestDaemon(superseded.database, superseded.settings, clock=lambda: ticks[0])
+    store = FeatureStore(superseded.paths.features)
+    if is_held:
+        os.utime(superseded.paths.features / "00000002")
+        push_file(superseded.database, superseded.settings, superseded.record, "1")
+        assert serve(daemon) == 1
+        assert store.versions() == [1, 2]
+        then = time.time() - FEATURES_GRACE_SECONDS - 1.0
+        os.utime(superseded.paths.features / "00000002", (then, then))
+        ticks[0] = CLEAN_SECONDS + 1.0
+    serve(daemon)
+    daemon.close()
+    assert store.versions() == [2]
+
+
+def test_features_stay_while_another_process_writes_the_graph(superseded: Featured) -> None:
+    ingestor = Ingestor(superseded.database, superseded.settings)
+    daemon = IngestDaemon(superseded.database, superseded.settings)
+    with ingestor.open_graph(superseded.graph_id, should_stop=lambda: False):
+        serve(daemon)
+        assert FeatureStore(superseded.paths.features).versions() == [1, 2]
