@@ -5,6 +5,7 @@ listed in the transaction that ends the job, so that a job that succeeded has gi
 one that was cancelled or changed hands has not.
 """
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -15,7 +16,7 @@ from service.catalog import GraphRecord
 from service.certifying import Reporter
 from service.database import Database
 from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobStatus, LeaseLost
+from service.jobs import Job, JobQueue, JobStatus, LeaseLost, UnknownJob
 from service.manifest import ListedFile, Manifest
 from service.tasks import Advanced, Connected, KnnTask, Stopped
 from solvers.iterate import Stopped as IterationStopped
@@ -146,6 +147,31 @@ def finish_knn(database: Database, queue: DatabaseJobQueue, job: Job, answer: Co
     if ended.status is not JobStatus.SUCCEEDED:
         path.unlink(missing_ok=True)
     return ended
+
+
+def sweep_knn(queue: JobQueue, directory: Path) -> None:
+    """Remove what jobs that are over have left of lists, and of edges that came to nothing.
+
+    An attempt that was interrupted leaves lists to the next, until the job is over.
+
+    Parameters
+    ----------
+    queue : JobQueue
+        Knows the jobs.
+    directory : Path
+        Of the graph.
+    """
+    paths = GraphPaths(root=directory)
+    for left in [*paths.knn_work.glob("*-*"), *paths.knn.glob(f"*-*{_SUFFIX}")]:
+        try:
+            status = queue.get(left.name.split("-")[-2]).status  # also of unfinished files
+        except UnknownJob:
+            status = JobStatus.SUCCEEDED
+        if left.parent == paths.knn_work:
+            if status.is_final:
+                shutil.rmtree(left, ignore_errors=True)
+        elif status in {JobStatus.CANCELLED, JobStatus.FAILED}:
+            left.unlink(missing_ok=True)
 
 
 def _output(task: KnnTask, paths: GraphPaths) -> Path:

@@ -21,9 +21,11 @@ import structlog
 from sqlalchemy.exc import OperationalError
 
 from service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
+from service.connecting import sweep_knn
 from service.database import Database
 from service.feature_sets import FeatureSets
 from service.ingest import Ingestor, LeaseHeld, OpenGraph
+from service.job_queue import DatabaseJobQueue
 from service.leases import LeaseExpired
 from service.listing import SourceLister
 from service.manifest import Manifest, SourceRecord
@@ -102,6 +104,7 @@ class IngestDaemon:
         self._clock = clock
         self._catalog = Catalog(database)
         self._manifest = Manifest(database)
+        self._queue = DatabaseJobQueue(database)
         self._predictions = PredictionStore(database, settings.graphs_directory)
         self._pushes = PushStore(
             manifest=self._manifest,
@@ -285,6 +288,7 @@ class IngestDaemon:
                 self._pushes.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
                 self._feature_sets.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
                 self._retire_features(record)
+                sweep_knn(self._queue, self._settings.graphs_directory / record.id)
                 self._manifest.features.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
                 self._manifest.pushes.forget(
                     record.id,

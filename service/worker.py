@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from service.catalog import Catalog, GraphNotFound, GraphRecord
 from service.certifying import validate_certify
-from service.connecting import finish_knn, require_connectable, validate_knn
+from service.connecting import finish_knn, require_connectable, sweep_knn, validate_knn
 from service.database import Database
 from service.job_queue import LEASE_SECONDS, DatabaseJobQueue
 from service.jobs import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
@@ -199,6 +199,8 @@ class Worker:
             answer = self._answer(attempt, child, gives_up)
             ended = self._conclude(attempt, answer)
             log.info("attempt ended", status=ended.status, error=ended.error)
+            if job.kind == "knn":
+                sweep_knn(self._queue, self._settings.graphs_directory / job.graph_id)
         except LeaseLost:
             log.warning("attempt dropped, its lease was lost")
         except (KeyboardInterrupt, SystemExit):

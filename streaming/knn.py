@@ -189,7 +189,7 @@ def make_knn(
         Too few rows for k, all rows are equal, with "cosine" a row is zero, or the approximate
         method is asked for sparse rows.
     solvers.iterate.Stopped
-        It was told to stop; nothing is left.
+        It was told to stop; there is no file, and the lists so far are in ``place.work``.
     OSError
         The disk is full, or fails.
     """

@@ -7,13 +7,21 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from service.connecting import ConnectedBefore, finish_knn, knn_task, require_connectable
+from service.connecting import (
+    ConnectedBefore,
+    finish_knn,
+    knn_task,
+    require_connectable,
+    sweep_knn,
+)
 from service.connecting import validate_knn as validate
 from service.database import Database, open_database
+from service.ingest_daemon import IngestDaemon
 from service.jobs import Job, JobStatus, LeaseLost
 from service.manifest import Manifest
 from service.settings import Settings
 from service.tasks import Advanced, Connected, KnnTask, Stopped
+from service.worker import Worker
 from solvers.neighbors import neighbor_graph
 from streaming.knn import KnnSettings
 from streaming.snapshots import SnapshotStore
@@ -94,6 +102,52 @@ def test_task_that_is_told_to_stop_leaves_no_edges(graph: Featured) -> None:
     task = task_of(graph, claimed(graph))
     assert knn_task(task, report=lambda _: None, cancelled=lambda: True) == Stopped()
     assert not list(graph.paths.knn.glob("*"))
+
+
+class InProcess:
+    """A child that is this process, and acts when the search begins."""
+
+    def __init__(self, graph: Featured, act: Any) -> None:
+        self.graph, self.act = graph, act
+        self.before_the_stop: list[Path] = []
+
+    def run(self, task: KnnTask, *, progress: Any, interrupted: Any) -> Any:
+        def report(advanced: Advanced) -> None:
+            if advanced.phase == "searching":
+                self.act()
+                self.before_the_stop = self.graph.files()
+            progress(advanced)
+
+        return knn_task(task, report=report, cancelled=interrupted)
+
+
+def test_job_cancelled_in_the_middle_of_the_search_leaves_nothing(
+    graph: Featured, database: Database, settings: Settings
+) -> None:
+    job = claimed(graph)
+    child = InProcess(graph, lambda: graph.queue.cancel(job.id))
+    Worker(database, settings)._run_job(job, child, lambda: False)
+    assert graph.queue.get(job.id).status is JobStatus.CANCELLED
+    assert child.before_the_stop
+    assert graph.files() == []
+
+
+def test_lists_of_a_worker_that_stops_wait_for_the_next_until_the_job_is_cancelled(
+    graph: Featured, database: Database, settings: Settings
+) -> None:
+    job = claimed(graph)
+    is_stopping: list[bool] = []
+    child = InProcess(graph, lambda: is_stopping.append(True))
+    Worker(database, settings)._run_job(job, child, lambda: bool(is_stopping))
+    assert graph.queue.get(job.id).status is JobStatus.QUEUED
+    assert graph.files() == child.before_the_stop != []
+    sweep_knn(graph.queue, graph.paths.root)
+    assert graph.files() == child.before_the_stop
+    graph.queue.cancel(job.id)
+    daemon = IngestDaemon(database, settings)
+    daemon.serve_once(lambda: False)
+    daemon.close()
+    assert graph.files() == []
 
 
 def test_what_a_dead_attempt_left_goes_to_the_next(graph: Featured) -> None:
