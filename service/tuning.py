@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any, Final
 
 from service.solve_options import validate_solve
 from solvers.models.base import Model
 from solvers.models.tuning import Grid, Tuning, default_grid, grid_models
+
+MAX_COMBINATIONS: Final = 1000
+"""Of a grid: each is solved for every fold, or shares two eigenproblems with the others."""
 
 _GRID: Final = "grid"
 _FOLDS: Final = "folds"
@@ -63,11 +67,23 @@ def validate_tune(model: str, parameters: Mapping[str, Any]) -> TuneRequest:
     tried = default_grid(built) if grid is None else grid
     if grid is None:
         tried = {name: values for name, values in tried.items() if name not in fixed}
+    _require_few(tried)
     try:
         grid_models(built, tried)
     except TypeError as error:
         raise ValueError(str(error)) from error
     return TuneRequest(model=built, grid=tried, n_folds=folds)
+
+
+def _require_few(grid: Grid) -> None:
+    """Raise ValueError for more combinations than anybody waits for; builds none."""
+    n_combinations = prod(
+        len(values) for values in grid.values() if isinstance(values, list | tuple)
+    )
+    if n_combinations > MAX_COMBINATIONS:
+        raise ValueError(
+            f"grid must have at most {MAX_COMBINATIONS} combinations, got {n_combinations}"
+        )
 
 
 def told(request: TuneRequest, tuning: Tuning) -> dict[str, Any]:

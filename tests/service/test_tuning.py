@@ -101,6 +101,11 @@ def test_parameters_fixed_are_left_out_of_the_default_grid() -> None:
     assert request.n_folds == 5
 
 
+def test_a_grid_may_have_a_thousand_combinations() -> None:
+    grid = {"norm_penalty": [1.0] * 25, "graph_penalty": [1.0] * 40}
+    assert validate_tune("lapsvm", {"grid": grid}).grid == grid
+
+
 @pytest.mark.parametrize(
     ("model", "parameters", "message"),
     [
@@ -112,6 +117,12 @@ def test_parameters_fixed_are_left_out_of_the_default_grid() -> None:
         ("lapsvm", {"grid": {}}, "grid must name at least one hyperparameter, got none"),
         ("lapsvm", {"grid": {"width": 1.0}}, "grid must hold a list of values for width, got 1.0"),
         ("lapsvm", {"grid": {"width": ["wide"]}}, "width must be a finite number > 0 or 'auto'"),
+        (
+            "lapsvm",
+            {"grid": {name: [1.0] * 10_000 for name in ("width", "norm_penalty", "graph_penalty")}},
+            "grid must have at most 1000 combinations, got 1000000000000",
+        ),
+        ("lapsvm", {"grid": {"width": [1.0] * 1001}}, "at most 1000 combinations, got 1001"),
         ("lapsvm", {"grid": {"power": [1.5]}}, "power must be an integer >= 1, got 1.5"),
         ("lapsvm", {"grid": {"power": [1]}, "power": 2}, "power must be fixed or in the grid"),
         ("lapsvm", {"cross_validate": 3}, "cross_validate must be left out of a tune job, got 3"),
