@@ -1,6 +1,7 @@
 """`lapwing tune`: choose hyperparameters from the labels."""
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Annotated, Any, Final
 
 import orjson
@@ -115,9 +116,21 @@ def _tell_outcome(name: str, model: str, job: Job) -> None:
         f"right for {result['accuracy']:.1%} of {result['n_left_out']:,} labels left out in "
         f"{result['n_folds']} folds; solve with"
     )
-    typer.echo(f"lapwing solve {name} --model {model}{_settings(result['parameters'])}")
+    typer.echo(f"lapwing solve {quote(name)} --model {model}{_settings(result['parameters'])}")
 
 
 def _settings(parameters: Mapping[str, Any]) -> str:
     """The values as options of `lapwing solve`."""
-    return "".join(f" --set {name}={value}" for name, value in parameters.items())
+    return "".join(
+        f" --set {quote(f'{name}={_setting(value)}')}" for name, value in parameters.items()
+    )
+
+
+def _setting(value: Any) -> str:
+    """A value as ``--set`` reads it: JSON, and a string bare unless it would read as JSON."""
+    if isinstance(value, str):
+        try:
+            orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    return orjson.dumps(value).decode()

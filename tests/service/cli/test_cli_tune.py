@@ -1,10 +1,12 @@
 """`lapwing tune`, without a server."""
 
+import shlex
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from service.cli.tables import parsed_settings
 from tests.service.cli.conftest import Lapwing
 from tests.service.featured import clusters, feature_table
 
@@ -30,6 +32,17 @@ def test_the_best_is_told_as_a_command(lapwing: Lapwing, graph: str) -> None:
     command = told.out.splitlines()[-1].split()
     assert command[:3] == ["lapwing", "solve", graph]
     assert "width=30" in command
+    assert lapwing(*command[1:]).exit_code == 0
+
+
+def test_the_command_reads_back_as_the_values_it_names(lapwing: Lapwing, graph: str) -> None:
+    balance = '{"left": 2, "right": 1}'
+    options = ("--model", "poisson-mbo", "--grid", "n_outer=2", "--set", f"class_balance={balance}")
+    told = lapwing("tune", graph, *options)
+    assert told.exit_code == 0, told.err
+    command = shlex.split(told.out.splitlines()[-1])
+    settings = [word for word in command if word.startswith("class_balance=")]
+    assert parsed_settings(settings) == {"class_balance": {"left": 2, "right": 1}}
     assert lapwing(*command[1:]).exit_code == 0
 
 
