@@ -25,12 +25,15 @@ class TuneRequest:
     ----------
     model : Model
         With the hyperparameters that stay as they are.
+    fixed : mapping
+        Those that were given, as JSON values: what a solve would be asked.
     grid : mapping
         Values to try of others.
     n_folds : int
     """
 
     model: Model
+    fixed: Mapping[str, Any]
     grid: Grid
     n_folds: int
 
@@ -72,7 +75,7 @@ def validate_tune(model: str, parameters: Mapping[str, Any]) -> TuneRequest:
         grid_models(built, tried)
     except TypeError as error:
         raise ValueError(str(error)) from error
-    return TuneRequest(model=built, grid=tried, n_folds=folds)
+    return TuneRequest(model=built, fixed=fixed, grid=tried, n_folds=folds)
 
 
 def _require_few(grid: Grid) -> None:

@@ -48,7 +48,7 @@ def solve(
     values = _checked(model, parameters)
     with open_session() as session:
         graph = session.graph(name)
-        _estimator(session).require_room(graph, model, values)
+        estimator_of(session).require_room(graph, model, values)
         spec = JobSpec(
             graph_id=graph.id,
             model=model,
@@ -78,7 +78,7 @@ def estimate(
     """
     values = _checked(model, parameters)
     with open_session() as session:
-        found = _estimator(session).estimate(session.graph(name), model, values)
+        found = estimator_of(session).estimate(session.graph(name), model, values)
     if json:
         print_json(found)
     else:
@@ -97,7 +97,8 @@ def _checked(model: str, parameters: list[str] | None) -> dict[str, Any]:
     return values
 
 
-def _estimator(session: Session) -> Estimator:
+def estimator_of(session: Session) -> Estimator:
+    """What tells whether a solve fits, with the settings of this process."""
     return Estimator(
         jobs=DatabaseJobQueue(session.database),
         graphs_directory=session.settings.graphs_directory,

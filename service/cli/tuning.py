@@ -17,6 +17,7 @@ from service.cli.session import (
     print_rows,
     say,
 )
+from service.cli.solving import estimator_of
 from service.cli.tables import parsed_settings
 from service.jobs import Job, JobSpec, JobStatus
 from service.tuning import validate_tune
@@ -56,12 +57,14 @@ def tune(
     if folds is not None:
         values["folds"] = folds
     try:
-        validate_tune(model, values)
+        request = validate_tune(model, values)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     with open_session() as session:
+        graph = session.graph(name)
+        estimator_of(session).require_room(graph, model, request.fixed)
         spec = JobSpec(
-            graph_id=session.graph(name).id,
+            graph_id=graph.id,
             kind="tune",
             model=model,
             parameters=values,

@@ -20,12 +20,14 @@ from service.api.schemas import (
     JobList,
     JobOut,
     SolveIn,
+    TuneIn,
 )
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound
 from service.estimating import DoesNotFit, NoSnapshot
 from service.jobs import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
+from service.tuning import validate_tune
 from streaming.features import FeaturesNotFound
 from streaming.snapshots import SnapshotNotFound
 
@@ -63,10 +65,14 @@ def submit_job(
 ) -> JobOut:
     """Submit a job; it is durable before the answer, and a worker will run it.
 
-    A solve that cannot fit the memory is refused: `jobs:estimate` says what would.
+    A solve that cannot fit the memory is refused, and a search with it: `jobs:estimate` says what
+    would.
     """
     if isinstance(body, SolveIn):
         stores.estimator.require_room(graph, body.model, body.parameters)
+    elif isinstance(body, TuneIn):
+        fixed = validate_tune(body.model, body.parameters).fixed
+        stores.estimator.require_room(graph, body.model, fixed)
     job = stores.jobs.submit(body.to_spec(graph.id, idempotency_key))
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return JobOut.of(job)

@@ -51,6 +51,15 @@ def test_what_cannot_fit_is_refused_with_what_would_do(tight: Api) -> None:
     tight.call("POST", "/graphs/g/jobs", 202, json={"model": "hfs"})
 
 
+def test_a_search_that_cannot_fit_is_refused_as_its_solves_are(tight: Api) -> None:
+    found = tight.call("POST", "/graphs/g/jobs:estimate", 200, json=TOO_LARGE).json()
+    body = {"kind": "tune", "model": "lapsvm", "parameters": {"gram": "dense", "folds": 2}}
+    problem = tight.problem("POST", "/graphs/g/jobs", 422, json=body)
+    assert problem["type"] == "urn:lapwing:problem:does-not-fit-the-memory"
+    assert problem["detail"] == found["message"]
+    assert tight.call("GET", "/jobs", 200).json()["jobs"] == []
+
+
 def test_wrong_estimates_are_refused(refusing: Api) -> None:
     path = "/graphs/g/jobs:estimate"
     problem = refusing.problem("POST", path, 422, json={"model": "magic"})

@@ -36,10 +36,11 @@ def test_what_cannot_fit_fails_before_it_runs(
     told = ingested("estimate", *asked)
     assert told.exit_code == 1
     assert "it does not fit: gram 'dense' in float32 needs" in told.err
-    refused = ingested("solve", *asked)
-    assert refused.exit_code == 1
-    assert "gram 'dense' in float32 needs" in refused.err
-    assert "job" not in refused.err
+    for command in ("solve", "tune"):
+        refused = ingested(command, *asked)
+        assert refused.exit_code == 1
+        assert "gram 'dense' in float32 needs" in refused.err
+        assert "job" not in refused.err
 
 
 def test_a_wrong_parameter_is_wrong_usage(ingested: Lapwing) -> None:
