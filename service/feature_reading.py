@@ -29,7 +29,12 @@ MATRIX_SUFFIX: Final = ".npz"
 
 
 def path_blocks(
-    graph: GraphRecord, paths: Sequence[Path], *, is_libsvm: bool = False, n_threads: int = 1
+    graph: GraphRecord,
+    paths: Sequence[Path],
+    *,
+    is_libsvm: bool = False,
+    zero_based: bool = False,
+    n_threads: int = 1,
 ) -> Iterator[FeatureBlock]:
     """Blocks of some files that are one set, checked; rows of the first file come first.
 
@@ -41,6 +46,8 @@ def path_blocks(
         Parquet, Arrow, CSV or NDJSON by suffix, or one ``.npz`` of `scipy.sparse.save_npz`.
     is_libsvm : bool
         Whether there is one file, of libsvm text, whose labels are not looked at.
+    zero_based : bool
+        Whether its columns count from 0, not from 1.
     n_threads : int
         Blocks of Parquet that are read together.
 
@@ -59,7 +66,11 @@ def path_blocks(
         if (is_libsvm or path.suffix == MATRIX_SUFFIX) and len(paths) > 1:
             raise ValueError(f"a matrix must be the only file of a set, got {len(paths)} files")
         try:
-            for block in _file_blocks(graph, path, is_libsvm=is_libsvm, n_threads=n_threads):
+            if is_libsvm:
+                blocks = matrix_blocks(graph, _libsvm(path, zero_based=zero_based))
+            else:
+                blocks = _file_blocks(graph, path, n_threads=n_threads)
+            for block in blocks:
                 yield replace(block, first_row=n_before + block.first_row)
                 n_rows = block.first_row + block.n_rows
         except (BadFeatures, BadUpload) as error:
@@ -77,11 +88,9 @@ def n_rows_known(paths: Sequence[Path]) -> int | None:
     return n_rows_of(paths) if is_parquet else None
 
 
-def _file_blocks(
-    graph: GraphRecord, path: Path, *, is_libsvm: bool, n_threads: int
-) -> Iterator[FeatureBlock]:
-    if is_libsvm or path.suffix == MATRIX_SUFFIX:
-        yield from matrix_blocks(graph, _libsvm(path) if is_libsvm else _saved_matrix(path))
+def _file_blocks(graph: GraphRecord, path: Path, *, n_threads: int) -> Iterator[FeatureBlock]:
+    if path.suffix == MATRIX_SUFFIX:
+        yield from matrix_blocks(graph, _saved_matrix(path))
         return
     table_format = Format.of_path(path)
     if table_format is Format.PARQUET:
@@ -97,13 +106,23 @@ def _file_blocks(
         yield from table_blocks(graph, file, table_format)
 
 
-def _libsvm(path: Path) -> Any:
+def _libsvm(path: Path, *, zero_based: bool) -> Any:
+    """The matrix; a guess from the least column there is would shift all where none has it."""
     with path.open("rb") as file:
         try:
-            rows, _ = load_svmlight_file(file)
+            rows, _ = load_svmlight_file(file, zero_based=True)
         except ValueError as error:
             raise BadFeatures(f"the file must be libsvm text ({error})") from error
-    return rows
+    if zero_based:
+        return rows
+    at_zero = np.flatnonzero(rows.indices == 0)
+    if at_zero.size:
+        raise BadFeatures(
+            "columns of libsvm text must count from 1; say --zero-based where they count from 0",
+            row=int(np.searchsorted(rows.indptr, at_zero[0], side="right")) - 1,
+            value="0",
+        )
+    return rows[:, 1:]
 
 
 def _saved_matrix(path: Path) -> Any:

@@ -54,6 +54,10 @@ def features(
         bool,
         typer.Option("--from-libsvm", help="One file of libsvm text, row i being node i."),
     ] = False,
+    zero_based: Annotated[
+        bool,
+        typer.Option("--zero-based", help="Columns of libsvm text count from 0, not from 1."),
+    ] = False,
     add: Annotated[
         bool,
         typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),
@@ -65,6 +69,8 @@ def features(
     All files together replace what there is, unless --add is given. The set is taken whole or not
     at all.
     """
+    if zero_based and not from_libsvm:
+        raise typer.BadParameter("must stand beside --from-libsvm", param_hint="--zero-based")
     for path in () if from_libsvm else paths:
         if path.suffix != MATRIX_SUFFIX:
             table_format(path, "PATH")
@@ -77,6 +83,7 @@ def features(
                     graph,
                     paths,
                     is_libsvm=from_libsvm,
+                    zero_based=zero_based,
                     n_threads=session.settings.n_threads,
                 )
                 n_rows = None if from_libsvm else n_rows_known(paths)

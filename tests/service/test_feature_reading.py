@@ -199,6 +199,25 @@ def test_row_i_of_a_matrix_is_that_of_node_i(tmp_path: Path, kind: NodeKind) -> 
     np.testing.assert_allclose(values, rows.toarray()[:, : values.shape[1]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_columns_of_libsvm_text_count_from_one_unless_told_otherwise(
+    tmp_path: Path, zero_based: bool
+) -> None:
+    path = tmp_path / "rows"
+    path.write_text("1 2:0.5\n1 3:1.5\n")
+    blocks = path_blocks(graph_of("dense"), [path], is_libsvm=True, zero_based=zero_based)
+    _, values = joined(list(blocks))
+    expected = np.array([[0.0, 0.5, 0.0], [0.0, 0.0, 1.5]])
+    np.testing.assert_array_equal(values, np.pad(expected, ((0, 0), (int(zero_based), 0))))
+    path.write_text("1 2:0.5\n1 0:1.5\n")
+    blocks = path_blocks(graph_of("dense"), [path], is_libsvm=True, zero_based=zero_based)
+    if zero_based:
+        assert joined(list(blocks))[1].shape == (2, 3)
+    else:
+        with pytest.raises(BadFeatures, match=r"must count from 1; say --zero-based .* in row 1"):
+            list(blocks)
+
+
 def test_what_is_no_matrix_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.npz"
     sp.save_npz(path, sp.csr_array(np.eye(3)))

@@ -47,7 +47,9 @@ def test_matrices_give_row_i_to_node_i(lapwing: Lapwing, home: Path, tmp_path: P
     sp.save_npz(tmp_path / "rows.npz", rows)
     dump_svmlight_file(rows, np.ones(30), str(tmp_path / "rows.svm"), zero_based=True)
     lapwing("graph", "create", "g", "--node-ids", "dense")
-    for number, arguments in enumerate([("rows.npz",), ("rows.svm", "--from-libsvm")], 1):
+    for number, arguments in enumerate(
+        [("rows.npz",), ("rows.svm", "--from-libsvm", "--zero-based")], 1
+    ):
         done = lapwing("features", "g", tmp_path / arguments[0], *arguments[1:])
         assert done.exit_code == 0, done.err
         graph_id = lapwing("graph", "show", "g", "--json").json["id"]
