@@ -193,7 +193,7 @@ class Estimator:
                 row_bytes = None if rows is None else rows.row_bytes
                 plan = model.plan(n_points, n_columns, budget, row_bytes=row_bytes)
             except GramTooLarge as error:
-                message = refusal(error, self.memory_bytes)
+                message = refusal(error, self.memory_bytes, snapshot)
                 return _Need(n_bytes=None, limit_bytes=self.memory_bytes, message=message)
             n_bytes += plan.n_bytes
             return _Need(n_bytes=n_bytes, limit_bytes=self.memory_bytes, plan=plan)

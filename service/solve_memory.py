@@ -38,9 +38,11 @@ def kept_bytes(memory_bytes: int, model: Model, graph: SnapshotMeta) -> int:
     return max(0, left - RESERVED_BYTES) if model.uses_features else max(0, left) // 2
 
 
-def refusal(error: GramTooLarge, memory_bytes: int) -> str:
+def refusal(error: GramTooLarge, memory_bytes: int, graph: SnapshotMeta) -> str:
     """Why a Gram matrix does not fit, and which setting says so."""
+    mib, taken = 2**20, graph_bytes(graph.n_nodes, graph.edges_kept)
     return (
-        f"{error}; LAPWING_CHILD_MEMORY_BYTES, {memory_bytes / 2**30:.2f} GiB here, sets the "
-        "memory of a process that solves"
+        f"{error}; LAPWING_CHILD_MEMORY_BYTES, {memory_bytes / mib:,.0f} MiB here, sets the "
+        f"memory of a process that solves, of which {RESERVED_BYTES / mib:,.0f} MiB are reserved "
+        f"for the process and {taken / mib:,.0f} MiB for the graph"
     )

@@ -216,7 +216,7 @@ class WarmSolver:
         except (_StoppedEarly, PassStopped):
             return Stopped()
         except GramTooLarge as error:
-            raise ValueError(refusal(error, self._memory_bytes)) from error
+            raise ValueError(refusal(error, self._memory_bytes, graph.snapshot.meta)) from error
         finally:
             self._shrink()
         return Solved(
@@ -265,7 +265,7 @@ class WarmSolver:
         except _StoppedEarly:
             return Stopped()
         except GramTooLarge as error:
-            raise ValueError(refusal(error, self._memory_bytes)) from error
+            raise ValueError(refusal(error, self._memory_bytes, graph.snapshot.meta)) from error
         finally:
             self._shrink()
         if tuning.status is Status.CANCELLED:
