@@ -35,6 +35,10 @@ class ConnectedBefore(ValueError):
     """The graph has edges made from features already; edges cannot be taken out of a graph."""
 
 
+class NoFeatures(ValueError):
+    """The graph has no features yet, of which to make edges."""
+
+
 def validate_knn(parameters: Mapping[str, Any]) -> KnnSettings:
     """Which graph of nearest neighbors to make.
 
@@ -60,14 +64,14 @@ def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path)
 
     Raises
     ------
-    ValueError
-        There are no features.
+    NoFeatures
+        There are none.
     ConnectedBefore
         A file of such edges is in the graph, or waits.
     """
     name = graph.settings.name
     if not graph.features_version:
-        raise ValueError(
+        raise NoFeatures(
             f"graph {name} has no features yet; put them, or let ingest take those that wait"
         )
     before = manifest.files_in(graph.id, GraphPaths(root=directory).knn)

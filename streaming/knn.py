@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from solvers.arrays import IntArray
+from solvers.arrays import INT32_MAX, IntArray
 from solvers.features import FeatureRows
 from solvers.iterate import Watch
 from solvers.merging import WeightedEdges
@@ -85,6 +85,8 @@ class KnnSettings:
                 raise ValueError(f"{name} must be an integer, got {value!r}")
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+            if value > INT32_MAX:
+                raise ValueError(f"{name} must be at most {INT32_MAX}, got {value}")
         for name, names in (("metric", Metric), ("method", Method)):
             require_one_of(name, getattr(self, name), get_args(names))
         width = self.width

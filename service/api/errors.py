@@ -26,6 +26,7 @@ from service.api.readiness import NotReady
 from service.api.schemas import InvalidArgument, Problem
 from service.api.tables import FormatNotOffered
 from service.catalog import GraphConflict, GraphExists, GraphNotFound
+from service.connecting import ConnectedBefore, NoFeatures
 from service.estimating import DoesNotFit, NoSnapshot
 from service.feature_log import FeatureSetNotFound
 from service.jobs import KINDS, IdempotencyConflict, UnknownJob
@@ -84,6 +85,8 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     GraphExists: _Kind(HTTPStatus.CONFLICT, "Graph exists"),
     GraphConflict: _Kind(HTTPStatus.CONFLICT, "Setting is fixed"),
     NoSnapshot: _Kind(HTTPStatus.CONFLICT, "No snapshot yet"),
+    NoFeatures: _Kind(HTTPStatus.CONFLICT, "No features yet"),
+    ConnectedBefore: _Kind(HTTPStatus.CONFLICT, "Edges from features already"),
     JobNotSucceeded: _Kind(HTTPStatus.CONFLICT, "Job has not succeeded"),
     IdempotencyConflict: _Kind(HTTPStatus.CONFLICT, "Idempotency-Key in use"),
     BodyTooLarge: _Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Body too large"),

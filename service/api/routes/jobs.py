@@ -19,12 +19,14 @@ from service.api.schemas import (
     JobIn,
     JobList,
     JobOut,
+    KnnIn,
     SolveIn,
     TuneIn,
 )
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound
+from service.connecting import ConnectedBefore, NoFeatures, require_connectable
 from service.estimating import DoesNotFit, NoSnapshot
 from service.jobs import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
 from service.tuning import validate_tune
@@ -54,6 +56,8 @@ _SIGN_OF_LIFE_SECONDS = 15.0
         IdempotencyConflict,
         InvalidArgument,
         DoesNotFit,
+        NoFeatures,
+        ConnectedBefore,
     ),
 )
 def submit_job(
@@ -73,6 +77,9 @@ def submit_job(
     elif isinstance(body, TuneIn):
         fixed = validate_tune(body.model, body.parameters).fixed
         stores.estimator.require_room(graph, body.model, fixed)
+    elif isinstance(body, KnnIn) and idempotency_key is None:  # with one it may be sent again
+        directory = stores.settings.graphs_directory / graph.id
+        require_connectable(stores.manifest, graph, directory)
     job = stores.jobs.submit(body.to_spec(graph.id, idempotency_key))
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return JobOut.of(job)

@@ -42,10 +42,25 @@ def test_features_become_edges_that_are_solved(api: Api) -> None:
     assert node["prediction"]["label"] == "right"
 
 
+def test_a_graph_without_features_or_with_such_edges_refuses_at_once(api: Api) -> None:
+    api.create_graph("g", expected_nodes=60)
+    body = {"kind": "knn", "parameters": {"k": 5}}
+    problem = api.problem("POST", "/graphs/g/jobs", 409, json=body)
+    assert problem["type"] == "urn:lapwing:problem:no-features-yet"
+    put_features(api)
+    job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
+    api.run_job(job["id"])
+    problem = api.problem("POST", "/graphs/g/jobs", 409, json=body)
+    assert "edges cannot be deleted; make another graph" in problem["detail"]
+    assert len(api.call("GET", "/jobs", 200).json()["jobs"]) == 1
+
+
 @pytest.mark.parametrize(
     ("body", "argument"),
     [
         ({"k": 0}, "k"),
+        ({"k": 2**31}, "k"),
+        ({"n_probes": 2**31}, "n_probes"),
         ({"k": "many"}, "parameters.k"),
         ({"weights": "gauss"}, "parameters.weights"),
         ({"width": 1.0}, "width"),
