@@ -4,6 +4,7 @@ A table names its nodes. Row i of a matrix (``.npz`` of scipy.sparse, libsvm tex
 node i.
 """
 
+import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from sklearn.datasets import load_svmlight_file
 from service.catalog import GraphRecord
 from service.formats import Format
 from service.uploads import BadUpload, feature_batches
-from streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
+from streaming.feature_blocks import NODE, BadFeatures, FeatureBlock, read_features
 from streaming.feature_files import n_rows_of, read_blocks
 
 _NUMBERED_ROWS: Final = 1 << 14
@@ -60,6 +61,7 @@ def path_blocks(
     OSError
         A file cannot be read.
     """
+    _require_equal_headers(paths if not is_libsvm else ())
     n_before = 0
     for path in paths:
         n_rows = 0
@@ -78,6 +80,24 @@ def path_blocks(
                 f"{path.name}: {error.reason}", row=error.row, value=error.value
             ) from error
         n_before += n_rows
+
+
+def _require_equal_headers(paths: Sequence[Path]) -> None:
+    """Raise BadFeatures for CSV files whose columns differ: numbers go by their position."""
+    tables = [path for path in paths if path.suffix != MATRIX_SUFFIX]
+    first: tuple[Path, list[str]] | None = None
+    for path in tables:
+        if Format.of_path(path) is not Format.CSV:
+            continue
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            header = [name for name in next(csv.reader(file), []) if name != NODE]
+        if first is None:
+            first = path, header
+        elif header != first[1]:
+            raise BadFeatures(
+                f"{path.name}: columns must be those of {first[0].name}, in their order "
+                f"({', '.join(first[1])[:200]}), got {', '.join(header)[:200]}"
+            )
 
 
 def n_rows_known(paths: Sequence[Path]) -> int | None:
