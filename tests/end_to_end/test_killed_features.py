@@ -15,7 +15,7 @@ from service.settings import Settings
 from tests.end_to_end.processes import REPOSITORY
 from tests.service.test_feature_commit import Home
 
-N_DEATHS = 16
+N_DEATHS = 6
 FIRST = {"a": [1.0], "b": [2.0]}
 SECOND = {"b": [5.0], "c": [6.0], "d": [7.0]}
 
