@@ -15,7 +15,7 @@ from service.settings import Settings
 from tests.end_to_end.processes import REPOSITORY
 from tests.service.test_feature_commit import Home
 
-N_DEATHS = 6
+N_DEATHS = 8
 FIRST = {"a": [1.0], "b": [2.0]}
 SECOND = {"b": [5.0], "c": [6.0], "d": [7.0]}
 
@@ -57,7 +57,7 @@ def run(*points: str) -> str:
 @pytest.mark.slow
 def test_a_set_is_in_the_graph_once_wherever_its_ingest_was_killed(tmp_path: Path) -> None:
     n_lines = int(run(f"{prepared(tmp_path / 'whole')}:0"))
-    lines = [1 + number * n_lines // N_DEATHS for number in range(N_DEATHS)]
+    lines = [number * n_lines // N_DEATHS for number in range(1, N_DEATHS + 1)]
     homes = [prepared(tmp_path / str(line)) for line in lines]
     assert run(*(f"{home}:{line}" for home, line in zip(homes, lines, strict=True))) == ""
     seen = set()
