@@ -14,7 +14,6 @@ from zipfile import BadZipFile
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 from service.catalog import GraphRecord
 from service.formats import Format
@@ -128,6 +127,8 @@ def _file_blocks(graph: GraphRecord, path: Path, *, n_threads: int) -> Iterator[
 
 def _libsvm(path: Path, *, zero_based: bool) -> Any:
     """The matrix; a guess from the least column there is would shift all where none has it."""
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow, see solvers.distances
+
     with path.open("rb") as file:
         try:
             rows, _ = load_svmlight_file(file, zero_based=True)

@@ -14,8 +14,6 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import config_context
-from sklearn.neighbors import NearestNeighbors
 
 from solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, IntArray, RealArray
 from solvers.graph import Graph
@@ -201,7 +199,7 @@ class PointSearch:
 
     def __init__(self, points: Any) -> None:
         self.points = points
-        self._index: NearestNeighbors | None = None
+        self._index: Any = None
         self._rounded = None if sp.issparse(points) else _Rounded.of(points)
 
     def nearest(
@@ -261,6 +259,9 @@ class PointSearch:
 
     def _among_all(self, queries: Any, n_candidates: int) -> Int64Array:
         """Candidates by scikit-learn's brute force."""
+        from sklearn import config_context  # noqa: PLC0415 - slow, see solvers.distances
+        from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - slow, see solvers.distances
+
         with config_context(assume_finite=True):
             if self._index is None:
                 self._index = NearestNeighbors(algorithm="brute").fit(self.points)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import euclidean_distances
 
 from solvers.arrays import FloatArray, RealArray
+from solvers.distances import euclidean_distances
 from solvers.features import Rows
 from solvers.parallel import Parallel
 

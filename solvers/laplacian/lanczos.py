@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from solvers.arrays import FloatArray
 from solvers.kernels.inner_products import cross_products, subtract_combination
@@ -289,7 +289,7 @@ def _least_overlap(dimension: int, n_vectors: int, risk: float) -> float:
     """What |V_1^T L_H x| falls below with probability ``risk``."""
     if n_vectors >= dimension:
         return 1.0
-    return float(np.sqrt(beta.ppf(risk, n_vectors / 2.0, (dimension - n_vectors) / 2.0)))
+    return float(np.sqrt(betaincinv(n_vectors / 2.0, (dimension - n_vectors) / 2.0, risk)))
 
 
 def _subtract_projection(block: FloatArray, basis: Sequence[FloatArray], image: FloatArray) -> None:

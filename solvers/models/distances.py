@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import euclidean_distances
 
 from solvers.arrays import FloatArray, Int64Array
+from solvers.distances import euclidean_distances
 from solvers.iterate import Watch
 
 _BLOCK_ENTRIES = 1 << 22

@@ -6,7 +6,6 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from sklearn.decomposition import PCA
 
 from solvers.arrays import FloatArray
 from solvers.iterate import Watch
@@ -125,6 +124,8 @@ def principal_coordinates(points: Any, n_dimensions: int) -> FloatArray:
         method = "arpack"
     else:
         method = "covariance_eigh" if n_columns <= _COVARIANCE_COLUMNS else "full"
+    from sklearn.decomposition import PCA  # noqa: PLC0415 - slow, see solvers.distances
+
     pca = PCA(n_components=n_kept, svd_solver=method, random_state=0)
     coordinates: FloatArray = np.asarray(pca.fit_transform(points), dtype=np.float64)
     return coordinates

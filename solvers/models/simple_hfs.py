@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.metrics.pairwise import euclidean_distances
 
 from solvers.arrays import FloatArray
+from solvers.distances import euclidean_distances
 from solvers.iterate import Watch
 from solvers.labels import Labels
 from solvers.models.base import Rule, hyperparameter
