@@ -24,7 +24,9 @@ from service.api.routes import (
     snapshots,
     sources,
 )
-from service.api.schemas import LabelsIn, PointsIn, Problem
+from service.api.schemas.base import Problem
+from service.api.schemas.labels import LabelsIn
+from service.api.schemas.predictions import PointsIn
 from service.api.stores import Stores
 from service.database import open_database
 from service.settings import Settings, prepare_environment

@@ -23,7 +23,7 @@ from starlette.routing import Match
 from service.api.auth import KeyMissing, KeyRefused, ScopeMissing
 from service.api.bodies import BodyTooLarge, BodyTypeUnknown
 from service.api.readiness import NotReady
-from service.api.schemas import InvalidArgument, Problem
+from service.api.schemas.base import InvalidArgument, Problem
 from service.api.tables import FormatNotOffered
 from service.catalog import GraphConflict, GraphExists, GraphNotFound
 from service.connecting import ConnectedBefore, NoFeatures

@@ -10,7 +10,7 @@ from service.api.auth import requires
 from service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_schema
 from service.api.errors import problems
 from service.api.routes.common import ONE_GRAPH, IdempotencyKey, resource
-from service.api.schemas import PushOut
+from service.api.schemas.sources import PushOut
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound, GraphRecord

@@ -10,7 +10,7 @@ from service.api.auth import requires
 from service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, TableUpload, body_schema
 from service.api.errors import problems
 from service.api.routes.common import ONE_GRAPH, resource
-from service.api.schemas import FeatureSetOut, FeaturesOut
+from service.api.schemas.features import FeatureSetOut, FeaturesOut
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound, GraphRecord

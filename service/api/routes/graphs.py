@@ -7,17 +7,16 @@ from fastapi import Response
 from service.api.auth import requires
 from service.api.errors import problems
 from service.api.routes.common import resource
-from service.api.schemas import (
+from service.api.schemas.base import InvalidArgument, refusing
+from service.api.schemas.features import FeaturesOut
+from service.api.schemas.graphs import (
     BacklogOut,
     CertificateOut,
-    FeaturesOut,
     GraphCreate,
     GraphDetails,
     GraphList,
     GraphOut,
     GraphPatch,
-    InvalidArgument,
-    refusing,
 )
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.catalog import GraphConflict, GraphExists, GraphNotFound, GraphRecord

@@ -13,16 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from service.api.auth import requires
 from service.api.errors import problems
 from service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
-from service.api.schemas import (
-    EstimateOut,
-    InvalidArgument,
-    JobIn,
-    JobList,
-    JobOut,
-    KnnIn,
-    SolveIn,
-    TuneIn,
-)
+from service.api.schemas.base import InvalidArgument
+from service.api.schemas.jobs import EstimateOut, JobIn, JobList, JobOut, KnnIn, SolveIn, TuneIn
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound

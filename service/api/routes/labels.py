@@ -17,7 +17,7 @@ from service.api.bodies import (
 )
 from service.api.errors import problems
 from service.api.routes.common import ONE_GRAPH, resource
-from service.api.schemas import LabelsIn, LabelsOut
+from service.api.schemas.labels import LabelsIn, LabelsOut
 from service.api.stores import GraphHere, StoresHere
 from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
 from service.catalog import GraphNotFound

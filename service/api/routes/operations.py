@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from service.api.auth import requires
 from service.api.errors import any_problem, problems
 from service.api.readiness import NotReady, require_ready
-from service.api.schemas import Health, ModelList, ModelOut, VersionOut
+from service.api.schemas.operations import Health, ModelList, ModelOut, VersionOut
 from service.api.stores import StoresHere
 from service.metrics import exposition
 from service.solve_options import options_schema

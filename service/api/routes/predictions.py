@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from service.api.auth import requires
 from service.api.errors import problems
 from service.api.routes.common import ONE_GRAPH, resource
-from service.api.schemas import LookupIn, LookupOut, NodePrediction, Provenance
+from service.api.schemas.predictions import LookupIn, LookupOut, NodePrediction, Provenance
 from service.api.stores import GraphHere, StoresHere
 from service.api.tables import (
     ChosenFormat,

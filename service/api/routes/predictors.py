@@ -16,7 +16,7 @@ from service.api.bodies import (
 )
 from service.api.errors import problems
 from service.api.routes.common import resource
-from service.api.schemas import PointsIn
+from service.api.schemas.predictions import PointsIn
 from service.api.stores import StoresHere
 from service.api.tables import (
     ChosenFormat,

@@ -8,7 +8,7 @@ from fastapi.responses import StreamingResponse
 from service.api.auth import requires
 from service.api.errors import problems
 from service.api.routes.common import MAX_ID, ONE_GRAPH, resource
-from service.api.schemas import SnapshotList, SnapshotOut
+from service.api.schemas.graphs import SnapshotList, SnapshotOut
 from service.api.stores import GraphHere, StoresHere
 from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
 from service.catalog import GraphNotFound

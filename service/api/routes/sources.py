@@ -9,16 +9,8 @@ from fastapi import Path, Query, Request, Response
 from service.api.auth import requires
 from service.api.errors import problems
 from service.api.routes.common import MAX_ID, ONE_GRAPH, PageSize, resource
-from service.api.schemas import (
-    FileOut,
-    FilePage,
-    InvalidArgument,
-    RetryOut,
-    SourceIn,
-    SourceList,
-    SourceOut,
-    refusing,
-)
+from service.api.schemas.base import InvalidArgument, refusing
+from service.api.schemas.sources import FileOut, FilePage, RetryOut, SourceIn, SourceList, SourceOut
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound, GraphRecord

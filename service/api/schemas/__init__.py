@@ -1,0 +1,1 @@
+"""What JSON bodies look like, in and out; pydantic ends here."""

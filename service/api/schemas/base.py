@@ -1,0 +1,51 @@
+"""What every body and every answer is, and how an error looks."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pydantic import BaseModel, ConfigDict, Field
+
+NodeIn = int | str
+"""JSON readers that hold numbers as floats send 64-bit integers as strings."""
+
+
+class InvalidArgument(ValueError):
+    """An argument breaks a rule that a store knows."""
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Around a call whose plain ValueErrors speak of arguments of the request."""
+    try:
+        yield
+    except ValueError as error:
+        if type(error) is ValueError:
+            raise InvalidArgument(str(error)) from error
+        raise
+
+
+class Body(BaseModel):
+    """A body: what it does not know it refuses, and "1" is no number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Answer(BaseModel):
+    """An answer."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class Problem(Answer):
+    """An error (RFC 9457): what is wrong, with which argument, and what to do."""
+
+    type: str = Field(examples=["urn:lapwing:problem:graph-not-found"])
+    title: str
+    status: int
+    detail: str
+    argument: str | None = Field(None, description="What breaks a rule.")
+    rule: str | None = None
+    row: int | None = Field(None, description="Row of the body, from 0.")
+    value: str | None = Field(None, description="What stands there.")
+    refused: list[str] | None = Field(None, description="Nodes that the graph does not know.")
+    n_refused: int | None = None

@@ -1,0 +1,240 @@
+"""Jobs: what may be asked for, and how they stand."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from service.api.schemas.base import Answer, Body
+from service.certifying import validate_certify
+from service.connecting import validate_knn
+from service.jobs import KINDS, Job, JobSpec, JobStatus, Lane, lane_of
+from service.solve_options import validate_solve
+from service.tuning import validate_tune
+from solvers.neighbors import Metric, Symmetrization, WeightName
+from streaming.certificate import CertifySettings
+from streaming.knn import KnnSettings, Method
+
+_CERTIFY = CertifySettings()
+_KNN = KnnSettings()
+
+
+class _JobBody(Body):
+    """A body that asks for a job."""
+
+    kind: str
+
+    def to_spec(self, graph_id: str, idempotency_key: str | None) -> JobSpec:
+        """The same for the queue."""
+        model, parameters, lane = self._asked()
+        return JobSpec(
+            graph_id=graph_id,
+            kind=self.kind,
+            model=model,
+            parameters=parameters,
+            lane=lane,
+            idempotency_key=idempotency_key,
+        )
+
+    def _asked(self) -> tuple[str | None, dict[str, Any], Lane]:
+        """The model, the parameters and the lane."""
+        raise NotImplementedError
+
+
+class Solve(Body):
+    """A model with its hyperparameters and the options of the job; see `/v1/models`.
+
+    Those left out take their defaults.
+    """
+
+    model: str = Field(examples=["stable-hfs"])
+    parameters: dict[str, Any] = Field({})
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        validate_solve(self.model, self.parameters)
+        return self
+
+
+class SolveIn(_JobBody, Solve):
+    """A job that predicts labels."""
+
+    kind: Literal["solve"] = "solve"
+
+    def _asked(self) -> tuple[str, dict[str, Any], Lane]:
+        return self.model, self.parameters, lane_of(self.model, self.parameters)
+
+
+class TuneIn(_JobBody):
+    """A job that chooses hyperparameters by cross-validation over the labels."""
+
+    kind: Literal["tune"]
+    model: str = Field(examples=["lapsvm"])
+    parameters: dict[str, Any] = Field(
+        {},
+        description="grid: lists of values by hyperparameter, the model's own where left out; "
+        "folds: at least 2, 5 where left out; and hyperparameters that stay as they are.",
+        examples=[{"grid": {"norm_penalty": [0.1, 0.01], "graph_penalty": [1, 0.1]}}],
+    )
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        validate_tune(self.model, self.parameters)
+        return self
+
+    def _asked(self) -> tuple[str, dict[str, Any], Lane]:
+        return self.model, self.parameters, "heavy"
+
+
+class EstimateOut(Answer):
+    """What a solve on the newest snapshot and the present features would take."""
+
+    model: str
+    input: str = Field(description="graph, features, or what serves in their place.")
+    snapshot: int
+    features_version: int = Field(description="0 where no features are used.")
+    n_nodes: int
+    n_edges: int
+    n_points: int | None = Field(description="Nodes that take part, for models of points.")
+    n_features: int | None = Field(description="Numbers of each.")
+    gram: str | None = Field(description="Form of the Gram matrix; null where none fits.")
+    precision: str | None
+    gram_bytes: int | None = Field(description="Memory of it and of what is factored.")
+    n_bytes: int | None = Field(description="Memory of the process, about; null as gram is.")
+    limit_bytes: int = Field(description="What it may take.")
+    fits: bool = Field(description="Whether the job would be taken.")
+    message: str | None = Field(description="Why not, and what would do.")
+    seconds: float | None = Field(
+        description="What the last equal job took; null where there was none."
+    )
+    seconds_job: str | None = Field(description="That job.")
+    seconds_snapshot: int | None = Field(description="What it solved.")
+
+
+class CertifyParameters(Body):
+    """What to certify, and how hard to try; those left out take their defaults."""
+
+    snapshot: int | None = Field(default=None, description="Number; the newest when left out.")
+    passes: int = Field(default=_CERTIFY.passes, description="Most passes over the raw edges.")
+    n_vectors: int = Field(default=_CERTIFY.n_vectors, description="Vectors of one pass.")
+    gap: float = Field(
+        default=_CERTIFY.gap,
+        description="How far above the least possible epsilon is close enough.",
+    )
+    probability: float = Field(default=_CERTIFY.probability, description="Of the outer bounds.")
+    seed: int = Field(default=_CERTIFY.seed, description="Draws the start.")
+
+
+class CertifyIn(_JobBody):
+    """A job that measures the accuracy of a snapshot against its raw edges."""
+
+    kind: Literal["certify"]
+    parameters: CertifyParameters = CertifyParameters()
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        validate_certify(self._given())
+        return self
+
+    def _given(self) -> dict[str, Any]:
+        return self.parameters.model_dump(exclude_unset=True)
+
+    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
+        return None, self._given(), "heavy"
+
+
+class KnnParameters(Body):
+    """Which graph of nearest neighbors to make; those left out take their defaults."""
+
+    k: int = Field(default=_KNN.k, description="Neighbors of each node.")
+    weights: WeightName = Field(
+        default=_KNN.weights,
+        description="exp(-4 d^2 / d_k^2), exp(-d^2 / (2 width^2)) or 1, d the distance.",
+    )
+    symmetrize: Symmetrization = Field(
+        default=_KNN.symmetrize,
+        description="Weight of an edge by those of both directions, of which one may be 0.",
+    )
+    metric: Metric = Field(default=_KNN.metric, description="Distance of two nodes.")
+    width: float | None = Field(
+        default=None, description="Of heat weights; the mean length of the edges when left out."
+    )
+    method: Method = Field(
+        default=_KNN.method, description="How to search; auto is exact where that is quick."
+    )
+    n_probes: int = Field(
+        default=_KNN.n_probes, description="Cells that the approximate method looks at."
+    )
+
+
+class KnnIn(_JobBody):
+    """A job that makes edges from features."""
+
+    kind: Literal["knn"]
+    parameters: KnnParameters = KnnParameters()
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        validate_knn(self._given())
+        return self
+
+    def _given(self) -> dict[str, Any]:
+        return self.parameters.model_dump(exclude_unset=True)
+
+    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
+        return None, self._given(), "heavy"
+
+
+def _kind_of(body: Any) -> Any:
+    """The kind of job that a body asks for; ``solve`` when it does not say."""
+    return body.get("kind", "solve") if isinstance(body, dict) else "solve"
+
+
+JobIn = Annotated[
+    Annotated[SolveIn, Tag("solve")]
+    | Annotated[TuneIn, Tag("tune")]
+    | Annotated[CertifyIn, Tag("certify")]
+    | Annotated[KnnIn, Tag("knn")],
+    Discriminator(
+        _kind_of,
+        custom_error_type="kind",
+        custom_error_message=f"kind must be one of {', '.join(KINDS)}",
+    ),
+]
+"""A job to run."""
+
+
+class JobOut(Answer):
+    """A job at this moment."""
+
+    id: str
+    graph_id: str
+    kind: str
+    model: str | None
+    parameters: dict[str, Any]
+    status: JobStatus
+    phase: str | None = Field(description="What it is doing.")
+    progress: float | None = Field(description="Part of the phase that is done, in [0, 1].")
+    cancel_requested: bool
+    attempt: int
+    idempotency_key: str | None
+    snapshot: int | None = Field(description="What it works on, as the two that follow.")
+    labels_seq: int | None
+    features_version: int | None
+    result: dict[str, Any] | None
+    error: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """What people see of a job."""
+        return cls.model_validate(job)
+
+
+class JobList(Answer):
+    """Some jobs, newest first."""
+
+    jobs: list[JobOut]
+    next_page: str | None = Field(description="For ?page=; null on the last one.")
