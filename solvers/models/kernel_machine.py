@@ -32,7 +32,6 @@ FACTORED_ROWS: Final = 5_000
 FACTORED_COLUMNS: Final = 4_000
 """Explicit features up to which their penalty is factored."""
 
-
 OF_SPACE: Final = ("inverse", "eigenvectors")
 """Names of what is made of a space, and must not outlive it."""
 

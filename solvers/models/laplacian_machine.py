@@ -20,6 +20,7 @@ from solvers.models.kernel_machine import (
     FACTORED_ROWS,
     KernelMachine,
     class_scores,
+    is_factored,
     one_against_rest,
     started,
 )
@@ -47,6 +48,9 @@ class LaplacianMachine(KernelMachine):
 
     preparation: ClassVar[str] = "kernel machine"
 
+    method: str
+    """How it is solved; each model says its own words."""
+
     graph_penalty: float = hyperparameter(
         1.0, Rule(doc="Weight of f' L^power f of the scores f, gamma_I.", minimum=0.0)
     )
@@ -73,7 +77,7 @@ class LaplacianMachine(KernelMachine):
         Rule(
             doc="When pcg ends: at the optimum, or every sqrt(n_nodes) / 2 iterations once less "
             "than 1.5 % of the unlabeled nodes changed class, once no more of the labels held "
-            "out are right, or once both hold.",
+            "out are right, or once both hold. All but 'optimal' make pcg the method.",
             kind=str,
             words=STOPS,
         ),
@@ -108,6 +112,36 @@ class LaplacianMachine(KernelMachine):
             below=1.0,
         ),
     )
+
+    def __post_init__(self) -> None:
+        KernelMachine.__post_init__(self)
+        method = self._asked_method()
+        if method in {"auto", "pcg"}:
+            return
+        if self.stop != "optimal":
+            raise ValueError(
+                f"stop must be 'optimal' unless pcg is the method, got {self.stop!r} with {method}"
+            )
+        if self.gram == "blocked":
+            raise ValueError(
+                "method must be 'pcg' with gram='blocked', which nothing is factored of, got "
+                f"{method}; or use gram='dense' or gram='landmarks'"
+            )
+
+    def _asked_method(self) -> str:
+        """'auto', or the method that the hyperparameters leave."""
+        return "pcg" if self.method == "auto" and self.stop != "optimal" else self.method
+
+    def _is_factored(self, n_rows: int, n_columns: int) -> bool:
+        if self._asked_method() == "auto":
+            return KernelMachine._is_factored(self, n_rows, n_columns)
+        return self._asked_method() != "pcg"
+
+    def _is_factored_in(self, space: Space) -> bool:
+        """Whether the method factors the Gram matrix or the penalty of this space."""
+        if self._asked_method() == "auto":
+            return is_factored(space)
+        return self._asked_method() != "pcg"
 
     @abstractmethod
     def _way(self, space: Space) -> tuple[MethodName, LossName]:
@@ -284,7 +318,4 @@ class LaplacianMachine(KernelMachine):
                     teller=watch.teller("factoring"),
                 ),
             )
-        raise ValueError(
-            "method must be 'pcg' with gram='blocked', which nothing is factored of; "
-            "got another, or use gram='dense' or gram='landmarks'"
-        )
+        raise TypeError(f"nothing is factored of a {type(space).__name__}")

@@ -5,7 +5,6 @@ from typing import Literal
 
 from solvers.gram.spaces import Space
 from solvers.models.base import Rule, hyperparameter
-from solvers.models.kernel_machine import is_factored
 from solvers.models.laplacian_machine import LaplacianMachine, MethodName
 from solvers.svm.problem import LossName
 
@@ -48,24 +47,17 @@ class LapSVM(LaplacianMachine):
     )
 
     def __post_init__(self) -> None:
-        LaplacianMachine.__post_init__(self)
         if self.loss == "hinge" and self.method not in {"auto", "dual"}:
             raise ValueError(f"loss 'hinge' must stand beside method='dual', got {self.method!r}")
+        LaplacianMachine.__post_init__(self)
 
-    def _is_factored(self, n_rows: int, n_columns: int) -> bool:
-        if self.method == "auto" and self.loss != "hinge":
-            return LaplacianMachine._is_factored(self, n_rows, n_columns)
-        return self.method != "pcg"
+    def _asked_method(self) -> str:
+        return "dual" if self.loss == "hinge" else LaplacianMachine._asked_method(self)
 
     def _way(self, space: Space) -> tuple[MethodName, LossName]:
-        method: MethodName = "newton" if is_factored(space) else "pcg"
-        if self.method != "auto":
-            method = self.method
-        elif self.loss == "hinge":
-            method = "dual"
-        if self.loss != "auto":
-            return method, self.loss
-        return method, "hinge" if method == "dual" else "squared-hinge"
+        if self._asked_method() == "dual":
+            return "dual", "hinge" if self.loss == "auto" else self.loss
+        return "newton" if self._is_factored_in(space) else "pcg", "squared-hinge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +81,5 @@ class LapRLSC(LaplacianMachine):
         ),
     )
 
-    def _is_factored(self, n_rows: int, n_columns: int) -> bool:
-        if self.method == "auto":
-            return LaplacianMachine._is_factored(self, n_rows, n_columns)
-        return self.method == "closed-form"
-
     def _way(self, space: Space) -> tuple[MethodName, LossName]:
-        is_closed = is_factored(space) if self.method == "auto" else self.method == "closed-form"
-        return "newton" if is_closed else "pcg", "squared"
+        return "newton" if self._is_factored_in(space) else "pcg", "squared"

@@ -41,9 +41,8 @@ class SupervisedMachine(KernelMachine):
 
     def _system(self, space: Space, labels: Labels) -> LabeledSystem:
         inverse = NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
-        bias: BiasName = (
-            "none" if self.bias == "none" else "free"
-        )  # no graph penalty to be inside of
+        # without a graph penalty to be inside of, a penalized intercept is a free one
+        bias: BiasName = "none" if self.bias == "none" else "free"
         return LabeledSystem.of(inverse, labels.nodes, np.zeros((space.n_rows, 1)), bias)
 
 

@@ -112,10 +112,8 @@ class Descent:
         problem = self._problem
         coef, intercept = self._start
         n_functions = problem.n_functions
-        values = problem.space.values(coef) if coef.any() else np.zeros((problem.space.n_rows, 0))
-        if values.shape[1] == 0:
-            values = np.zeros((problem.space.n_rows, n_functions))
-        none, nothing = np.zeros((values.shape[0], n_functions)), np.zeros(n_functions)
+        none, nothing = np.zeros((problem.space.n_rows, n_functions)), np.zeros(n_functions)
+        values = problem.space.values(coef) if coef.any() else none.copy()
         live = _Columns(
             index=np.arange(n_functions),
             coef=coef.copy(),

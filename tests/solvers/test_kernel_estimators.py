@@ -191,6 +191,15 @@ def test_predictions_need_a_fit(estimator) -> None:
         ({"norm_penalty": 0.0}, "norm_penalty must be a finite number > 0, got 0.0"),
         ({"kernel": "rbf"}, "kernel must be 'gaussian' or 'polynomial' or 'linear', got 'rbf'"),
         ({"loss": "hinge", "method": "pcg"}, "loss 'hinge' must stand beside method='dual'"),
+        (
+            {"stop": "mixed", "method": "newton"},
+            "stop must be 'optimal' unless pcg is the method, got 'mixed' with newton",
+        ),
+        ({"stop": "mixed", "loss": "hinge"}, "got 'mixed' with dual"),
+        (
+            {"gram": "blocked", "loss": "hinge"},
+            "method must be 'pcg' with gram='blocked', which nothing is factored of, got dual",
+        ),
         ({"n_neighbors": 0}, "n_neighbors must be an integer >= 1, got 0"),
         ({"n_neighbors": 20}, "n_neighbors must be below"),
     ],

@@ -51,6 +51,19 @@ def test_two_classes_have_opposite_scores_of_one_function() -> None:
     assert solution.functions.coef.shape == (N_POINTS, 1)
 
 
+@pytest.mark.parametrize("model", [LapSVM, LapRLSC])
+@pytest.mark.parametrize("gram", ["auto", "landmarks"])
+def test_an_early_stop_makes_conjugate_gradients_the_method(model, gram: str) -> None:
+    points, classes = clouds()
+    settings = {"gram": gram, "n_landmarks": 60}
+    _, stopped = solved(model(stop="stability", **settings), points, classes)
+    _, expected = solved(model(stop="stability", method="pcg", **settings), points, classes)
+    _, exact = solved(model(**settings), points, classes)
+    assert stopped.stats["stopped_by"] == "stability"
+    np.testing.assert_array_equal(stopped.scores, expected.scores)
+    assert not np.allclose(stopped.scores, exact.scores, rtol=1e-6)
+
+
 @pytest.mark.parametrize("model", [LapSVM(method="pcg"), LapRLSC(method="pcg")])
 def test_a_start_changes_the_work_and_not_the_answer(model) -> None:
     """Of hinges that change sides on the way, fewer iterations are likely but not certain."""
