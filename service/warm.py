@@ -20,6 +20,7 @@ from solvers.graph import Graph
 from solvers.labels import Labels
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models import CATALOGUE
+from solvers.neighbors import NeighborLists, PointSearch, TieRule, edges_of
 from streaming.blocks import NODE_KINDS, NodeKind
 from streaming.certificate import CertifySettings, certify
 from streaming.nodes import open_nodes
@@ -48,6 +49,7 @@ def warm() -> float:
             _index_grown_and_cut(root / f"{kind}-index", kind)
         _embedded(root)
     _sampled_in_memory()
+    _joined_by_neighbors()
     _solved(graph)
     _solved_by_multigrid()
     return time.monotonic() - started
@@ -109,6 +111,17 @@ def _sampled_in_memory() -> None:
                 u.astype(ids), v.astype(ids), weight, n_nodes=_N_NODES, dtype=dtype
             )
     sparsify(graph, epsilon=0.9, method="kelner-levin")
+
+
+def _joined_by_neighbors() -> None:
+    """Lists of nearest rows become edges: of 64-bit numbers, and of 32-bit ones as in files."""
+    points = np.linspace(0.0, 1.0, _N_NODES)[:, None]
+    rule = TieRule(weights="binary", symmetrize="max")
+    for dtype in (np.int64, np.int32):
+        ids, distances = PointSearch(points).nearest(points, 3)
+        lists = NeighborLists(neighbors=ids.astype(dtype), distances=distances)
+        for place in lists.blocks():
+            edges_of(lists, place, rule)
 
 
 def _index_grown_and_cut(directory: Path, kind: NodeKind) -> None:
