@@ -24,7 +24,8 @@ _CHUNK_COLUMNS: Final = 256
 _PRODUCT_ROWS: Final = 512
 _MAX_REFINEMENTS: Final = 60
 _REFINED: Final = 1e-12
-_ACCEPTED: Final = 1e-10
+_ACCEPTED: Final = 1e-8
+"""Relative change of the values by the last refinement."""
 _FLAT: Final = 1e-12
 
 
@@ -43,7 +44,7 @@ class LabeledSystem:
     intercept_share, intercept_coef : arrays
         Of a penalized intercept: intercept = share' c, and what it subtracts from coef.
     is_accurate : bool
-        Whether the penalty's inverse was found to the accuracy of its products.
+        Whether the penalty's inverse was found to 8 digits of the values that it leads to.
     """
 
     kernel: FloatArray
@@ -101,7 +102,7 @@ class PenaltyInverse(Protocol):
 
     @property
     def is_accurate(self) -> bool:
-        """Whether all that it gave had a small residual."""
+        """Whether all that it gave led to values of 8 digits."""
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """The labeled kernel J K A^{-1} J', and the map from c to A^{-1} J' c."""
@@ -254,7 +255,7 @@ class DenseInverse:
         return self.apply(residual)
 
     def apply(self, residual: FloatArray) -> FloatArray:
-        """Coefficients A^{-1} residual, to the accuracy of products in float64.
+        """Coefficients A^{-1} residual, to the accuracy of products in float64 where that is had.
 
         Where even factors in float64 do not lead there, ``is_accurate`` is False from then on.
         """
@@ -271,29 +272,34 @@ class DenseInverse:
         return coef
 
     def _refined(self, right: FloatArray) -> tuple[FloatArray, bool]:
-        """A solution improved until its residual stops falling, and whether that is small."""
+        """A solution improved until it no longer moves, and whether it then stood still.
+
+        What has to stand still are the values K coef: where the penalties differ by orders of
+        magnitude, the residual of the coefficients stays above rounding, and does not matter.
+        """
         coef, rest = np.zeros_like(right), right
-        size = np.linalg.norm(right, axis=0)
-        size[size == 0] = 1.0
-        worst = np.inf
+        values = np.zeros_like(right)
+        least, moved = np.inf, np.inf
         for _ in range(_MAX_REFINEMENTS):
             added = coef + self._solved(rest)
-            rest = right - added - self._ratio * self._penalty(added)
-            now = float((np.linalg.norm(rest, axis=0) / size).max(initial=0.0))
-            if not now < worst:
+            now = self._values(added)
+            moved = _relative(now - values, now)
+            if not moved < least:
                 break
-            coef, stalls, worst = added, now > 0.5 * worst, now
-            if worst <= _REFINED or stalls:
+            stalls, least = moved > 0.5 * least, moved
+            coef, values = added, now
+            if moved <= _REFINED or stalls:
                 break
-        return coef, worst <= _ACCEPTED
+            rest = right - coef - self._ratio * self._laplacian.product(values)
+        return coef, least <= _ACCEPTED
 
-    def _penalty(self, coef: FloatArray) -> FloatArray:
-        """L^p K coef; of a float32 Gram matrix, too, to the accuracy of float64."""
+    def _values(self, coef: FloatArray) -> FloatArray:
+        """K coef; of a float32 Gram matrix, too, to the accuracy of float64."""
         gram, values = self.space.matrix, np.empty_like(coef)
         for start in range(0, gram.shape[0], _PRODUCT_ROWS):
             rows = slice(start, start + _PRODUCT_ROWS)
             values[rows] = gram[rows].astype(np.float64, copy=False) @ coef
-        return np.asarray(self._laplacian.product(values), np.float64)
+        return values
 
     def _solved(self, right: FloatArray) -> FloatArray:
         """By the factors, of the transposed matrix."""
@@ -319,6 +325,13 @@ class DenseInverse:
             matrix.T, overwrite_a=True, check_finite=False
         )
         return factors
+
+
+def _relative(change: FloatArray, values: FloatArray) -> float:
+    """The largest norm of a column beside that of the same column of ``values``."""
+    size = np.linalg.norm(values, axis=0)
+    size[size == 0] = 1.0
+    return float((np.linalg.norm(change, axis=0) / size).max(initial=0.0))
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:

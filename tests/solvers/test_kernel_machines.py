@@ -261,6 +261,19 @@ def test_penalties_too_far_apart_are_said_not_to_be_solved(precision) -> None:
             assert found.stopped_by == "stagnated"
 
 
+@pytest.mark.parametrize("penalties", [(1e-6, 1e-2), (1e-6, 1.0), (1e-4, 1.0)])
+def test_penalties_of_the_paper_are_solved(penalties) -> None:
+    """Residuals of the coefficients stay far above rounding here; values do not."""
+    case = small(1, n_functions=2)
+    settings = {"norm_penalty": penalties[0], "graph_penalty": penalties[1], "power": 5}
+    problem = case.problem(**settings)
+    found = newton(problem)
+    assert found.status is Status.CONVERGED
+    factored = minimize(system_of(problem, factored=True), problem.targets, is_hinge=True)
+    expected = GramFactor.of(problem.space).values(factored.coef)
+    np.testing.assert_allclose(decisions_of(problem, found), expected, atol=1e-6)
+
+
 def test_a_search_cut_short_leaves_no_half_made_factors() -> None:
     problem = small(1).problem(norm_penalty=1e-9)
     inverse = DenseInverse(problem.space, problem.laplacian, 1e-9, 0.1)
