@@ -1,6 +1,6 @@
 """SVM and regularised least squares without a graph: the baselines of the Laplacian ones."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -34,9 +34,9 @@ class SupervisedMachine(KernelMachine):
     ) -> GramPlan:
         """As `KernelMachine.plan`; 'auto' makes columns of the Gram matrix when they are needed."""
         if self.gram == "auto" and self.kernel != "linear":
-            dtype = np.dtype(np.float64 if self.precision == "auto" else self.precision)
-            n_bytes = n_rows * (n_columns * dtype.itemsize if row_bytes is None else row_bytes)
-            return GramPlan(form="blocked", dtype=dtype, n_bytes=n_bytes)
+            precision = "float64" if self.precision == "auto" else self.precision
+            columns = replace(self, gram="blocked", precision=precision)
+            return columns.plan(n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
         return KernelMachine.plan(self, n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
 
     def _system(self, space: Space, labels: Labels) -> LabeledSystem:

@@ -161,6 +161,10 @@ def test_a_gram_matrix_that_does_not_fit_is_refused_or_approximated(digits) -> N
         LapSVM(gram="dense", max_bytes=10 << 20, n_landmarks=100).fit(points, y)
     with pytest.raises(ValueError, match="allow it more memory"):
         LapSVM(max_bytes=1).fit(points, y)
+    with pytest.raises(
+        ValueError, match=r"gram 'blocked' in float64 needs .* allow it more memory"
+    ):
+        SVM(max_bytes=1).fit(points, y)
     fitted = LapSVM(max_bytes=300 << 20, n_landmarks=500, method="newton", gram="landmarks")
     assert np.mean(fitted.fit(points, y).transduction_ == classes) > 0.9
 
