@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from solvers.arrays import BoolArray, Int64Array
 from solvers.gram.functions import KernelName
 
-DrawName = Literal["random", "balanced"]
+DrawName = Literal["random", "stratified", "balanced"]
 
 N_FOLDS = 4
 
@@ -68,7 +68,7 @@ class DataSet:
     Attributes
     ----------
     strata : (n_rows,) int64
-        What a balanced draw has equally many of: the classes, or finer ones.
+        What draws may be of equally many of, or in proportion to: the classes, or finer ones.
     is_test : (n_rows,) bool or None
         The rows that are tested on, where the set says it.
     published : list of Split or None
@@ -95,7 +95,8 @@ class DataSet:
         -----
         Four folds are tested on in turn, then four of another permutation; or always the rows that
         the set marks. Of the rest one of each class and others at random are labeled, or in a
-        balanced draw equally many of each stratum. Points for validation are drawn at random.
+        stratified draw as large a share of each stratum, or in a balanced one equally many of each.
+        Points for validation are drawn at random.
 
         Raises
         ------
@@ -139,6 +140,8 @@ class DataSet:
         turn = _turns(self.strata[rest])
         if draw == "random":
             turn = np.minimum(_turns(self.classes[rest]), 1)
+        elif draw == "stratified":
+            turn = (turn + 0.5) / np.bincount(self.strata[rest])[self.strata[rest]]
         n_labeled, n_held = self.setting.n_labeled, self.setting.n_validation
         is_labeled = np.zeros(rest.size, bool)
         is_labeled[np.argsort(turn, kind="stable")[:n_labeled]] = True
