@@ -96,6 +96,10 @@ class IteratedLaplacian:
             diagonal=frozen(self.diagonal.astype(dtype, copy=False)),
         )
 
+    def serial(self, dtype: Any) -> "IteratedLaplacian":
+        """The same in another floating type for products that are tasks themselves."""
+        return replace(self.rounded(dtype), ranges=replace(self.ranges, parallel=map))
+
     def of_ones(self) -> RealArray:
         """L^power @ 1, (n_nodes, 1); exactly 0 where constants cost nothing.
 

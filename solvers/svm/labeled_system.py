@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import numpy as np
 import scipy.linalg as sl
+from scipy.linalg.blas import dgemm, dgemv
 
 from solvers.arrays import FloatArray, Int64Array, RealArray
 from solvers.gram.feature_maps import FeatureMap
@@ -24,6 +25,7 @@ _CHUNK_COLUMNS: Final = 256
 _PRODUCT_ROWS: Final = 512
 _MAX_REFINEMENTS: Final = 60
 _REFINED: Final = 1e-12
+"""What the next refinement would change the values by, relatively, if it is not made."""
 _ACCEPTED: Final = 1e-8
 """Relative change of the values by the last refinement."""
 _FLAT: Final = 1e-12
@@ -277,28 +279,36 @@ class DenseInverse:
         What has to stand still are the values K coef: where the penalties differ by orders of
         magnitude, the residual of the coefficients stays above rounding, and does not matter.
         """
-        coef, rest = np.zeros_like(right), right
-        values = np.zeros_like(right)
-        least, moved = np.inf, np.inf
+        coef, moved = self._solved(right), 1.0
+        values = self._values(coef)
         for _ in range(_MAX_REFINEMENTS):
+            rest = right - coef - self._ratio * self._laplacian.product(values)
             added = coef + self._solved(rest)
             now = self._values(added)
-            moved = _relative(now - values, now)
-            if not moved < least:
+            change = _relative(now - values, now)
+            if not change < moved:
                 break
-            stalls, least = moved > 0.5 * least, moved
+            share, moved = change / moved, change
             coef, values = added, now
-            if moved <= _REFINED or stalls:
+            if share * moved <= _REFINED or share > 0.5:  # what is left to move, or a stall
                 break
-            rest = right - coef - self._ratio * self._laplacian.product(values)
-        return coef, least <= _ACCEPTED
+        return coef, moved <= _ACCEPTED
 
     def _values(self, coef: FloatArray) -> FloatArray:
-        """K coef; of a float32 Gram matrix, too, to the accuracy of float64."""
-        gram, values = self.space.matrix, np.empty_like(coef)
+        """K coef; of a float32 Gram matrix, too, to the accuracy of float64.
+
+        By the BLAS that solves by the factors: numpy's own would share the cores with its threads,
+        which go on looking for work for a while, and take twice the time.
+        """
+        gram, values = self.space.matrix, np.empty_like(coef, order="C")
+        given = np.asfortranarray(coef)
         for start in range(0, gram.shape[0], _PRODUCT_ROWS):
             rows = slice(start, start + _PRODUCT_ROWS)
-            values[rows] = gram[rows].astype(np.float64, copy=False) @ coef
+            some = gram[rows].astype(np.float64, copy=False)
+            if given.shape[1] == 1:
+                values[rows, 0] = dgemv(1.0, some.T, given[:, 0], trans=True)
+            else:
+                values[rows] = dgemm(1.0, some.T, given, trans_a=True)
         return values
 
     def _solved(self, right: FloatArray) -> FloatArray:
@@ -314,12 +324,18 @@ class DenseInverse:
     ) -> tuple[RealArray, RealArray]:
         """LU factors of the transpose: rows in memory are columns for LAPACK."""
         gram, n_rows = self.space.matrix, self.space.n_rows
-        matrix, laplacian = np.empty((n_rows, n_rows), dtype), self._laplacian.rounded(dtype)
-        for start in range(0, n_rows, _CHUNK_COLUMNS):
+        matrix, laplacian = np.empty((n_rows, n_rows), dtype), self._laplacian.serial(dtype)
+
+        def fill(start: int) -> None:
+            chunk = slice(start, start + _CHUNK_COLUMNS)
+            with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
+                product = laplacian.product(gram[:, chunk])
+                np.multiply(product, self._ratio, out=matrix[:, chunk])
+
+        starts = range(0, n_rows, _CHUNK_COLUMNS)
+        for start, _ in zip(starts, self.space.parallel(fill, starts), strict=True):
             if teller is not None:
                 teller(start, n_rows)
-            chunk = slice(start, start + _CHUNK_COLUMNS)
-            matrix[:, chunk] = self._ratio * laplacian.product(gram[:, chunk])
         matrix[np.diag_indices(n_rows)] += 1.0
         factors: tuple[RealArray, RealArray] = sl.lu_factor(
             matrix.T, overwrite_a=True, check_finite=False

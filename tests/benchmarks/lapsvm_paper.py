@@ -216,7 +216,7 @@ def main() -> None:
         choices=METHODS,
         help="default all, above 3,000 points without Newton (E7)",
     )
-    parser.add_argument("--draw", choices=get_args(DrawName), default="random", help="of labels")
+    parser.add_argument("--draw", choices=get_args(DrawName), default="stratified", help="of labels")
     parser.add_argument("--bias", choices=BIASES, default="none")
     parser.add_argument("--precision", choices=("float32", "float64"), default="float64")
     parser.add_argument("--max-iter", type=int, default=1_000, help="of PCG to the optimum")

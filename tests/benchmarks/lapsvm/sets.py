@@ -88,7 +88,7 @@ class DataSet:
         """Number of points."""
         return int(self.classes.size)
 
-    def splits(self, n_splits: int, draw: DrawName = "random") -> Iterator[Split]:
+    def splits(self, n_splits: int, draw: DrawName = "stratified") -> Iterator[Split]:
         """The first published splits, or else drawn ones.
 
         Notes
