@@ -195,6 +195,11 @@ class Model(ABC):
         for parameter in fields(self):
             rule_of(parameter).check(parameter.name, getattr(self, parameter.name))
 
+    @property
+    def shows_start(self) -> bool:
+        """Whether an answer may show where its solve started, as after an early stop."""
+        return False
+
     @abstractmethod
     def prepare(
         self,

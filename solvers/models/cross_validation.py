@@ -77,7 +77,8 @@ def cross_validate(
     seed : int
         Deals the labels to folds.
     start : Solution or None
-        With all labels.
+        With all labels. Not used by models whose answers would show it, and so what they are
+        asked for.
     progress, cancelled
         As in `solvers.iterate.iterate`. After a cancelled fold no other begins.
 
@@ -86,6 +87,8 @@ def cross_validate(
     ValueError
         ``n_folds`` is less than 2 or more than labels can be left out.
     """
+    if model.shows_start:
+        start = None
     fold, always_kept = deal_folds(labels, n_folds, seed)
     told: list[float] = []
     losses: list[FloatArray] = []

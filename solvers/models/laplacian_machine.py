@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
@@ -40,6 +40,9 @@ from solvers.svm.problem import LossName, Minimum, Problem
 from solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
 
 MethodName = Literal["newton", "dual", "pcg"]
+
+_EIGEN_ARRAYS: Final = 8
+"""(n_nodes, n_nodes) float64 arrays that a Gram matrix and its eigenproblems take together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +130,11 @@ class LaplacianMachine(KernelMachine):
                 "method must be 'pcg' with gram='blocked', which nothing is factored of, got "
                 f"{method}; or use gram='dense' or gram='landmarks'"
             )
+
+    @property
+    def shows_start(self) -> bool:
+        """True after an early stop."""
+        return self.stop != "optimal"
 
     def _asked_method(self) -> str:
         """'auto', or the method that the hyperparameters leave."""
@@ -250,13 +258,17 @@ class LaplacianMachine(KernelMachine):
         return class_scores(scores), status
 
     def has_left_out_scores(self, prepared: Points) -> bool:
-        """Whether the nodes are few enough for `left_out_scores`."""
+        """Whether `left_out_scores` gives this model's answers, and its eigenproblems fit."""
+        if self.shows_start:
+            return False
         if self.gram in {"blocked", "landmarks"}:
             return self.gram == "landmarks"
         if self.kernel == "linear" and self.gram == "auto":
             rows = prepared.rows
             return (self.n_dimensions if rows is None else rows.n_columns) <= FACTORED_COLUMNS
-        return prepared.graph.n_nodes <= FACTORED_ROWS
+        n_nodes = prepared.graph.n_nodes
+        fits = 8 * _EIGEN_ARRAYS * n_nodes**2 <= prepared.kept_bytes
+        return fits and n_nodes <= FACTORED_ROWS
 
     def _grid_inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
         """The penalty's inverse by eigenpairs that do not depend on the penalties."""

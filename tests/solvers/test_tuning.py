@@ -48,14 +48,32 @@ def test_quick_trials_count_what_cross_validation_counts(case, model, bias: str)
 
 def test_models_without_a_quick_way_are_cross_validated(case) -> None:
     graph, _, labels, _ = case
-    for model in (StableHFS(), LapSVM(method="pcg", gram="blocked")):
-        prepared = model.prepare(graph)
+    small = {"kept_bytes": 40 * graph.n_nodes**2}
+    for model, memory in (
+        (StableHFS(), {}),
+        (LapSVM(method="pcg", gram="blocked"), {}),
+        (LapSVM(stop="stability", max_iter=40), {}),
+        (LapSVM(), small),
+    ):
+        prepared = model.prepare(graph, **memory)
+        if isinstance(model, LapSVM):
+            assert not model.has_left_out_scores(prepared)
         grid = {"graph_penalty": [1.0, 0.01]}
         tuning = tune(model, prepared, labels, grid=grid, n_folds=3)
         for trial in tuning.trials:
             each = replace(model, **trial.parameters)
             slow = cross_validate(each, prepared, labels, n_folds=3)
             assert trial.accuracy == pytest.approx(slow.mean)
+
+
+def test_labels_left_out_do_not_show_through_an_early_stop(case) -> None:
+    """A solve with all labels, started from, would tell their classes."""
+    graph, points, labels, _ = case
+    model = LapSVM(stop="stability")
+    prepared = model.prepare(graph, points)
+    everything = model.solve(prepared, labels)
+    found = cross_validate(model, prepared, labels, n_folds=3, start=everything)
+    assert found == cross_validate(model, prepared, labels, n_folds=3)
 
 
 def test_the_best_is_right_most_often_and_first_of_equals(case) -> None:
