@@ -19,8 +19,7 @@ class Published:
     n_steps : float or None
         Newton steps.
     reproduced : dict
-        Of each method the range of test errors of the earlier reproduction, of labels drawn at
-        random.
+        Of each method the range of test errors of the earlier reproduction.
     is_same_data : bool
         Whether the data are the paper's, so that its figures can be asked for.
     """
