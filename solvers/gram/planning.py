@@ -70,13 +70,14 @@ class GramRequest:
         itemsize = np.dtype(precision).itemsize
         rows = self.n_rows * self.row_bytes
         if form == "dense":
-            factors = self.n_rows**2 * 4 if self.is_factored else 0
+            factors = self.n_rows**2 * 8 if self.is_factored else 0
             return self.n_rows**2 * itemsize + factors + rows
         if form == "blocked":
-            return rows + _BLOCK_BYTES
+            return rows + min(_BLOCK_BYTES, self.n_rows**2 * itemsize)
         width = self.n_columns if form == "linear" else min(self.n_landmarks, self.n_rows)
         factors = 3 * width**2 * 8 if self.is_factored or form == "landmarks" else 0
-        return factors + _BLOCK_BYTES + (2 * rows if form == "linear" else 0)
+        block = min(_BLOCK_BYTES, self.n_rows * max(width, 1) * itemsize)
+        return factors + block + (2 * rows if form == "linear" else 0)
 
     def plan(
         self,

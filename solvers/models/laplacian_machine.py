@@ -127,8 +127,8 @@ class LaplacianMachine(KernelMachine):
             )
         if self.gram == "blocked":
             raise ValueError(
-                "method must be 'pcg' with gram='blocked', which nothing is factored of, got "
-                f"{method}; or use gram='dense' or gram='landmarks'"
+                f"gram must not be 'blocked' with {method}, which factors it; "
+                "use gram='dense' or gram='landmarks', or method='pcg'"
             )
 
     @property

@@ -236,10 +236,11 @@ class _Search:
 
     def _by_solves(self, model: Model) -> tuple[int, int, Status]:
         """The same by solving for every fold."""
-        cancelled = self.watch.cancelled
-        solution = model.solve(self.prepared, self.labels, start=self.last, cancelled=cancelled)
-        if solution.status is Status.CANCELLED:
-            raise Stopped
+        cancelled, solution = self.watch.cancelled, None
+        if not model.shows_start:
+            solution = model.solve(self.prepared, self.labels, start=self.last, cancelled=cancelled)
+            if solution.status is Status.CANCELLED:
+                raise Stopped
         found = cross_validate(
             model,
             self.prepared,

@@ -28,6 +28,8 @@ _REFINED: Final = 1e-12
 """What the next refinement would change the values by, relatively, if it is not made."""
 _ACCEPTED: Final = 1e-8
 """Relative change of the values by the last refinement."""
+_ROUNDED: Final = 1e-3
+"""Relative size of what rounding to float32 may leave in them."""
 _FLAT: Final = 1e-12
 
 
@@ -45,8 +47,8 @@ class LabeledSystem:
         (n_labeled, k) c to the (n_coef, k) coefficients it leads to, without an intercept's.
     intercept_share, intercept_coef : arrays
         Of a penalized intercept: intercept = share' c, and what it subtracts from coef.
-    is_accurate : bool
-        Whether the penalty's inverse was found to 8 digits of the values that it leads to.
+    inverse : PenaltyInverse
+        What it was made by.
     """
 
     kernel: FloatArray
@@ -54,7 +56,7 @@ class LabeledSystem:
     lift: Callable[[FloatArray], FloatArray]
     intercept_share: FloatArray
     intercept_coef: FloatArray
-    is_accurate: bool
+    inverse: "PenaltyInverse"
 
     @classmethod
     def of(
@@ -86,8 +88,13 @@ class LabeledSystem:
             lift=lift,
             intercept_share=share,
             intercept_coef=coef,
-            is_accurate=inverse.is_accurate,
+            inverse=inverse,
         )
+
+    @property
+    def is_accurate(self) -> bool:
+        """Whether all that was made of it so far is; ask after `lifted`."""
+        return self.inverse.is_accurate
 
     def lifted(self, dual: FloatArray, free: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients and intercepts of (n_labeled, k) dual values and the free intercepts."""
@@ -104,7 +111,7 @@ class PenaltyInverse(Protocol):
 
     @property
     def is_accurate(self) -> bool:
-        """Whether all that it gave led to values of 8 digits."""
+        """Whether the last labeled kernel, and all that was solved since, are."""
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """The labeled kernel J K A^{-1} J', and the map from c to A^{-1} J' c."""
@@ -235,19 +242,25 @@ class DenseInverse:
         self.is_accurate = True
         with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
             self._factors = self._factored(np.float32, teller)
-        self._at: tuple[bytes, FloatArray] | None = None
+        self._at: tuple[bytes, FloatArray, bool] | None = None
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """Refined solves for some labeled nodes at a time; no n x n_labeled array is kept."""
         key = nodes.tobytes()
         if self._at is None or self._at[0] != key:
+            self.is_accurate = True
             rows = self.space.matrix[nodes].astype(np.float64, copy=False)
             kernel = np.empty((nodes.size, nodes.size))
             for start in range(0, nodes.size, _CHUNK_COLUMNS):
                 chunk = slice(start, start + _CHUNK_COLUMNS)
                 unit = np.eye(nodes.size, min(_CHUNK_COLUMNS, nodes.size - start), -start)
                 kernel[:, chunk] = rows @ self._spread(nodes, unit)
-            self._at = key, _symmetric(kernel)
+            # a penalty only makes it smaller than the Gram matrix over norm_penalty
+            limit = 2.0 * float(self.space.matrix.diagonal().max()) / self._norm_penalty
+            if not (np.abs(kernel) <= limit).all():
+                self.is_accurate, kernel = False, np.zeros_like(kernel)
+            self._at = key, _symmetric(kernel), self.is_accurate
+        self.is_accurate = self._at[2]
         return self._at[1], lambda dual: self._spread(nodes, dual)
 
     def _spread(self, nodes: Int64Array, dual: FloatArray) -> FloatArray:
@@ -259,7 +272,8 @@ class DenseInverse:
     def apply(self, residual: FloatArray) -> FloatArray:
         """Coefficients A^{-1} residual, to the accuracy of products in float64 where that is had.
 
-        Where even factors in float64 do not lead there, ``is_accurate`` is False from then on.
+        Where even factors in float64 do not lead there, or where rounding of a float32 Gram matrix
+        shows in the values, ``is_accurate`` is False until the next labeled kernel is asked for.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
             return self._refined_or_refactored(residual / self._norm_penalty)
@@ -271,6 +285,8 @@ class DenseInverse:
             self._factors = self._factored(np.float64)
             coef, is_accurate = self._refined(right)
         self.is_accurate &= is_accurate
+        if not np.isfinite(coef).all():  # no answer at all
+            coef = np.zeros_like(coef)
         return coef
 
     def _refined(self, right: FloatArray) -> tuple[FloatArray, bool]:
@@ -292,7 +308,16 @@ class DenseInverse:
             coef, values = added, now
             if share * moved <= _REFINED or share > 0.5:  # what is left to move, or a stall
                 break
-        return coef, moved <= _ACCEPTED
+        return coef, moved <= _ACCEPTED and self._survives_rounding(coef, values)
+
+    def _survives_rounding(self, coef: FloatArray, values: FloatArray) -> bool:
+        """Whether the values are those that a Gram matrix in float32 gives.
+
+        Large coefficients of both signs cancel in them, and leave its rounding.
+        """
+        if self.space.matrix.dtype == np.float64:
+            return True
+        return _relative(self.space.values(coef) - values, values) <= _ROUNDED
 
     def _values(self, coef: FloatArray) -> FloatArray:
         """K coef; of a float32 Gram matrix, too, to the accuracy of float64.

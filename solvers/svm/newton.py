@@ -133,6 +133,8 @@ class _OneFunction:
             dual, free = self._step(active)
             moved = self._kernel @ dual + free - outputs
             size = self._size(outputs, moved, dual)
+            if not 0 < size < np.inf:  # rounding took the kernel's least eigenvalues below 0
+                return n_steps, Status.STAGNATED
             self.dual = self.dual + size * (dual - self.dual)
             self.free += size * (free - self.free)
             outputs = outputs + size * moved

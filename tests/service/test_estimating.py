@@ -160,7 +160,7 @@ def test_sparse_rows_count_by_their_entries(home: Home) -> None:
     home.graph.tell_features(1)
     found = home.estimate("lapsvm", gram="dense")
     assert (found.n_points, found.n_features) == (N_NODES, 1_000)
-    assert found.gram_bytes == N_NODES**2 * 12 + N_NODES * 12
+    assert found.gram_bytes == N_NODES**2 * 16 + N_NODES * 12
 
 
 def test_only_points_of_the_snapshot_count(home: Home) -> None:

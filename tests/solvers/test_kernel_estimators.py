@@ -171,7 +171,9 @@ def test_a_gram_matrix_that_does_not_fit_is_refused_or_approximated(digits) -> N
 
 def test_newton_needs_something_to_factor(digits) -> None:
     points, _, y = digits
-    with pytest.raises(ValueError, match="method must be 'pcg' with gram='blocked'"):
+    with pytest.raises(
+        ValueError, match="gram must not be 'blocked' with newton, which factors it"
+    ):
         LapSVM(method="newton", gram="blocked").fit(points, y)
 
 
@@ -202,7 +204,7 @@ def test_predictions_need_a_fit(estimator) -> None:
         ({"stop": "mixed", "loss": "hinge"}, "got 'mixed' with dual"),
         (
             {"gram": "blocked", "loss": "hinge"},
-            "method must be 'pcg' with gram='blocked', which nothing is factored of, got dual",
+            "gram must not be 'blocked' with dual, which factors it",
         ),
         ({"n_neighbors": 0}, "n_neighbors must be an integer >= 1, got 0"),
         ({"n_neighbors": 20}, "n_neighbors must be below"),

@@ -64,6 +64,37 @@ def test_an_early_stop_makes_conjugate_gradients_the_method(model, gram: str) ->
     assert not np.allclose(stopped.scores, exact.scores, rtol=1e-6)
 
 
+@pytest.mark.parametrize("norm_penalty", [1e-2, 1e-4, 1e-6])
+def test_what_single_precision_cannot_carry_is_not_called_converged(norm_penalty: float) -> None:
+    points, classes = clouds(700, n_classes=2)
+    settings = {"norm_penalty": norm_penalty, "width": 2.2}
+    _, exact = solved(LapSVM(**settings), points, classes)
+    _, rounded = solved(LapSVM(precision="float32", **settings), points, classes)
+    gap = np.linalg.norm(rounded.scores - exact.scores) / np.linalg.norm(exact.scores)
+    assert exact.status is Status.CONVERGED
+    assert rounded.status is (Status.CONVERGED if gap < 1e-3 else Status.STAGNATED)
+    assert (rounded.status is Status.CONVERGED) == (norm_penalty == 1e-2)
+
+
+def test_the_same_question_has_the_same_status() -> None:
+    """What was not solved well before does not tell on what is asked again, or instead."""
+    points, classes = clouds(30, n_classes=2)
+    stagnated = 0
+    for exponent in range(-12, -5):
+        for graph_penalty in (1.0, 1e2, 1e8, 1e18):
+            model = LapSVM(norm_penalty=10.0**exponent, graph_penalty=graph_penalty)
+            prepared, first = solved(model, points, classes)
+            again = model.solve(prepared, labels_of(classes))
+            assert again.status is first.status
+            assert np.isfinite(first.scores).all()
+            stagnated += first.status is Status.STAGNATED
+            fewer = model.solve(prepared, labels_of(classes, 3))
+            _, alone = solved(model, points, classes)
+            assert alone.status is first.status
+            assert fewer.status in {Status.CONVERGED, Status.STAGNATED}
+    assert stagnated > 0
+
+
 @pytest.mark.parametrize("model", [LapSVM(method="pcg"), LapRLSC(method="pcg")])
 def test_a_start_changes_the_work_and_not_the_answer(model) -> None:
     """Of hinges that change sides on the way, fewer iterations are likely but not certain."""

@@ -25,7 +25,7 @@ def tight(tmp_path: Path) -> Iterator[Api]:
 def test_an_estimate_says_memory_and_that_time_is_not_known(solved: Api) -> None:
     body = {"model": "lapsvm"}
     found = solved.call("POST", "/graphs/g/jobs:estimate", 200, json=body).json()
-    assert (found["gram"], found["precision"], found["gram_bytes"]) == ("dense", "float64", 58560)
+    assert (found["gram"], found["precision"], found["gram_bytes"]) == ("dense", "float64", 72960)
     assert (found["n_points"], found["n_features"]) == (60, 32)
     assert (found["input"], found["features_version"]) == ("spectral embedding", 0)
     assert (found["fits"], found["message"], found["seconds"]) == (True, None, None)
