@@ -1,6 +1,8 @@
 """Which form of a Gram matrix fits the memory, said before anything is computed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import Final, Literal
 
 import numpy as np
@@ -15,6 +17,7 @@ PRECISIONS: tuple[PrecisionName, ...] = ("float32", "float64")
 _BLOCK_BYTES: Final = 1 << 28
 """A block of the Gram matrix that is made in passing, with what is computed beside it."""
 
+_MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
 
 
@@ -121,6 +124,13 @@ class GramRequest:
         ]
         advice = f"use {', or '.join(fitting)}" if fitting else "allow it more memory"
         return (
-            f"gram {form!r} in {precision} needs {self.n_bytes(form, precision) / _GIB:.2f} GiB "
-            f"for {self.n_rows} nodes, but {budget_bytes / _GIB:.2f} GiB may be used; {advice}"
+            f"gram {form!r} in {precision} needs {_shown(self.n_bytes(form, precision), ceil)} for "
+            f"{self.n_rows} nodes, but {_shown(budget_bytes, floor)} may be used; {advice}"
         )
+
+
+def _shown(n_bytes: int, whole: Callable[[float], int]) -> str:
+    """In GiB to the hundredth, or in MiB: rounded so that what does not fit does not look it."""
+    if n_bytes >= _GIB:
+        return f"{whole(100 * n_bytes / _GIB) / 100:.2f} GiB"
+    return f"{whole(n_bytes / _MIB):,} MiB"
