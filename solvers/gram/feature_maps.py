@@ -64,6 +64,11 @@ class FeatureMap(ABC):
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
         """The functions as something that new points can be put into."""
 
+    def coefficients(self, functions: Expansion) -> FloatArray | None:
+        """(n_coef, n_functions) of functions as `expansion` gives them; None of others."""
+        del functions
+        return None
+
     def inner(self, left: FloatArray, right: FloatArray, right_values: FloatArray) -> FloatArray:
         """Inner products left' right, column by column."""
         del right_values
@@ -123,6 +128,14 @@ class LinearMap(FeatureMap):
         basis = ScaledRows(values=weights, half_squares=half)
         identity = np.eye(coef.shape[1])
         return Expansion(kernel=self._kernel, basis=basis, coef=identity, intercept=intercept)
+
+    def coefficients(self, functions: Expansion) -> FloatArray | None:
+        """The weighted sum of the basis rows, in the unit of this kernel."""
+        kernel, weights = functions.kernel, functions.basis.values
+        if kernel.name != "linear" or weights.shape[1] != self.n_coef or sp.issparse(weights):
+            return None
+        unit = self._kernel.width / kernel.width
+        return np.asarray(unit * (weights.T.astype(np.float64) @ functions.coef))
 
     def features(self, nodes: IntArray) -> FloatArray:
         """(n_nodes, n_coef) features of some nodes."""

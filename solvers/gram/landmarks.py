@@ -113,6 +113,14 @@ class LandmarkMap(FeatureMap):
             kernel=self._kernel, basis=self._basis, coef=self._root @ coef, intercept=intercept
         )
 
+    def coefficients(self, functions: Expansion) -> FloatArray | None:
+        """Of functions in the same landmarks: the roots have orthogonal columns."""
+        own = self.expansion(np.zeros((self.n_coef, 0)), functions.intercept[:0])
+        if functions.basis.n_rows != self._basis.n_rows or not own.begins_with(functions):
+            return None
+        eigenvalues = 1.0 / np.square(self._root).sum(axis=0)
+        return np.asarray(eigenvalues[:, None] * (self._root.T @ functions.coef))
+
     def features(self, nodes: IntArray) -> FloatArray:
         """(n_nodes, n_coef) features of some nodes."""
         near = self._near(self._taken(nodes)) if self._kept is None else self._kept[nodes]

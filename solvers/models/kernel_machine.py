@@ -287,16 +287,21 @@ def started(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Coefficients and intercepts of an earlier solution in ``space``; None where it does not fit.
 
-    It fits where the space begins with the rows that its functions are written in.
+    It fits where the space begins with the rows that its functions are written in, or is one of
+    explicit features that has them.
     """
     functions = None if start is None else start.functions
     if not isinstance(functions, Expansion) or functions.coef.shape[1] != n_functions:
         return None
     if isinstance(space, FeatureMap):
-        return None  # solved at once, from nothing
-    coef = np.zeros((space.n_coef, n_functions))
-    if not space.expansion(coef, functions.intercept).begins_with(functions):
-        return None
-    coef[: functions.basis.n_rows] = functions.coef
+        known = space.coefficients(functions)
+        if known is None:
+            return None
+        coef = known
+    else:
+        coef = np.zeros((space.n_coef, n_functions))
+        if not space.expansion(coef, functions.intercept).begins_with(functions):
+            return None
+        coef[: functions.basis.n_rows] = functions.coef
     intercept = functions.intercept.copy()
     return coef, np.zeros_like(intercept) if bias == "none" else intercept
