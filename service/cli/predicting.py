@@ -62,11 +62,12 @@ def predict(
         batches = point_batches(file, points_format)
         blocks = checked_points(batches, n_columns=predictor.n_columns)
     told = predictor.batches(blocks)
+    meta = predictor.meta
     if output is None:
+        say(f"predicted by {meta.model} (job {meta.job_id})")
         print_bytes(encode(predictor.schema, told, Format.NDJSON if json else Format.CSV))
         return
     write_table(output, predictor.schema, told)
-    meta = predictor.meta
     n_points = sum(block.shape[0] for block in blocks)
     if json:
         print_json({"path": output, "n_points": n_points, "job": meta.job_id, "model": meta.model})

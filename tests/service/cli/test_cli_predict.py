@@ -51,6 +51,7 @@ def test_points_are_predicted_by_the_freshest_solve_on_features(
     assert told.out.splitlines()[0] == '"label","score","margin","score:even","score:odd"'
     labels = [line.split(",")[0] for line in told.out.splitlines()[1:]]
     assert labels == ['"even"', '"odd"'] * 30
+    assert "predicted by svm (job " in told.err
     output = tmp_path / "out.parquet"
     wrote = labeled("predict", "g", tmp_path / "points.csv", "-o", output)
     assert "wrote 60 predictions of svm" in wrote.err
