@@ -279,18 +279,18 @@ class DenseInverse:
             return self._refined_or_refactored(residual / self._norm_penalty)
 
     def _refined_or_refactored(self, right: FloatArray) -> FloatArray:
-        coef, is_accurate = self._refined(right)
+        coef, values, is_accurate = self._refined(right)
         if not is_accurate and self._factors[0].dtype == np.float32:
             self._factors = (np.empty((0, 0)), np.empty(0, np.int32))  # not both in memory
             self._factors = self._factored(np.float64)
-            coef, is_accurate = self._refined(right)
-        self.is_accurate &= is_accurate
+            coef, values, is_accurate = self._refined(right)
+        self.is_accurate &= is_accurate and self._survives_rounding(coef, values)
         if not np.isfinite(coef).all():  # no answer at all
             coef = np.zeros_like(coef)
         return coef
 
-    def _refined(self, right: FloatArray) -> tuple[FloatArray, bool]:
-        """A solution improved until it no longer moves, and whether it then stood still.
+    def _refined(self, right: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
+        """A solution improved until it no longer moves, its values, and whether they stood still.
 
         What has to stand still are the values K coef: where the penalties differ by orders of
         magnitude, the residual of the coefficients stays above rounding, and does not matter.
@@ -308,7 +308,7 @@ class DenseInverse:
             coef, values = added, now
             if share * moved <= _REFINED or share > 0.5:  # what is left to move, or a stall
                 break
-        return coef, moved <= _ACCEPTED and self._survives_rounding(coef, values)
+        return coef, values, moved <= _ACCEPTED
 
     def _survives_rounding(self, coef: FloatArray, values: FloatArray) -> bool:
         """Whether the values are those that a Gram matrix in float32 gives.

@@ -1,5 +1,6 @@
 """Jobs: what may be asked for, and how they stand."""
 
+from abc import abstractmethod
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -36,9 +37,22 @@ class _JobBody(Body):
             idempotency_key=idempotency_key,
         )
 
+    @abstractmethod
     def _asked(self) -> tuple[str | None, dict[str, Any], Lane]:
         """The model, the parameters and the lane."""
-        raise NotImplementedError
+
+
+class _ModellessIn(_JobBody):
+    """A job of the graph alone, with parameters of its own."""
+
+    parameters: Body
+
+    def _given(self) -> dict[str, Any]:
+        """Those that were not left out."""
+        return self.parameters.model_dump(exclude_unset=True)
+
+    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
+        return None, self._given(), "heavy"
 
 
 class Solve(Body):
@@ -125,7 +139,7 @@ class CertifyParameters(Body):
     seed: int = Field(default=_CERTIFY.seed, description="Draws the start.")
 
 
-class CertifyIn(_JobBody):
+class CertifyIn(_ModellessIn):
     """A job that measures the accuracy of a snapshot against its raw edges."""
 
     kind: Literal["certify"]
@@ -135,12 +149,6 @@ class CertifyIn(_JobBody):
     def _is_valid(self) -> Self:
         validate_certify(self._given())
         return self
-
-    def _given(self) -> dict[str, Any]:
-        return self.parameters.model_dump(exclude_unset=True)
-
-    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
-        return None, self._given(), "heavy"
 
 
 class KnnParameters(Body):
@@ -167,7 +175,7 @@ class KnnParameters(Body):
     )
 
 
-class KnnIn(_JobBody):
+class KnnIn(_ModellessIn):
     """A job that makes edges from features."""
 
     kind: Literal["knn"]
@@ -177,12 +185,6 @@ class KnnIn(_JobBody):
     def _is_valid(self) -> Self:
         validate_knn(self._given())
         return self
-
-    def _given(self) -> dict[str, Any]:
-        return self.parameters.model_dump(exclude_unset=True)
-
-    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
-        return None, self._given(), "heavy"
 
 
 def _kind_of(body: Any) -> Any:
