@@ -4,7 +4,7 @@ A predictor is an uncompressed ``.npz`` without pickled objects, published whole
 predictions are, and removed with them (`service.predictions`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +25,11 @@ from service.predictions import (
 )
 from solvers.gram.functions import KernelFunction, ScaledRows
 from solvers.gram.spaces import Expansion
+from solvers.linear.functions import LinearFunctions
+from solvers.linear.rows import RowForm
 from solvers.models import CATALOGUE
-from solvers.models.kernel_machine import KernelMachine, class_scores
+from solvers.models.inductive import InductiveModel
+from solvers.solution import Functions
 from streaming.durable import naming, publish_file
 
 _OF_NODES: Final = ("node", "reachable", "variance")
@@ -41,8 +44,61 @@ class NotInductive(ValueError):
     """The job has labeled the nodes of its graph and can say nothing of other points."""
 
 
-def write_predictor(path: Path, functions: Expansion) -> None:
-    """Write functions whole, flushed to the disk."""
+def write_predictor(path: Path, functions: Functions) -> None:
+    """Write functions whole, flushed to the disk.
+
+    Raises
+    ------
+    TypeError
+        Functions of another kind than `Expansion` and `LinearFunctions`.
+    """
+    if isinstance(functions, LinearFunctions):
+        parts = _linear_parts(functions)
+    elif isinstance(functions, Expansion):
+        parts = _expansion_parts(functions)
+    else:
+        raise TypeError(f"functions of type {type(functions).__name__} cannot be written")
+
+    def write(temporary: Path) -> None:
+        with naming(temporary), temporary.open("wb") as file:
+            np.savez(file, **parts)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    publish_file(path, write)
+
+
+def read_functions(path: Path) -> Functions:
+    """What `write_predictor` wrote; raises FileNotFoundError."""
+    with np.load(path, allow_pickle=False) as parts:
+        return _read_linear(parts) if "weights" in parts else _read_expansion(parts)
+
+
+def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:
+    parts: dict[str, Any] = {
+        "weights": functions.weights,
+        "is_unit": functions.form.is_unit,
+        "constant": functions.form.constant,
+        "center": functions.form.center,
+    }
+    if functions.sigmoid is not None:
+        parts["sigmoid"] = functions.sigmoid
+    return parts
+
+
+def _read_linear(parts: Mapping[str, Any]) -> LinearFunctions:
+    form = RowForm(
+        is_unit=bool(parts["is_unit"]),
+        constant=float(parts["constant"]),
+        center=parts["center"],
+    )
+    return LinearFunctions(
+        weights=parts["weights"],
+        form=form,
+        sigmoid=parts.get("sigmoid"),
+    )
+
+
+def _expansion_parts(functions: Expansion) -> dict[str, Any]:
     kernel, values = functions.kernel, functions.basis.values
     parts: dict[str, Any] = {
         "kernel": kernel.name,
@@ -53,45 +109,35 @@ def write_predictor(path: Path, functions: Expansion) -> None:
         "coef": functions.coef,
         "intercept": functions.intercept,
     }
-    if sp.issparse(values):
-        parts |= {
-            "data": values.data,
-            "indices": values.indices,
-            "indptr": values.indptr,
-            "shape": values.shape,
-        }
+    if not sp.issparse(values):
+        return parts | {"values": values}
+    return parts | {
+        "data": values.data,
+        "indices": values.indices,
+        "indptr": values.indptr,
+        "shape": values.shape,
+    }
+
+
+def _read_expansion(parts: Mapping[str, Any]) -> Expansion:
+    kernel = KernelFunction(
+        name=str(parts["kernel"]),  # type: ignore[arg-type]  # as it was written
+        width=float(parts["width"]),
+        degree=int(parts["degree"]),
+        center=parts["center"],
+    )
+    if "values" in parts:
+        values: Any = parts["values"]
     else:
-        parts["values"] = values
-
-    def write(temporary: Path) -> None:
-        with naming(temporary), temporary.open("wb") as file:
-            np.savez(file, **parts)
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    publish_file(path, write)
-
-
-def read_functions(path: Path) -> Expansion:
-    """What `write_predictor` wrote; raises FileNotFoundError."""
-    with np.load(path, allow_pickle=False) as parts:
-        kernel = KernelFunction(
-            name=str(parts["kernel"]),  # type: ignore[arg-type]  # as it was written
-            width=float(parts["width"]),
-            degree=int(parts["degree"]),
-            center=parts["center"],
+        values = sp.csr_array(
+            (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
         )
-        if "values" in parts:
-            values: Any = parts["values"]
-        else:
-            values = sp.csr_array(
-                (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
-            )
-        return Expansion(
-            kernel=kernel,
-            basis=ScaledRows(values=values, half_squares=parts["half_squares"]),
-            coef=parts["coef"],
-            intercept=parts["intercept"],
-        )
+    return Expansion(
+        kernel=kernel,
+        basis=ScaledRows(values=values, half_squares=parts["half_squares"]),
+        coef=parts["coef"],
+        intercept=parts["intercept"],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,13 +151,12 @@ class Predictor:
     schema : pyarrow.Schema
         Of the answers: ``label``, ``score``, ``margin`` and, unless there are many classes,
         ``score:<class>`` each, as in the predictions of the job.
-    functions : Expansion
-        One for each class, or one where there are two.
+    functions : Functions
     """
 
     meta: PredictionMeta
     schema: pa.Schema
-    functions: Expansion
+    functions: Functions
 
     @property
     def n_columns(self) -> int:
@@ -119,10 +164,10 @@ class Predictor:
         return self.functions.n_columns
 
     def batches(self, blocks: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-        """Answers in the order of the points; see `Expansion.values` for a block of them."""
+        """Answers in the order of the points, blocks of which `Functions.class_scores` takes."""
         labels = label_values(self.meta.class_names)
         for points in blocks:
-            scores = class_scores(self.functions.values(points))
+            scores = self.functions.class_scores(points)
             told = class_columns(labels, scores, np.ones(len(scores), bool))
             columns = [each for name, each in told.items() if name in self.schema.names]
             yield pa.record_batch(columns, schema=self.schema)
@@ -175,7 +220,7 @@ def latest_predictor(store: PredictionStore, graph_id: str) -> Job | None:
 
 def inductive_models() -> list[str]:
     """Public names of the models that predict new points."""
-    return sorted(name for name, model in CATALOGUE.items() if issubclass(model, KernelMachine))
+    return sorted(name for name, model in CATALOGUE.items() if issubclass(model, InductiveModel))
 
 
 def _schema(file: PredictionFile) -> pa.Schema:

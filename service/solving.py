@@ -29,7 +29,6 @@ from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped, Tuned, T
 from service.tuning import told, validate_tune
 from solvers.features import FeatureRows
 from solvers.gram.planning import GramTooLarge
-from solvers.gram.spaces import Expansion
 from solvers.iterate import ProgressReport
 from solvers.labels import Labels, RealLabels
 from solvers.models.base import Model, as_classes, solve_either
@@ -38,7 +37,7 @@ from solvers.models.growing import grown
 from solvers.models.point_model import GIVEN
 from solvers.models.refining import Refinable
 from solvers.models.tuning import tune
-from solvers.solution import Solution, Status
+from solvers.solution import Functions, Solution, Status
 from streaming.blocks import MAX_NODES
 from streaming.engine import PassStopped
 from streaming.features import FeatureStore
@@ -406,10 +405,10 @@ def _require_folds(labels: Labels | RealLabels, n_folds: int) -> None:
         deal_folds(labels, n_folds, 0)
 
 
-def _functions_of_points(solution: Solution) -> Expansion | None:
+def _functions_of_points(solution: Solution) -> Functions | None:
     """What new points can be put into, where the model worked on features."""
     functions = solution.functions
-    if not isinstance(functions, Expansion) or solution.stats.get("input") != GIVEN:
+    if functions is None or solution.stats.get("input") != GIVEN:
         return None
     return functions.trimmed()
 
@@ -432,7 +431,7 @@ def _write(
     answer: Answered,
     solution: Solution,
     assessment: Assessment,
-    functions: Expansion | None,
+    functions: Functions | None,
 ) -> str:
     """Write the file of predictions; its name. ``solution`` may be refined, ``answer`` is not.
 
@@ -472,7 +471,7 @@ def _write(
 
 def _warning(solution: Solution, assessment: Assessment) -> str | None:
     """What is short of perfect, and what to try."""
-    own, status = [], solution.status
+    own, status = list(solution.warnings), solution.status
     if status is not Status.CONVERGED:
         advice = status.advice
         if status is Status.MAX_ITER and "refined" in solution.stats:

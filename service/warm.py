@@ -15,11 +15,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import scipy.sparse as sp
 
 from solvers.graph import Graph
 from solvers.labels import Labels
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models import CATALOGUE
+from solvers.models.linear_machine import LinearSVM
 from solvers.neighbors import NeighborLists, PointSearch, TieRule, edges_of
 from streaming.blocks import NODE_KINDS, NodeKind
 from streaming.certificate import CertifySettings, certify
@@ -144,6 +146,7 @@ def _solved(graph: Graph) -> None:
         prepared = model.prepare(graph)
         start = model.solve(prepared, labels)
         model.solve(prepared, labels, start=start)
+    _separated(graph)
     right = np.linspace(-1.0, 1.0, graph.n_nodes)
     for preconditioner in ("jacobi", "approx-chol"):
         for dtype in (np.float64, np.float32):
@@ -152,6 +155,24 @@ def _solved(graph: Graph) -> None:
                     graph, shift=shift, rtol=1e-3, preconditioner=preconditioner, dtype=dtype
                 )
                 solver.solve(right - right.mean())
+
+
+def _separated(graph: Graph) -> None:
+    """Linear machines on sparse rows: in memory, in both precisions, and mapped as in a store."""
+    rng = np.random.default_rng(0)
+    points = rng.random((graph.n_nodes, 3))
+    known = np.arange(graph.n_nodes // 2)
+    labels = Labels.from_pairs(known, (points[known, 0] > points[known, 1]).astype(int).tolist())
+    for dtype in (np.float64, np.float32):
+        rows = sp.csr_array(points.astype(dtype))
+        for is_mapped in (False, True):
+            if is_mapped:
+                for array in (rows.indptr, rows.indices, rows.data):
+                    array.setflags(write=False)
+            model = LinearSVM(norm_penalty=1e-4)
+            model.solve(model.prepare(graph, rows), labels)
+            joined = replace(model, graph_penalty=1.0)
+            joined.solve(joined.prepare(graph, rows), labels)
 
 
 def _solved_by_multigrid() -> None:

@@ -244,6 +244,24 @@ class SourceRows:
         return np.concatenate(parts) if parts else np.zeros((0, self.n_columns), np.float32)
 
 
+def checked_points(features: Any, n_columns: int) -> FeatureRows:
+    """New points for functions of ``n_columns`` features.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `FeatureRows.of`, or another number of columns.
+    """
+    n_points = features.shape[0] if hasattr(features, "shape") else len(features)
+    rows = FeatureRows.of(features, n_points)
+    if rows.n_columns != n_columns:
+        raise ValueError(
+            f"features must have {n_columns} columns, as those the model was trained on, "
+            f"got {rows.n_columns}"
+        )
+    return rows
+
+
 def _real_rows(values: Any) -> Any:
     """``values`` as floats: a C-contiguous array (a memmap stays one), or CSR."""
     if sp.issparse(values):

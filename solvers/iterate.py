@@ -56,13 +56,17 @@ class Watch:
         Stopped
             The caller asked for the run to end.
         """
-        if self.cancelled is not None and self.cancelled():
-            raise Stopped
+        self.check()
         if self.progress is not None:
             fraction = min(n_done / n_steps, 1.0) if n_steps else 1.0
             self.progress(
                 ProgressReport(phase=phase, n_iter=n_done, max_iter=n_steps, fraction=fraction)
             )
+
+    def check(self) -> None:
+        """Raise `Stopped` where the caller asked for the run to end."""
+        if self.cancelled is not None and self.cancelled():
+            raise Stopped
 
     def teller(self, phase: str) -> "Teller":
         """`step` of one phase."""

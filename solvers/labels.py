@@ -255,6 +255,20 @@ class RealLabels:
         return RealLabels(nodes=frozen(self.nodes[rows]), values=frozen(self.values[rows]))
 
 
+def one_against_rest(labels: Labels) -> FloatArray:
+    """(n_labeled, n_functions) targets: 1 for the function's own class, else -1.
+
+    Of two classes there is one function, of the second.
+    """
+    targets = 2.0 * labels.targets() - 1.0
+    return targets[:, 1:] if labels.n_classes == 2 else targets
+
+
+def class_scores(values: FloatArray) -> FloatArray:
+    """(n_rows, n_classes) scores of functions: of a single one its negative stands first."""
+    return np.hstack([-values, values]) if values.shape[1] == 1 else values
+
+
 def _sorted_nodes(nodes: npt.ArrayLike, n_values: int) -> tuple[Int64Array, IntArray]:
     """Node ids in increasing order, and the order that sorts them."""
     ids = checked_nodes("nodes", nodes, np.iinfo(np.int64).max).astype(np.int64)

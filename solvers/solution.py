@@ -6,7 +6,7 @@ Failing to converge is a result with a status; only wrong input raises.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from solvers.arrays import BoolArray, FloatArray
 
@@ -44,6 +44,26 @@ _ADVICE = {
 }
 
 
+class Functions(Protocol):
+    """Functions of features that outlive the rows they were found on."""
+
+    @property
+    def n_columns(self) -> int:
+        """Numbers in a row of features."""
+
+    def class_scores(self, features: Any) -> FloatArray:
+        """(n_points, n_classes) class scores of new points.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `solvers.features.checked_points`.
+        """
+
+    def trimmed(self) -> "Functions":
+        """The same functions without what none of them needs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Solution:
     """Scores of every node.
@@ -59,12 +79,15 @@ class Solution:
         How the linear solves ended.
     stats : Mapping
         Figures worth recording: iterations, residual, chosen parameters.
-    functions : object or None
-        What an inductive model predicts new points with: a `solvers.gram.spaces.Expansion`.
+    functions : Functions or None
+        What an inductive model predicts new points with.
+    warnings : tuple of str
+        What was computed as asked and is hardly what was wanted, and what to do about it.
     """
 
     scores: FloatArray
     reachable: BoolArray
     status: Status
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
-    functions: Any = None  # gram stands above: models know what they put here
+    functions: Functions | None = None
+    warnings: tuple[str, ...] = ()

@@ -9,11 +9,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from solvers.arrays import AnyArray, FloatArray
 from solvers.estimators.base import FORMATS, N_NEIGHBORS, ModelEstimator, plain
 from solvers.estimators.targets import ClassTargets, Marker
-from solvers.gram.spaces import Expansion
 from solvers.graph import Graph
 from solvers.models import lapsvm, svm
 from solvers.models.base import Rule
-from solvers.models.kernel_machine import KernelMachine, class_scores
+from solvers.models.kernel_machine import KernelMachine
 from solvers.neighbors import neighbor_graph
 
 _MAX_BYTES = Rule(doc="Memory that Gram matrix and method may take.", kind=int, minimum=1)
@@ -87,7 +86,7 @@ class KernelClassifier(ClassifierMixin, ModelEstimator):
         solution = model.solve(prepared, targets.labels)
         self._finish(solution)
         self.classes_ = targets.classes
-        self._functions: Expansion = solution.functions.trimmed()
+        self._functions: Any = None if solution.functions is None else solution.functions.trimmed()
         self.decision_ = solution.scores
         self.transduction_ = targets.classes[solution.scores.argmax(axis=1)]
         return self
@@ -124,7 +123,8 @@ class KernelClassifier(ClassifierMixin, ModelEstimator):
         rows = validate_data(
             self, X, accept_sparse=FORMATS, dtype=(np.float64, np.float32), reset=False
         )
-        return class_scores(self._functions.values(rows))
+        scores: FloatArray = self._functions.class_scores(rows)
+        return scores
 
     def _graph(self, X: Any, graph: Any) -> Graph:  # noqa: ARG002 - made where it is used
         """The graph of the samples; without edges where the model uses none."""

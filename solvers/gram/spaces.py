@@ -7,8 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.features import FeatureRows, Rows
+from solvers.features import Rows, checked_points
 from solvers.gram.functions import KernelFunction, ScaledRows
+from solvers.labels import class_scores
 
 _SAME_ROWS = 1e-5
 """Relative difference of rows that rounding and another unit can make."""
@@ -47,21 +48,19 @@ class Expansion:
         Raises
         ------
         TypeError, ValueError
-            As `solvers.features.FeatureRows.of`, or another number of columns.
+            As `solvers.features.checked_points`.
         """
-        n_points = features.shape[0] if hasattr(features, "shape") else len(features)
-        rows = FeatureRows.of(features, n_points)
-        if rows.n_columns != self.n_columns:
-            raise ValueError(
-                f"features must have {self.n_columns} columns, as those the model was trained on, "
-                f"got {rows.n_columns}"
-            )
+        rows = checked_points(features, self.n_columns)
         values = np.tile(self.intercept, (rows.n_rows, 1))
         dtype = self.basis.values.dtype
         for place, block in rows.blocks(block_bytes(rows, self.basis.n_rows)):
             near = self.kernel.block(self.kernel.scaled(block, dtype), self.basis)
             values[place] += near @ self.coef.astype(dtype)
         return values
+
+    def class_scores(self, features: Any) -> FloatArray:
+        """(n_points, n_classes) class scores of new points; see `values`."""
+        return class_scores(self.values(features))
 
     def begins_with(self, other: "Expansion") -> bool:
         """Whether the first rows of the basis are those of ``other``, in the features' own unit."""

@@ -10,18 +10,22 @@ from solvers.models.eigenfunctions import EigFun
 from solvers.models.harmonic import HFS, StableHFS
 from solvers.models.harmonic_mbo import HarmonicMBO
 from solvers.models.lapsvm import LapRLSC, LapSVM
+from solvers.models.linear_machine import LinearSVM
 from solvers.models.nearest_neighbor import NearestNeighbor
 from solvers.models.poisson import Poisson, PoissonMBO
 from solvers.models.simple_hfs import SimpleHFS
 from solvers.models.subsampling import SubSampling
 from solvers.models.svm import RLSC, SVM
+from solvers.models.transductive import DASVM, TSVM
 
 CATALOGUE: dict[str, type[Model]] = {
+    "da-svm": DASVM,
     "eigfun": EigFun,
     "harmonic-mbo": HarmonicMBO,
     "hfs": HFS,
     "laprlsc": LapRLSC,
     "lapsvm": LapSVM,
+    "linear-svm": LinearSVM,
     "nearest-neighbor": NearestNeighbor,
     "poisson": Poisson,
     "poisson-mbo": PoissonMBO,
@@ -30,6 +34,7 @@ CATALOGUE: dict[str, type[Model]] = {
     "stable-hfs": StableHFS,
     "subsampling": SubSampling,
     "svm": SVM,
+    "tsvm": TSVM,
 }
 
 DEFAULT_MODEL = "harmonic-mbo"

@@ -188,12 +188,14 @@ class Model(ABC):
     preparation: ClassVar[str] = ""
     """Models with the same name here, not empty, can use each other's preparation."""
 
-    score_kind: ClassVar[ScoreKind] = "class score"
-    """What the scores of classes are."""
-
     def __post_init__(self) -> None:
         for parameter in fields(self):
             rule_of(parameter).check(parameter.name, getattr(self, parameter.name))
+
+    @property
+    def score_kind(self) -> ScoreKind:
+        """What the scores of classes are."""
+        return "class score"
 
     @property
     def shows_start(self) -> bool:

@@ -322,7 +322,11 @@ class HFS(_Harmonic):
     max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     is_stable: ClassVar[bool] = False
-    score_kind: ClassVar[ScoreKind] = "probability"
+
+    @property
+    def score_kind(self) -> ScoreKind:
+        """Harmonic functions of classes are probabilities."""
+        return "probability"
 
     def _weighed(self, scores: FloatArray, labels: Targets, graph: Graph) -> FloatArray:
         if self.class_mass == "none" or not isinstance(labels, Labels):

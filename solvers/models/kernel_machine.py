@@ -5,12 +5,12 @@ Points are the features, or the spectral embedding of the graph where there are 
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from solvers.arrays import FloatArray
-from solvers.features import FeatureRows, Rows
+from solvers.features import Rows
 from solvers.gram.feature_maps import FeatureMap, LinearMap
 from solvers.gram.functions import KERNELS, KernelFunction
 from solvers.gram.kernel_spaces import BlockedGram, DenseGram
@@ -18,11 +18,11 @@ from solvers.gram.landmarks import LandmarkMap
 from solvers.gram.planning import GRAMS, PRECISIONS, GramPlan, GramRequest
 from solvers.gram.spaces import Expansion, Space
 from solvers.iterate import Watch
-from solvers.labels import Labels
+from solvers.labels import Labels, class_scores
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.centring import CentredLabels
-from solvers.models.embedding import EMBEDDED, spectral_embedding
-from solvers.models.point_model import PointModel, Points, Stats
+from solvers.models.inductive import InductiveModel
+from solvers.models.point_model import Points, Stats
 from solvers.solution import Solution, Status
 from solvers.svm.problem import BIASES, BiasName, Minimum
 
@@ -36,22 +36,12 @@ OF_SPACE: Final = ("inverse", "eigenvectors")
 """Names of what is made of a space, and must not outlive it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Embedded:
-    """The points of a model, and how making them ended."""
-
-    rows: Rows
-    status: Status
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelMachine(PointModel):
+class KernelMachine(InductiveModel):
     """A model whose class scores are functions in the space of a kernel, one for each class.
 
     Of two classes one function is found, and the scores are it and its negative.
     """
-
-    of_graph: ClassVar[str] = EMBEDDED
 
     kernel: Literal["gaussian", "polynomial", "linear"] = hyperparameter(
         "gaussian",
@@ -104,14 +94,6 @@ class KernelMachine(PointModel):
             words=("auto", *PRECISIONS),
         ),
     )
-    n_dimensions: int = hyperparameter(
-        32,
-        Rule(
-            doc="Dimensions of the graph's spectral embedding; used without features.",
-            kind=int,
-            minimum=1,
-        ),
-    )
     seed: int = hyperparameter(0, Rule(doc="Draws the landmarks.", kind=int, minimum=0))
 
     def plan(
@@ -135,34 +117,6 @@ class KernelMachine(PointModel):
             is_factored=self._is_factored(n_rows, n_columns),
         )
         return request.plan(self.gram, self.precision, budget_bytes)
-
-    def predict(self, prepared: Points, solution: Solution, features: Any) -> FloatArray:
-        """Class scores of new points, (n_points, n_classes).
-
-        Parameters
-        ----------
-        prepared : Points
-            As the solution was found on.
-        solution : Solution
-        features : (n_points, n_columns) array-like or scipy sparse
-
-        Raises
-        ------
-        ValueError
-            The model had no features; another number of columns, or an entry that is not finite.
-        """
-        if prepared.rows is None:
-            raise ValueError(
-                "new points need a model of features, got one of the graph's spectral embedding; "
-                "give the nodes features and solve again"
-            )
-        if not isinstance(solution.functions, Expansion):
-            raise ValueError(
-                f"solution must hold functions, got one that was {solution.status.value}; "
-                "solve again"
-            )
-        functions = solution.functions
-        return class_scores(functions.values(features))
 
     def _is_factored(self, n_rows: int, n_columns: int) -> bool:
         """Whether the method factors the Gram matrix, or the penalty of a linear kernel."""
@@ -199,20 +153,6 @@ class KernelMachine(PointModel):
         watch: Watch,
     ) -> Minimum:
         """The functions."""
-
-    def _points(self, prepared: Points, watch: Watch) -> Embedded:
-        if prepared.rows is not None:
-            return Embedded(rows=prepared.rows, status=Status.CONVERGED)
-
-        def embed() -> Embedded:
-            made = spectral_embedding(prepared.graph, self.n_dimensions, watch)
-            return Embedded(rows=FeatureRows(values=made.coordinates), status=made.status)
-
-        return prepared.latest("embedding", self._input_key(prepared), embed)
-
-    def _input_key(self, prepared: Points) -> int | None:
-        """What the points depend on."""
-        return self.n_dimensions if prepared.rows is None else None
 
     def _space(self, prepared: Points, rows: Rows, watch: Watch, stats: Stats) -> Space:
         width = None if self.width == "auto" else self.width
@@ -266,20 +206,6 @@ def is_factored(space: Space) -> bool:
     if isinstance(space, FeatureMap):
         return space.n_coef <= FACTORED_COLUMNS
     return isinstance(space, DenseGram) and space.n_rows <= FACTORED_ROWS
-
-
-def one_against_rest(labels: Labels) -> FloatArray:
-    """(n_labeled, n_functions) targets: 1 for the function's own class, else -1.
-
-    Of two classes there is one function, of the second.
-    """
-    targets = 2.0 * labels.targets() - 1.0
-    return targets[:, 1:] if labels.n_classes == 2 else targets
-
-
-def class_scores(values: FloatArray) -> FloatArray:
-    """(n_rows, n_classes) scores of functions: of a single one its negative stands first."""
-    return np.hstack([-values, values]) if values.shape[1] == 1 else values
 
 
 def started(

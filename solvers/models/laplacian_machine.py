@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from solvers.gram.feature_maps import FeatureMap, GramFactor
 from solvers.gram.kernel_spaces import DenseGram
 from solvers.gram.spaces import Space
 from solvers.iterate import Watch
-from solvers.labels import Labels
+from solvers.labels import Labels, class_scores, one_against_rest
 from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.cross_validation import deal_folds
@@ -19,9 +19,7 @@ from solvers.models.kernel_machine import (
     FACTORED_COLUMNS,
     FACTORED_ROWS,
     KernelMachine,
-    class_scores,
     is_factored,
-    one_against_rest,
     started,
 )
 from solvers.models.point_model import Points, Stats
@@ -48,8 +46,6 @@ _EIGEN_ARRAYS: Final = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaplacianMachine(KernelMachine):
     """A kernel machine whose functions are smooth along the graph, too."""
-
-    preparation: ClassVar[str] = "kernel machine"
 
     method: str
     """How it is solved; each model says its own words."""

@@ -1,16 +1,16 @@
 """SVM and regularised least squares without a graph: the baselines of the Laplacian ones."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from solvers.gram.planning import GramPlan
 from solvers.gram.spaces import Space
 from solvers.iterate import Watch
-from solvers.labels import Labels
+from solvers.labels import Labels, one_against_rest
 from solvers.models.base import Rule, hyperparameter
-from solvers.models.kernel_machine import KernelMachine, one_against_rest
+from solvers.models.kernel_machine import KernelMachine
 from solvers.models.point_model import Points
 from solvers.solution import Solution
 from solvers.svm.dual import maximize
@@ -26,8 +26,6 @@ class SupervisedMachine(KernelMachine):
     No Gram matrix of all nodes is made: unless another form is asked for, its columns at the
     labels are.
     """
-
-    preparation: ClassVar[str] = "kernel machine"
 
     def plan(
         self, n_rows: int, n_columns: int, budget_bytes: int, *, row_bytes: int | None = None

@@ -21,7 +21,6 @@ from service.uploads import json_point_batches
 from solvers.features import FeatureRows
 from solvers.gram.functions import KERNELS, KernelFunction, KernelName
 from solvers.gram.kernel_spaces import DenseGram
-from solvers.models.kernel_machine import class_scores
 from streaming.feature_blocks import BadFeatures
 from tests.service.solvable import (
     parity_features,
@@ -32,7 +31,7 @@ from tests.service.solvable import (
 from tests.service.test_solving import MEMORY_BYTES, solved, task
 
 N_NODES = 60
-THREE: dict[str, str | int] = {"n4": 10, "n36": 10, "n7": 20, "n33": 20, "n8": 30}
+THREE: dict[str, str | int] = {"n4": 10, "n36": 10, "n7": 20, "n33": 20, "n8": 30, "n10": 30}
 TWO: dict[str, str | int] = {"n4": "even", "n36": "even", "n7": "odd", "n33": "odd"}
 
 
@@ -55,8 +54,17 @@ def test_what_is_written_is_read_again(tmp_path: Path, kernel: KernelName, is_sp
 
 
 @pytest.mark.parametrize("labels", [TWO, THREE], ids=["two", "three"])
-@pytest.mark.parametrize("parameters", [{}, {"kernel": "linear", "bias": "free"}], ids=str)
-@pytest.mark.parametrize("model", inductive_models())
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        *((model, {}) for model in inductive_models()),
+        *((model, {"kernel": "linear", "bias": "free"}) for model in ("lapsvm", "svm", "rlsc")),
+        ("laprlsc", {"kernel": "linear", "bias": "free"}),
+        *((model, {"scores": "probability"}) for model in ("linear-svm", "tsvm", "da-svm")),
+        ("linear-svm", {"row_length": "given", "constant": 2.0}),
+    ],
+    ids=str,
+)
 def test_training_rows_are_predicted_as_they_were_solved(
     tmp_path: Path, model: str, parameters: dict[str, Any], labels: dict[str, str | int]
 ) -> None:
@@ -69,7 +77,7 @@ def test_training_rows_are_predicted_as_they_were_solved(
     assert result["inductive"]
     file = PredictionFile(directory / "predictions" / result["file"])
     functions = read_functions(predictor_path(file.path))
-    scores = class_scores(functions.values(points))
+    scores = functions.class_scores(points)
     names = label_values(file.meta.class_names)
     told = class_columns(names, scores, np.ones(N_NODES, bool))
     stored = file.table()

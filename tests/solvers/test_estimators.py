@@ -78,7 +78,7 @@ def test_estimators_bear_the_names_of_their_models(estimator) -> None:
 
 @both
 def test_scores_that_are_probabilities_are_called_so(estimator) -> None:
-    assert hasattr(estimator, "predict_proba") == (estimator._model.score_kind == "probability")
+    assert hasattr(estimator, "predict_proba") == (estimator._model().score_kind == "probability")
     assert hasattr(estimator, "decision_function") != hasattr(estimator, "predict_proba")
 
 

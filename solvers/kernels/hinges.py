@@ -1,0 +1,69 @@
+"""Sums of squared hinges on both sides of a margin, a_i (1 - o)_+^2 + b_i (1 + o)_+^2.
+
+A row that has one label has one of the two costs; one that may have either label has both.
+"""
+
+from typing import Any
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def bends(positive: Any, negative: Any, outputs: Any, cost: Any, pull: Any) -> float:
+    """Half the sum of the losses, and its parabola: sum of (cost o^2 - 2 pull o) / 2 + constant.
+
+    ``cost`` and ``pull`` are filled; both are 0 where no hinge is bent.
+    """
+    total = 0.0
+    for row in range(outputs.size):
+        output = outputs[row]
+        cost[row] = pull[row] = 0.0
+        if output < 1.0:
+            cost[row] = pull[row] = positive[row]
+            total += positive[row] * (1.0 - output) ** 2
+        if output > -1.0:
+            cost[row] += negative[row]
+            pull[row] -= negative[row]
+            total += negative[row] * (1.0 + output) ** 2
+    return 0.5 * total
+
+
+@njit(cache=True, nogil=True)
+def slope_along(
+    positive: Any, negative: Any, outputs: Any, steps: Any, length: float
+) -> tuple[float, float]:
+    """First and second derivative of half the sum at outputs + length steps, along the steps."""
+    slope = 0.0
+    curvature = 0.0
+    for row in range(outputs.size):
+        step = steps[row]
+        output = outputs[row] + length * step
+        if output < 1.0:
+            slope -= positive[row] * (1.0 - output) * step
+            curvature += positive[row] * step * step
+        if output > -1.0:
+            slope += negative[row] * (1.0 + output) * step
+            curvature += negative[row] * step * step
+    return slope, curvature
+
+
+@njit(cache=True, nogil=True)
+def stays(positive: Any, negative: Any, outputs: Any, moved: Any, slack: float) -> bool:
+    """Whether no hinge that costs something is bent at ``moved`` and not before, or no longer.
+
+    To within ``slack`` of the margin.
+    """
+    for row in range(outputs.size):
+        if positive[row] > 0.0:
+            if outputs[row] < 1.0:
+                if moved[row] > 1.0 + slack:
+                    return False
+            elif moved[row] < 1.0 - slack:
+                return False
+        if negative[row] > 0.0:
+            if outputs[row] > -1.0:
+                if moved[row] < -1.0 - slack:
+                    return False
+            elif moved[row] > -1.0 + slack:
+                return False
+    return True

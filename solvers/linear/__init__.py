@@ -1,0 +1,1 @@
+"""Linear functions of large sparse rows: finite Newton, transduction and annealing."""

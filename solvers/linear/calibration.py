@@ -1,0 +1,44 @@
+"""Probabilities from decision values of labels that were left out, by Platt's method."""
+
+import numpy as np
+
+from solvers.arrays import FloatArray
+
+
+def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, float]:
+    """Slope a and offset c of 1 / (1 + exp(-(a f + c))), the probability of the label 1.
+
+    Parameters
+    ----------
+    values : (n,) float64
+        Decision values of labels that the function was not trained on.
+    targets : (n,) float64
+        The labels, 1 or -1, of both kinds.
+
+    Notes
+    -----
+    The likelihood is that of smoothed labels, (n_+ + 1) / (n_+ + 2) and 1 / (n_- + 2), so that
+    few labels never make it certain: a logistic regression in which each value counts for both.
+
+    References
+    ----------
+    Platt (1999), section 2.2, with the smoothing of Lin, Lin and Weng (2007).
+    """
+    # imports scikit-learn: as slow as in `solvers.distances`
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
+    is_positive = targets > 0
+    n_positive = int(np.count_nonzero(is_positive))
+    likely = np.where(
+        is_positive,
+        (n_positive + 1.0) / (n_positive + 2.0),
+        1.0 / (targets.size - n_positive + 2.0),
+    )
+    unit = float(np.abs(values).max(initial=0.0)) or 1.0
+    regression = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1_000)
+    regression.fit(
+        np.tile(values / unit, 2)[:, None],
+        np.repeat([1, 0], values.size),
+        sample_weight=np.concatenate([likely, 1.0 - likely]),
+    )
+    return float(regression.coef_[0, 0]) / unit, float(regression.intercept_[0])

@@ -1,0 +1,297 @@
+"""The modified finite Newton method for squared hinges and a ridge, by conjugate gradients (F.1).
+
+A loss that is quadratic between finitely many bends has finitely many Newton systems: each step
+solves the one of the present piece and goes to the exact minimum along the line to its solution.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from solvers.arrays import FloatArray, RealArray
+from solvers.kernels.hinges import bends, slope_along, stays
+from solvers.linear.rows import LinearRows
+from solvers.solution import Status
+
+ROUGH_RTOL: Final = 1e-2
+"""Of the Newton systems until their piece is the right one."""
+
+RTOL: Final = 1e-6
+"""Of the last system."""
+
+_MAX_NEWTON: Final = 50
+_MAX_CONJUGATE: Final = 10_000
+_FIRST_CONJUGATE: Final = 10
+"""Iterations of the first system of a cold start, whose piece is hardly the right one."""
+
+_LEAST_DECREASE: Final = 1e-9
+_MAX_LINE: Final = 100
+
+
+class GraphPenalty(Protocol):
+    """A quadratic form of the outputs."""
+
+    def product(self, block: RealArray) -> RealArray:
+        """L @ block, (n_rows, n_columns)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hinges:
+    """What the outputs cost: half of sum_i a_i (1 - o_i)_+^2 + b_i (1 + o_i)_+^2.
+
+    Attributes
+    ----------
+    positive, negative : (n_rows,) float64
+        a and b: of a label 1, a is its cost and b is 0; rows without label may have both, as in
+        annealing, where they stand for two rows of one label each.
+    """
+
+    positive: FloatArray
+    negative: FloatArray
+
+    @classmethod
+    def of_targets(cls, targets: FloatArray, costs: FloatArray) -> "Hinges":
+        """Of labels 1 and -1."""
+        return cls(
+            positive=np.where(targets > 0, costs, 0.0), negative=np.where(targets > 0, 0.0, costs)
+        )
+
+    def value(self, outputs: FloatArray) -> float:
+        """Half the sum."""
+        below, above = np.maximum(0.0, 1.0 - outputs), np.maximum(0.0, 1.0 + outputs)
+        return 0.5 * float(self.positive @ below**2 + self.negative @ above**2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinearProblem:
+    """Minimise norm_penalty / 2 |w|^2 + hinges(X w) + graph_penalty / 2 (X w)' L (X w) over w.
+
+    Attributes
+    ----------
+    rows : LinearRows
+    norm_penalty : float
+        lambda > 0.
+    graph_penalty : float
+        >= 0; what ``laplacian`` is multiplied by.
+    laplacian : GraphPenalty or None
+        None where the graph costs nothing.
+    check : callable
+        Called before every pass over the rows; may raise `solvers.iterate.Stopped`.
+    """
+
+    rows: LinearRows
+    norm_penalty: float
+    graph_penalty: float = 0.0
+    laplacian: GraphPenalty | None = None
+    check: Callable[[], None] = lambda: None
+
+    def smoothness(self, outputs: FloatArray) -> FloatArray:
+        """graph_penalty L outputs."""
+        if self.laplacian is None:
+            return np.zeros_like(outputs)
+        product = self.laplacian.product(outputs[:, None])[:, 0]
+        return np.asarray(self.graph_penalty * product, np.float64)
+
+    def objective(self, hinges: Hinges, weights: FloatArray, outputs: FloatArray) -> float:
+        """Its value at weights whose outputs are given."""
+        energy = 0.0 if self.laplacian is None else float(outputs @ self.smoothness(outputs))
+        norm = self.norm_penalty * float(weights @ weights)
+        return hinges.value(outputs) + 0.5 * (norm + energy)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LinearPoint:
+    """Weights, the outputs of all rows under them, and how their search ended.
+
+    Attributes
+    ----------
+    weights : (n_weights,) float64
+    outputs : (n_rows,) float64
+    status : Status
+    n_newton : int
+        Newton steps of the search.
+    """
+
+    weights: FloatArray
+    outputs: FloatArray
+    status: Status = Status.CONVERGED
+    n_newton: int = 0
+
+    @classmethod
+    def origin(cls, rows: LinearRows) -> "LinearPoint":
+        """Nothing but zeros."""
+        return cls(weights=np.zeros(rows.n_weights), outputs=np.zeros(rows.n_rows))
+
+    @classmethod
+    def at(cls, rows: LinearRows, weights: FloatArray) -> "LinearPoint":
+        """Some weights; one pass over the rows."""
+        outputs = np.empty(rows.n_rows)
+        rows.outputs(weights, np.zeros(rows.n_rows), outputs)
+        return cls(weights=weights, outputs=outputs)
+
+
+def minimize(
+    problem: LinearProblem, hinges: Hinges, start: LinearPoint, *, rtol: float = RTOL
+) -> LinearPoint:
+    """The minimum, from ``start`` on.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+    hinges : Hinges
+    start : LinearPoint
+        Whose outputs are those of its weights; the objective never rises from it.
+    rtol : float
+        Residual of the last Newton system, relative to what the outputs miss; the margins are met
+        to the same number.
+
+    Returns
+    -------
+    LinearPoint
+        Status ``MAX_ITER`` after 50 Newton steps or 10,000 iterations within one, ``STAGNATED``
+        where the objective fell by less than 1e-9 of itself before the piece was the right one.
+
+    Raises
+    ------
+    solvers.iterate.Stopped
+        The caller asked for the end.
+    """
+    search = _Search(problem=problem, hinges=hinges)
+    now = start
+    is_cold = not start.weights.any()
+    own = max(rtol, ROUGH_RTOL)
+    value = problem.objective(hinges, now.weights, now.outputs)
+    for step in range(_MAX_NEWTON):
+        most = _FIRST_CONJUGATE if is_cold and step == 0 else _MAX_CONJUGATE
+        found, status = search.solved(now, own, most)
+        n_newton = step + 1
+        if stays(hinges.positive, hinges.negative, now.outputs, found.outputs, own):
+            is_right = most == _MAX_CONJUGATE
+            if is_right and status is not Status.CONVERGED:
+                return LinearPoint(
+                    weights=found.weights, outputs=found.outputs, status=status, n_newton=n_newton
+                )
+            now = LinearPoint(weights=found.weights, outputs=found.outputs, n_newton=n_newton)
+            value = problem.objective(hinges, now.weights, now.outputs)
+            if own <= rtol and is_right:
+                return now
+            own = rtol if is_right else own
+            continue
+        now = search.on_line(now, found)
+        now.n_newton = n_newton
+        before, value = value, problem.objective(hinges, now.weights, now.outputs)
+        if before - value < _LEAST_DECREASE * abs(before):
+            if own <= rtol:
+                now.status = Status.STAGNATED
+                return now
+            own = rtol
+    now.status = Status.MAX_ITER
+    return now
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Search:
+    """The steps of one minimisation."""
+
+    problem: LinearProblem
+    hinges: Hinges
+    cost: FloatArray = field(default_factory=lambda: np.zeros(0))
+    pull: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def solved(self, now: LinearPoint, rtol: float, most: int) -> tuple[LinearPoint, Status]:
+        """The minimum of the present piece, (F3), by conjugate gradients from ``now``.
+
+        They go on until |gradient| < rtol |what the outputs miss|, as CGLS does.
+        """
+        problem, rows = self.problem, self.problem.rows
+        if not self.cost.size:
+            self.cost, self.pull = np.empty(rows.n_rows), np.empty(rows.n_rows)
+        cost = self.cost
+        bends(self.hinges.positive, self.hinges.negative, now.outputs, cost, self.pull)
+        weights, outputs = now.weights.copy(), now.outputs.copy()
+        missed = self.pull - cost * outputs
+        if problem.laplacian is not None:
+            missed -= problem.smoothness(outputs)
+        problem.check()
+        residual = rows.adjoint(missed) - problem.norm_penalty * weights
+        direction = residual.copy()
+        square = float(residual @ residual)
+        status = Status.MAX_ITER
+        for _ in range(most):
+            if square <= rtol**2 * float(missed @ missed):
+                status = Status.CONVERGED
+                break
+            problem.check()
+            products, image, pulled = self._images(direction)
+            curvature = float(direction @ image)
+            length = square / curvature
+            weights += length * direction
+            outputs += length * products
+            missed -= length * pulled
+            residual -= length * image
+            last, square = square, float(residual @ residual)
+            direction *= square / last
+            direction += residual
+        if problem.laplacian is None:
+            rows.outputs(weights, cost, outputs)
+        return LinearPoint(weights=weights, outputs=outputs), status
+
+    def _images(self, direction: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """X d; (lambda + X' (cost + graph) X) d; and (cost + graph) X d."""
+        problem, rows = self.problem, self.problem.rows
+        ridge = problem.norm_penalty * direction
+        if problem.laplacian is None:
+            products, image = rows.normal(direction, self.cost)
+            return products, image + ridge, self.cost * products
+        products = np.empty(rows.n_rows)
+        rows.outputs(direction, np.zeros(rows.n_rows), products)
+        pulled = self.cost * products + problem.smoothness(products)
+        return products, rows.adjoint(pulled) + ridge, pulled
+
+    def on_line(self, now: LinearPoint, found: LinearPoint) -> LinearPoint:
+        """The minimum of the objective on the line from ``now`` through ``found``."""
+        problem = self.problem
+        turn, steps = found.weights - now.weights, found.outputs - now.outputs
+        left = problem.norm_penalty * float(now.weights @ turn)
+        slope = problem.norm_penalty * float(turn @ turn)
+        if problem.laplacian is not None:
+            pulled = problem.smoothness(steps)
+            left += float(now.outputs @ pulled)
+            slope += float(steps @ pulled)
+        length = _exact_length(self.hinges, now.outputs, steps, left, slope)
+        return LinearPoint(
+            weights=now.weights + length * turn, outputs=now.outputs + length * steps
+        )
+
+
+def _exact_length(
+    hinges: Hinges, outputs: FloatArray, steps: FloatArray, left: float, slope: float
+) -> float:
+    """Where the derivative left + s slope + hinges' is 0: it rises, and is linear between bends.
+
+    Newton's method on it ends after finitely many steps; those that leave what is known to hold
+    the zero are halved.
+    """
+    lower, upper, at = 0.0, np.inf, 1.0
+    for _ in range(_MAX_LINE):
+        bent, curvature = slope_along(hinges.positive, hinges.negative, outputs, steps, at)
+        derivative, curvature = left + at * slope + bent, curvature + slope
+        if derivative < 0:
+            lower = at
+        else:
+            upper = at
+        if curvature <= 0:  # nothing moves
+            return at
+        following = at - derivative / curvature
+        if following == at:
+            return at
+        if not lower < following < upper:
+            following = 0.5 * (lower + upper) if np.isfinite(upper) else 2.0 * at
+            if following in {lower, upper}:
+                return at
+        if abs(following - at) <= 1e-14 * abs(at):
+            return following
+        at = following
+    return at

@@ -1,0 +1,363 @@
+"""Products with rows of features that are in memory, mapped from files, or read anew in each pass.
+
+Context: a Newton step needs X p and X' C X p, again and again, of rows that may not fit in memory.
+Decision: what is asked of rows is one pass that gives both, and nothing copies, scales or joins
+them; unit length and the constant feature are factors beside the rows. Consequence: conjugate
+gradients on the normal equations need one pass for each iteration, where CGLS as printed needs two.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.arrays import FloatArray, frozen
+from solvers.features import Rows
+from solvers.kernels.sparse_rows import adjoint_rows, normal_rows, output_rows
+from solvers.parallel import Parallel
+
+_N_RANGES: Final = 8
+_LEAST_WORK: Final = 1 << 17
+"""Entries from which a pass is worth dividing among threads."""
+
+_CHUNK_BYTES: Final = 1 << 18
+"""Of dense rows as float64, so that the second product with them finds them in the cache."""
+
+
+@dataclass(slots=True, eq=False)
+class Passes:
+    """How often all rows were gone through."""
+
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowForm:
+    """What becomes of a row x before it is multiplied: ((x - center) / |x - center|, constant).
+
+    Attributes
+    ----------
+    is_unit : bool
+        Whether rows are brought to unit length, and dense ones centred before; rows of zeros stay.
+    constant : float
+        The feature that all rows have.
+    center : (n_columns,) float64
+        Mean of dense rows; empty where nothing is subtracted, as of sparse rows, which it would
+        fill.
+    """
+
+    is_unit: bool
+    constant: float
+    center: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def fitted(cls, rows: Rows, *, is_unit: bool, constant: float) -> "RowForm":
+        """For these rows; one pass over dense ones."""
+        if not is_unit or rows.is_sparse:
+            return cls(is_unit=is_unit, constant=constant)
+        total = np.zeros(rows.n_columns)
+        for _, block in rows.blocks():
+            total += block.sum(axis=0, dtype=np.float64)
+        return cls(is_unit=True, constant=constant, center=frozen(total / rows.n_rows))
+
+    def scale(self, block: Any) -> FloatArray:
+        """(n_rows,) what each row is multiplied by."""
+        if not self.is_unit:
+            return np.ones(block.shape[0])
+        if sp.issparse(block):
+            starts, entries = block.indptr, block.data.astype(np.float64)
+            squares = np.zeros(block.shape[0])
+            filled = np.flatnonzero(np.diff(starts))
+            if filled.size:
+                squares[filled] = np.add.reduceat(np.square(entries), starts[filled])
+        else:
+            centred = block - self.center if self.center.size else block
+            squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
+        lengths = np.sqrt(squares)
+        return np.divide(1.0, lengths, out=np.ones_like(lengths), where=lengths > 0)
+
+
+class LinearRows(Protocol):
+    """Rows in a `RowForm`; weights have ``n_weights`` entries, the last of the constant."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_weights(self) -> int:
+        """One more than there are columns."""
+
+    @property
+    def passes(self) -> Passes:
+        """Counts the calls below."""
+
+    def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
+        """Fill ``out`` (n_rows,) with the products of the rows whose ``cost`` is 0."""
+
+    def values(self, weights: FloatArray) -> FloatArray:
+        """(n_rows, n_functions) products with all columns of ``weights`` (n_weights, ...)."""
+
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """(n_weights,) sum of the rows, each times its residual (n_rows,)."""
+
+    def normal(self, direction: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """X direction, 0 where ``cost`` (n_rows,) is 0, and X' cost X direction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparseRows:
+    """Rows of a CSR matrix in memory or mapped, which is read where it lies.
+
+    Attributes
+    ----------
+    matrix : (n_rows, n_columns) scipy.sparse.csr_array
+        float32 or float64.
+    scale : (n_rows,) float64
+        What each row is multiplied by.
+    form : RowForm
+    parallel : callable
+        Runs the parts of a pass; results do not depend on it.
+    """
+
+    matrix: Any
+    scale: FloatArray
+    form: RowForm
+    parallel: Parallel = map
+    passes: Passes = field(default_factory=Passes)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_weights(self) -> int:
+        """One more than there are columns."""
+        return int(self.matrix.shape[1]) + 1
+
+    def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
+        """Fill ``out`` with the products of the rows whose ``cost`` is 0."""
+        self.passes.count += 1
+        cuts = self._cuts()
+        fill = partial(output_rows, *self._arrays(), cost, weights, out)
+        list(self.parallel(lambda r: fill(cuts[r], cuts[r + 1]), range(len(cuts) - 1)))
+
+    def values(self, weights: FloatArray) -> FloatArray:
+        """Products with all columns of the weights."""
+        self.passes.count += 1
+        products: FloatArray = np.asarray(self.matrix @ weights[:-1], np.float64)
+        products *= self.scale[:, None]
+        products += self.form.constant * weights[-1]
+        return products
+
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """Sum of the rows, each times its residual."""
+        self.passes.count += 1
+        cuts = self._cuts()
+
+        def part(r: int) -> FloatArray:
+            total = np.zeros(self.n_weights)
+            adjoint_rows(*self._arrays(), residual, total, cuts[r], cuts[r + 1])
+            return total
+
+        return _sum(list(self.parallel(part, range(len(cuts) - 1))))
+
+    def normal(self, direction: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """X direction where there is a cost, and X' cost X direction."""
+        self.passes.count += 1
+        cuts, products = self._cuts(), np.empty(self.n_rows)
+
+        def part(r: int) -> FloatArray:
+            total = np.zeros(self.n_weights)
+            normal_rows(*self._arrays(), cost, direction, products, total, cuts[r], cuts[r + 1])
+            return total
+
+        return products, _sum(list(self.parallel(part, range(len(cuts) - 1))))
+
+    def _arrays(self) -> tuple[Any, Any, Any, FloatArray, float]:
+        """What the kernels take first; mapped arrays as plain ones."""
+        starts, indices, data = map(
+            np.asarray, (self.matrix.indptr, self.matrix.indices, self.matrix.data)
+        )
+        return starts, indices, data, self.scale, self.form.constant
+
+    def _cuts(self) -> list[int]:
+        """Where the parts of a pass begin and end: a matter of size alone."""
+        n_entries = int(self.matrix.indptr[-1])
+        # each part has a sum of its own, which must stay small beside the rows
+        n_ranges = min(_N_RANGES, n_entries // max(_LEAST_WORK, 4 * self.n_weights))
+        return [self.n_rows * r // max(1, n_ranges) for r in range(max(1, n_ranges) + 1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DenseRows:
+    """Rows of an array in memory or mapped, a few at a time as float64; see `SparseRows`."""
+
+    matrix: Any
+    scale: FloatArray
+    form: RowForm
+    parallel: Parallel = map
+    passes: Passes = field(default_factory=Passes)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_weights(self) -> int:
+        """One more than there are columns."""
+        return int(self.matrix.shape[1]) + 1
+
+    def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
+        """Fill ``out`` with the products of the rows whose ``cost`` is 0."""
+        self.passes.count += 1
+
+        def fill(r: int) -> None:
+            for place in self._chunks(r):
+                missing = cost[place] == 0.0
+                if missing.any():
+                    products = self._chunk(place) @ weights[:-1] + self.form.constant * weights[-1]
+                    out[place] = np.where(missing, products, out[place])
+
+        list(self.parallel(fill, range(self._n_parts())))
+
+    def values(self, weights: FloatArray) -> FloatArray:
+        """Products with all columns of the weights."""
+        self.passes.count += 1
+        products = np.empty((self.n_rows, weights.shape[1]))
+        for part in range(self._n_parts()):
+            for place in self._chunks(part):
+                products[place] = self._chunk(place) @ weights[:-1]
+        products += self.form.constant * weights[-1]
+        return products
+
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """Sum of the rows, each times its residual."""
+        self.passes.count += 1
+
+        def part(r: int) -> FloatArray:
+            total = np.zeros(self.n_weights)
+            for place in self._chunks(r):
+                if residual[place].any():
+                    total[:-1] += residual[place] @ self._chunk(place)
+                    total[-1] += self.form.constant * residual[place].sum()
+            return total
+
+        return _sum(list(self.parallel(part, range(self._n_parts()))))
+
+    def normal(self, direction: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """X direction where there is a cost, and X' cost X direction."""
+        self.passes.count += 1
+        products = np.zeros(self.n_rows)
+
+        def part(r: int) -> FloatArray:
+            total = np.zeros(self.n_weights)
+            for place in self._chunks(r):
+                if not cost[place].any():
+                    continue
+                chunk = self._chunk(place)
+                own = chunk @ direction[:-1] + self.form.constant * direction[-1]
+                products[place] = np.where(cost[place] == 0.0, 0.0, own)
+                weighed = cost[place] * own
+                total[:-1] += weighed @ chunk
+                total[-1] += self.form.constant * weighed.sum()
+            return total
+
+        return products, _sum(list(self.parallel(part, range(self._n_parts()))))
+
+    def _chunk(self, place: slice) -> FloatArray:
+        chunk = np.asarray(self.matrix[place], np.float64)
+        if self.form.center.size:
+            chunk = chunk - self.form.center
+        return chunk * self.scale[place, None]
+
+    def _chunks(self, part: int) -> list[slice]:
+        step = max(1, _CHUNK_BYTES // (8 * self.n_weights))
+        n_parts = self._n_parts()
+        start, stop = self.n_rows * part // n_parts, self.n_rows * (part + 1) // n_parts
+        return [slice(at, min(at + step, stop)) for at in range(start, stop, step)]
+
+    def _n_parts(self) -> int:
+        n_entries = self.n_rows * self.n_weights
+        return max(1, min(_N_RANGES, n_entries // _LEAST_WORK))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamedRows:
+    """Rows that do not fit in memory: every pass reads them anew, a block at a time.
+
+    Attributes
+    ----------
+    source : Rows
+        Where they are read.
+    scale, form
+        As of `SparseRows`.
+    """
+
+    source: Rows
+    scale: FloatArray
+    form: RowForm
+    passes: Passes = field(default_factory=Passes)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.source.n_rows
+
+    @property
+    def n_weights(self) -> int:
+        """One more than there are columns."""
+        return self.source.n_columns + 1
+
+    def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
+        """Fill ``out`` with the products of the rows whose ``cost`` is 0."""
+        self.passes.count += 1
+        for place, block in self.source.blocks():
+            self._rows(place, block).outputs(weights, cost[place], out[place])
+
+    def values(self, weights: FloatArray) -> FloatArray:
+        """Products with all columns of the weights."""
+        self.passes.count += 1
+        products = np.empty((self.n_rows, weights.shape[1]))
+        for place, block in self.source.blocks():
+            products[place] = self._rows(place, block).values(weights)
+        return products
+
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """Sum of the rows, each times its residual."""
+        self.passes.count += 1
+        total = np.zeros(self.n_weights)
+        for place, block in self.source.blocks():
+            total += self._rows(place, block).adjoint(residual[place])
+        return total
+
+    def normal(self, direction: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """X direction where there is a cost, and X' cost X direction."""
+        self.passes.count += 1
+        products, total = np.empty(self.n_rows), np.zeros(self.n_weights)
+        for place, block in self.source.blocks():
+            products[place], added = self._rows(place, block).normal(direction, cost[place])
+            total += added
+        return products, total
+
+    def _rows(self, place: slice, block: Any) -> LinearRows:
+        return rows_of(block, self.scale[place], self.form)
+
+
+def rows_of(matrix: Any, scale: FloatArray, form: RowForm, parallel: Parallel = map) -> LinearRows:
+    """Rows in memory or mapped."""
+    if sp.issparse(matrix):
+        return SparseRows(matrix=matrix, scale=scale, form=form, parallel=parallel)
+    return DenseRows(matrix=matrix, scale=scale, form=form, parallel=parallel)
+
+
+def _sum(parts: list[FloatArray]) -> FloatArray:
+    """In the order of the parts."""
+    total = parts[0]
+    for each in parts[1:]:
+        total += each
+    return total

@@ -1,0 +1,131 @@
+"""What transductive machines share: labeled and unlabeled rows, and what each costs (F4)."""
+
+from dataclasses import dataclass, field
+from math import ceil, log
+from typing import Final
+
+import numpy as np
+
+from solvers.arrays import BoolArray, FloatArray, Int64Array
+from solvers.linear.finite_newton import Hinges, LinearPoint, LinearProblem, minimize
+from solvers.solution import Status
+
+LOOSE_RTOL: Final = 1e-2
+"""Of a training that others follow."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Figures:
+    """What a search took.
+
+    Attributes
+    ----------
+    n_trainings : int
+        Weights found for given labels or beliefs.
+    n_newton : int
+        Newton steps in them.
+    n_switches : int
+        Pairs of labels that changed places.
+    """
+
+    n_trainings: int = 0
+    n_newton: int = 0
+    n_switches: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transduction:
+    """One class against the rest, where most rows have no label.
+
+    Minimises over w and the labels y' of the unlabeled rows, of which a share r is 1,
+
+    norm_penalty / 2 |w|^2 + 1 / (2 l) sum_i c_i (1 - y_i o_i)_+^2
+    + unlabeled_weight / (2 u) sum_j (1 - y'_j o_j)_+^2 + graph term (F4).
+
+    Attributes
+    ----------
+    problem : LinearProblem
+        Rows and penalties.
+    nodes : (l,) int64
+        Labeled rows.
+    targets : (l,) float64
+        Their labels, 1 or -1.
+    costs : (l,) float64
+        c_i / l.
+    positive_share : float
+        r in (0, 1).
+    unlabeled_weight : float
+        lambda' >= 0.
+    """
+
+    problem: LinearProblem
+    nodes: Int64Array
+    targets: FloatArray
+    costs: FloatArray
+    positive_share: float
+    unlabeled_weight: float
+    figures: Figures = field(default_factory=Figures)
+    unlabeled: BoolArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        unlabeled = np.ones(self.problem.rows.n_rows, bool)
+        unlabeled[self.nodes] = False
+        object.__setattr__(self, "unlabeled", unlabeled)
+
+    @property
+    def n_unlabeled(self) -> int:
+        """U."""
+        return int(self.problem.rows.n_rows - self.nodes.size)
+
+    @property
+    def n_positive(self) -> int:
+        """How many unlabeled rows get the label 1: r u, rounded."""
+        return round(self.positive_share * self.n_unlabeled)
+
+    def hinges(self, positive: FloatArray | float, negative: FloatArray | float) -> Hinges:
+        """Costs of all rows, given those of the unlabeled ones, (u,) or one for all."""
+        n_rows = self.problem.rows.n_rows
+        both = Hinges(positive=np.zeros(n_rows), negative=np.zeros(n_rows))
+        is_positive = self.targets > 0
+        both.positive[self.nodes] = np.where(is_positive, self.costs, 0.0)
+        both.negative[self.nodes] = np.where(is_positive, 0.0, self.costs)
+        both.positive[self.unlabeled] = positive
+        both.negative[self.unlabeled] = negative
+        return both
+
+    def trained(self, hinges: Hinges, start: LinearPoint, rtol: float) -> LinearPoint:
+        """The weights of some costs."""
+        found = minimize(self.problem, hinges, start, rtol=rtol)
+        self.figures.n_trainings += 1
+        self.figures.n_newton += found.n_newton
+        return found
+
+    def best_objective(self, point: LinearPoint) -> float:
+        """J: (F4) under the labels that suit the outputs best, whatever their share."""
+        outputs = point.outputs[self.unlabeled]
+        slack = np.maximum(0.0, 1.0 - np.abs(outputs))
+        cost = self.unlabeled_weight / max(1, self.n_unlabeled)
+        own = self.problem.objective(self.hinges(0.0, 0.0), point.weights, point.outputs)
+        return own + 0.5 * cost * float(slack @ slack)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transduced:
+    """Where a search ended.
+
+    Attributes
+    ----------
+    point : LinearPoint
+    objective : float
+        (F4).
+    status : Status
+    """
+
+    point: LinearPoint
+    objective: float
+    status: Status
+
+
+def n_rounds(first: float, last: float, factor: float) -> int:
+    """Steps from one weight to another, each ``factor`` times the last."""
+    return 1 if first >= last else 1 + ceil(log(last / first) / log(factor) - 1e-9)

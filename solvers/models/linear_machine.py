@@ -1,0 +1,433 @@
+"""Linear machines of large sparse features: what they share, and the one of the labels alone."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.arrays import FloatArray, Int64Array
+from solvers.features import FeatureRows, Rows
+from solvers.iterate import Watch
+from solvers.labels import Labels, class_scores, one_against_rest
+from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
+from solvers.linear.calibration import fitted_sigmoid
+from solvers.linear.finite_newton import Hinges, LinearPoint, LinearProblem, minimize
+from solvers.linear.functions import LinearFunctions
+from solvers.linear.rows import DenseRows, LinearRows, RowForm, SparseRows, StreamedRows, rows_of
+from solvers.linear.transduction import Figures
+from solvers.models.base import Rule, ScoreKind, hyperparameter
+from solvers.models.centring import CentredLabels
+from solvers.models.class_balance import asked_shares
+from solvers.models.cross_validation import deal_folds
+from solvers.models.inductive import InductiveModel
+from solvers.models.point_model import Points, Stats
+from solvers.solution import Solution, Status
+
+PENALTIES: Final = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)
+"""Norm penalties that 'auto' chooses from, for rows of unit length (F.4)."""
+
+N_FOLDS: Final = 5
+_MOST_FOLDS: Final = 50
+"""Of binary problems when a norm penalty is chosen: few labels are left out one by one."""
+
+_UNCHOSEN: Final = 1e-2
+"""Norm penalty where no label can be left out to choose by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """The rows of a preparation as linear machines read them.
+
+    Attributes
+    ----------
+    features : Rows
+        As they are given.
+    scale : (n_rows,) float64
+        What each is multiplied by.
+    form : RowForm
+    rows : LinearRows
+        All of them.
+    laplacian : IteratedLaplacian or None
+        Of the graph term.
+    """
+
+    features: Rows
+    scale: FloatArray
+    form: RowForm
+    rows: LinearRows
+    laplacian: IteratedLaplacian | None
+
+    def of_nodes(self, nodes: Int64Array) -> LinearRows:
+        """Some rows, by increasing place, in memory."""
+        return rows_of(self.features.take(nodes), self.scale[nodes], self.form)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Fit:
+    """One search for functions: what it works on, and what became of it.
+
+    Attributes
+    ----------
+    table : Table
+    few : LinearRows
+        The labeled rows.
+    labels : Labels
+    costs : (n_labeled,) float64
+        Cost of each label, with sum 1.
+    norm_penalty : float
+    watch : Watch
+    start : (n_weights, n_functions) float64 or None
+        Weights found for other labels.
+    """
+
+    table: Table
+    few: LinearRows
+    labels: Labels
+    costs: FloatArray
+    norm_penalty: float
+    watch: Watch
+    start: FloatArray | None = None
+    figures: Figures = field(default_factory=Figures)
+    status: Status = Status.CONVERGED
+    objective: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def targets(self) -> FloatArray:
+        """(n_labeled, n_functions) 1 for the function's own class, else -1."""
+        return one_against_rest(self.labels)
+
+    def end(self, status: Status, objective: float) -> None:
+        """Take down how the search of one function ended."""
+        self.status = status if self.status is Status.CONVERGED else self.status
+        self.objective += objective
+
+    def without(self, left_out: Int64Array) -> "Fit":
+        """The same without some labels."""
+        kept = np.setdiff1d(np.arange(self.labels.n_labeled), left_out)
+        labels = self.labels.subset(kept)
+        costs = self.costs[kept]
+        return Fit(
+            table=self.table,
+            few=self.table.of_nodes(labels.nodes),
+            labels=labels,
+            costs=costs / costs.sum(),
+            norm_penalty=self.norm_penalty,
+            watch=self.watch,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearMachine(InductiveModel):
+    """A machine whose class scores are linear functions of the features, one for each class.
+
+    Of two classes one function is found, and the scores are it and its negative. The objective
+    is one of means (F4): norm_penalty / 2 |w|^2, half the mean loss of the labels, and the graph
+    term graph_penalty / (2 n) f' L^power f over the n nodes.
+    """
+
+    norm_penalty: float | Literal["auto"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="Weight of the squared norm of the weights against the mean loss; 'auto' chooses "
+            "it by cross-validation of the machine of the labels alone, the larger of equals.",
+            above=0.0,
+            words=("auto",),
+        ),
+    )
+    row_length: Literal["unit", "given"] = hyperparameter(
+        "unit",
+        Rule(
+            doc="Whether rows of features are brought to unit length, dense ones after their mean "
+            "is subtracted, or taken as given.",
+            kind=str,
+            words=("unit", "given"),
+        ),
+    )
+    constant: float = hyperparameter(
+        1.0,
+        Rule(
+            doc="Constant feature beside the others, whose weight is the intercept; 0 for none.",
+            minimum=0.0,
+        ),
+    )
+    class_costs: Literal["equal", "balanced"] | Mapping[str | int, float] = hyperparameter(
+        "equal",
+        Rule(
+            doc="What a missed label costs: as much in every class, as much for every class in "
+            'all, or in known proportions, such as {"spam": 1, "ham": 5}.',
+            kind=str,
+            words=("equal", "balanced"),
+            takes_shares=True,
+        ),
+    )
+    graph_penalty: float = hyperparameter(
+        0.0, Rule(doc="Weight of f' L^power f / n of the scores f at all n nodes.", minimum=0.0)
+    )
+    laplacian: Literal["normalized", "combinatorial"] = hyperparameter(
+        "normalized", Rule(doc="Laplacian of the graph penalty.", kind=str, words=LAPLACIANS)
+    )
+    power: int = hyperparameter(
+        1, Rule(doc="Times the Laplacian is applied in the penalty.", kind=int, minimum=1)
+    )
+    scores: Literal["decision", "probability"] = hyperparameter(
+        "decision",
+        Rule(
+            doc="Decision values, or probabilities fitted to those of labels that were left out: "
+            "five searches more.",
+            kind=str,
+            words=("decision", "probability"),
+        ),
+    )
+
+    @property
+    def score_kind(self) -> ScoreKind:
+        """As the scores were asked for."""
+        return "probability" if self.scores == "probability" else "class score"
+
+    @abstractmethod
+    def _weights(self, fit: Fit) -> FloatArray:
+        """(n_weights, n_functions) the functions; takes down in ``fit`` how it went."""
+
+    def _solution(
+        self,
+        prepared: Points,
+        task: CentredLabels,
+        labels: Labels,
+        start: Solution | None,
+        watch: Watch,
+        stats: Stats,
+    ) -> Solution:
+        points = self._points(prepared, watch)
+        table = self._table(prepared, points.rows)
+        n_before = table.rows.passes.count
+        few = table.of_nodes(labels.nodes)
+        costs = self._costs(labels)
+        fit = Fit(
+            table=table,
+            few=few,
+            labels=labels,
+            costs=costs,
+            norm_penalty=self._chosen_penalty(table, few, labels, costs, watch),
+            watch=watch,
+            start=self._started(start, table, labels),
+        )
+        weights = self._weights(fit)
+        functions = LinearFunctions(weights=weights, form=table.form)
+        if self.scores == "probability":
+            functions = functions.with_sigmoid(self._sigmoid(fit))
+        scores = functions.scores_of(table.rows.values(weights))
+        watch.step("predicting", 1, 1)
+        stats |= {
+            "rows": _form(table),
+            "norm_penalty": fit.norm_penalty,
+            "objective": fit.objective,
+            "n_iter": fit.figures.n_newton,
+            "n_trainings": fit.figures.n_trainings,
+            "n_switches": fit.figures.n_switches,
+            "n_passes": table.rows.passes.count - n_before,
+        }
+        status = fit.status if points.status is Status.CONVERGED else points.status
+        return replace(
+            task.solution(scores, status, stats),
+            functions=functions,
+            warnings=(*fit.warnings, *_one_class_for_all(scores, labels, fit.norm_penalty)),
+        )
+
+    def _table(self, prepared: Points, rows: Rows) -> Table:
+        key = (self._input_key(prepared), self.row_length, self.constant)
+        is_unit = self.row_length == "unit"
+        form = prepared.latest(
+            "row form",
+            key,
+            lambda: RowForm.fitted(rows, is_unit=is_unit, constant=float(self.constant)),
+        )
+        scale = prepared.latest(
+            "row scale",
+            key,
+            lambda: np.concatenate([form.scale(block) for _, block in rows.blocks()]),
+        )
+        laplacian = None
+        if self.graph_penalty > 0.0:
+            laplacian = IteratedLaplacian.of_graph(
+                prepared.graph,
+                name=self.laplacian,
+                power=self.power,
+                parallel=prepared.parallel,
+            )
+        fits = rows.n_rows * rows.row_bytes <= prepared.kept_bytes
+        if isinstance(rows, FeatureRows) or fits:
+            matrix = prepared.latest("rows", self._input_key(prepared), rows.whole)
+            linear = rows_of(matrix, scale, form, prepared.parallel)
+        else:
+            linear = StreamedRows(source=rows, scale=scale, form=form)
+        return Table(features=rows, scale=scale, form=form, rows=linear, laplacian=laplacian)
+
+    def _problem(self, fit: Fit, rows: LinearRows, *, is_whole: bool) -> LinearProblem:
+        """On the labeled rows, or on all of them with the graph."""
+        laplacian = fit.table.laplacian if is_whole else None
+        return LinearProblem(
+            rows=rows,
+            norm_penalty=fit.norm_penalty,
+            graph_penalty=self.graph_penalty / rows.n_rows,
+            laplacian=laplacian,
+            check=fit.watch.check,
+        )
+
+    def _supervised(self, fit: Fit, column: int) -> tuple[LinearPoint, float]:
+        """One function of the labels and the graph alone, and its objective."""
+        is_whole = fit.table.laplacian is not None
+        rows = fit.table.rows if is_whole else fit.few
+        problem = self._problem(fit, rows, is_whole=is_whole)
+        target, costs = fit.targets[:, column], fit.costs
+        if is_whole:
+            target, costs = np.zeros(rows.n_rows), np.zeros(rows.n_rows)
+            target[fit.labels.nodes] = fit.targets[:, column]
+            costs[fit.labels.nodes] = fit.costs
+        hinges = Hinges.of_targets(target, costs)
+        start = LinearPoint.origin(rows)
+        if fit.start is not None:
+            start = LinearPoint.at(rows, fit.start[:, column])
+        found = minimize(problem, hinges, start)
+        fit.figures.n_trainings += 1
+        fit.figures.n_newton += found.n_newton
+        return found, problem.objective(hinges, found.weights, found.outputs)
+
+    def _supervised_weights(self, fit: Fit) -> FloatArray:
+        """(n_weights, n_functions) all functions of the labels and the graph alone."""
+        weights = np.empty((fit.few.n_weights, fit.targets.shape[1]))
+        for column in range(weights.shape[1]):
+            found, objective = self._supervised(fit, column)
+            fit.end(found.status, objective)
+            weights[:, column] = found.weights
+        return weights
+
+    def _costs(self, labels: Labels) -> FloatArray:
+        """(n_labeled,) with sum 1."""
+        own = np.ones(labels.n_classes)
+        if self.class_costs == "balanced":
+            own = 1.0 / np.bincount(labels.classes, minlength=labels.n_classes)
+        elif self.class_costs != "equal":
+            asked = asked_shares("class_costs", self.class_costs, labels)
+            own = own if asked is None else asked
+        costs = own[labels.classes]
+        return np.asarray(costs / costs.sum())
+
+    def _chosen_penalty(
+        self, table: Table, few: LinearRows, labels: Labels, costs: FloatArray, watch: Watch
+    ) -> float:
+        """The norm penalty asked for, or the largest of those that predict most labels left out."""
+        if self.norm_penalty != "auto":
+            return float(self.norm_penalty)
+        unit = self._mean_square(table, labels)
+        n_usable = _n_usable(labels)
+        if n_usable < 2:
+            return _UNCHOSEN * unit
+        targets = one_against_rest(labels)
+        n_folds = min(n_usable, max(N_FOLDS, _MOST_FOLDS // targets.shape[1]))
+        fold, _ = deal_folds(labels, n_folds, 0)
+        values = np.zeros((len(PENALTIES), *targets.shape))
+        for number in range(n_folds):
+            watch.step("choosing norm_penalty", number, n_folds)
+            left_out = fold == number
+            kept = np.where(left_out, 0.0, costs)
+            for column, target in enumerate(targets.T):
+                hinges = Hinges.of_targets(target, kept / kept.sum())
+                point = LinearPoint.origin(few)
+                for place, penalty in enumerate(PENALTIES):
+                    problem = LinearProblem(
+                        rows=few, norm_penalty=penalty * unit, check=watch.check
+                    )
+                    point = minimize(problem, hinges, point, rtol=1e-3)
+                    values[place, left_out, column] = point.outputs[left_out]
+        held = np.flatnonzero(fold >= 0)
+        n_right = [
+            np.count_nonzero(class_scores(each[held]).argmax(axis=1) == labels.classes[held])
+            for each in values
+        ]
+        return PENALTIES[int(np.argmax(n_right))] * unit
+
+    def _mean_square(self, table: Table, labels: Labels) -> float:
+        """Mean squared length of labeled rows as given, which penalties go along with."""
+        if self.row_length == "unit":
+            return 1.0
+        rows = table.features.take(labels.nodes)
+        lengths = 1.0 / RowForm(is_unit=True, constant=0.0).scale(rows)
+        return float(np.mean(np.square(lengths)))
+
+    def _sigmoid(self, fit: Fit) -> FloatArray:
+        """(2, n_functions) from searches without the labels of one fold each."""
+        labels = fit.labels
+        counts = np.bincount(labels.classes)
+        if counts.min() < 2:
+            name = labels.class_names[int(np.argmin(counts))]
+            raise ValueError(
+                "scores 'probability' needs at least two labels of every class, to leave one out; "
+                f"got one of {name!r}"
+            )
+        fold, _ = deal_folds(labels, min(N_FOLDS, labels.n_labeled), 0)
+        values = np.zeros_like(fit.targets)
+        for number in range(int(fold.max()) + 1):
+            left_out = np.flatnonzero(fold == number)
+            values[left_out] = fit.few.values(self._weights(fit.without(left_out)))[left_out]
+        pairs = [
+            fitted_sigmoid(values[:, column], fit.targets[:, column])
+            for column in range(values.shape[1])
+        ]
+        if any(slope <= 0 for slope, _ in pairs):
+            fit.warnings.append(
+                "labels left out are not predicted better than by chance, so that probabilities "
+                "say little; label more nodes"
+            )
+        return np.array(pairs).T
+
+    def _started(self, start: Solution | None, table: Table, labels: Labels) -> FloatArray | None:
+        """Weights of an earlier solution in these rows; None where it does not fit."""
+        functions = None if start is None else start.functions
+        n_functions = one_against_rest(labels).shape[1]
+        shape = (table.rows.n_weights, n_functions)
+        if not isinstance(functions, LinearFunctions) or functions.weights.shape != shape:
+            return None
+        return functions.weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearSVM(LinearMachine):
+    """Linear support vector machine of the labeled nodes: l2-SVM-MFN (F.1).
+
+    The modified finite Newton method of Keerthi and DeCoste (2005): the squared hinge, conjugate
+    gradients on the rows inside the margin, and an exact line search. With a graph penalty the
+    unlabeled nodes count, too.
+    """
+
+    def _weights(self, fit: Fit) -> FloatArray:
+        return self._supervised_weights(fit)
+
+
+def _n_usable(labels: Labels) -> int:
+    """Labels that may be left out: a class keeps its last one."""
+    counts = np.bincount(labels.classes)
+    return int(counts[counts > 1].sum())
+
+
+def _form(table: Table) -> str:
+    """How the rows were read, for the stats."""
+    if not isinstance(table.rows, SparseRows | DenseRows):
+        return "streamed"
+    values: Any = table.rows.matrix
+    stored = values.data if sp.issparse(values) else values
+    return "mapped" if isinstance(stored, np.memmap) else "memory"
+
+
+def _one_class_for_all(scores: FloatArray, labels: Labels, norm_penalty: float) -> Iterator[str]:
+    """A warning where the constant feature alone decides."""
+    winners = scores.argmax(axis=1)
+    if winners.size > labels.n_labeled and (winners == winners[0]).all():
+        name = labels.class_names[int(winners[0])]
+        yield (
+            f"every node gets the class {name!r}: norm_penalty {norm_penalty:g} leaves the "
+            "features too little weight; lower it"
+        )

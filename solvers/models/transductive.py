@@ -1,0 +1,192 @@
+"""Linear machines whose margin keeps clear of the unlabeled nodes, too."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from solvers.arrays import FloatArray
+from solvers.labels import Labels
+from solvers.linear.annealing import Schedule, anneal
+from solvers.linear.finite_newton import LinearPoint
+from solvers.linear.switching import switch_labels
+from solvers.linear.transduction import Transduced, Transduction
+from solvers.models.base import Rule, hyperparameter
+from solvers.models.class_balance import ClassShares, asked_shares
+from solvers.models.linear_machine import Fit, LinearMachine
+
+_FEW_LABELS: Final = 20
+_LARGE_ERROR: Final = 0.1
+_LEAST_SHARE: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransductiveMachine(LinearMachine):
+    """A linear machine whose margin keeps clear of the unlabeled nodes as well (F4).
+
+    The share of the nodes that each class gets is fixed beforehand: it decides much, and where the
+    labels were drawn by class it has to come from elsewhere than the labels.
+    """
+
+    unlabeled_weight: float = hyperparameter(
+        1.0,
+        Rule(
+            doc="Weight of the mean loss of the unlabeled nodes against that of the labels; 0 "
+            "leaves them out.",
+            minimum=0.0,
+        ),
+    )
+    class_balance: ClassShares = hyperparameter(
+        "labels",
+        Rule(
+            doc="Share of the unlabeled nodes that each class gets: as among the labels, or "
+            'known, such as {"spam": 2, "ham": 1}.',
+            kind=str,
+            words=("labels",),
+            takes_shares=True,
+        ),
+    )
+
+    @abstractmethod
+    def _search(self, task: Transduction, fit: Fit, column: int, phase: str) -> Transduced:
+        """The function of one class against the rest."""
+
+    def _weights(self, fit: Fit) -> FloatArray:
+        if self.unlabeled_weight == 0.0 or fit.labels.n_labeled == fit.table.rows.n_rows:
+            return self._supervised_weights(fit)
+        fit.start = None  # the answer depends on where a search begins
+        n_functions = fit.targets.shape[1]
+        weights = np.empty((fit.table.rows.n_weights, n_functions))
+        shares = self._shares(fit.labels)
+        self._warn(fit, shares)
+        problem = self._problem(fit, fit.table.rows, is_whole=True)
+        own = shares[1:] if n_functions == 1 else shares
+        for column in range(n_functions):
+            task = Transduction(
+                problem=problem,
+                nodes=fit.labels.nodes,
+                targets=fit.targets[:, column],
+                costs=fit.costs,
+                positive_share=float(own[column]),
+                unlabeled_weight=self.unlabeled_weight,
+                figures=fit.figures,
+            )
+            phase = "searching"
+            if n_functions > 1:
+                phase = f"searching, class {column + 1} of {n_functions}"
+            found = self._search(task, fit, column, phase)
+            fit.end(found.status, found.objective)
+            weights[:, column] = found.point.weights
+        return weights
+
+    def _shares(self, labels: Labels) -> FloatArray:
+        """(n_classes,) share of the unlabeled nodes of each class, in (0, 1)."""
+        if self.class_balance == "labels":
+            counts = np.bincount(labels.classes, minlength=labels.n_classes)
+            return np.asarray((counts + 1.0) / (labels.n_labeled + labels.n_classes))
+        asked = asked_shares("class_balance", self.class_balance, labels)
+        shares = labels.class_prior() if asked is None else asked
+        return np.clip(shares, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+
+    def _warn(self, fit: Fit, shares: FloatArray) -> None:
+        """Say so where the labels tell little of the classes' shares."""
+        if self.class_balance != "labels":
+            return
+        n_labeled = fit.labels.n_labeled
+        error = float(np.sqrt(shares * (1.0 - shares) / n_labeled).max())
+        if n_labeled >= _FEW_LABELS and error <= _LARGE_ERROR:
+            return
+        text = (
+            f"the share of each class is taken from {n_labeled} labels, to within {error:.2f} or "
+            "so; give class_balance where it is known, or label more nodes"
+        )
+        if text not in fit.warnings:
+            fit.warnings.append(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TSVM(TransductiveMachine):
+    """Transductive support vector machine by multiple switching (F.2).
+
+    Sindhwani and Keerthi (2006), section 3: the unlabeled nodes get the labels that the machine of
+    the labels ranks them to, pairs of which change places as long as that lowers the objective,
+    while their weight grows.
+    """
+
+    max_pairs: int | Literal["all"] = hyperparameter(
+        "all",
+        Rule(
+            doc="Pairs of labels that change places at once, S: 1 as Joachims has it.",
+            kind=int,
+            minimum=1,
+            words=("all",),
+        ),
+    )
+    first_weight: float = hyperparameter(
+        1e-2,
+        Rule(
+            doc="Unlabeled weight to begin with; it grows by half until it is unlabeled_weight.",
+            above=0.0,
+        ),
+    )
+    max_iter: int = hyperparameter(
+        100_000, Rule(doc="Most trainings between switches, for each class.", kind=int, minimum=1)
+    )
+
+    def _search(self, task: Transduction, fit: Fit, column: int, phase: str) -> Transduced:
+        supervised, _ = self._supervised(fit, column)
+        return switch_labels(
+            task,
+            LinearPoint.at(fit.table.rows, supervised.weights),
+            max_pairs=None if self.max_pairs == "all" else self.max_pairs,
+            first_weight=self.first_weight,
+            max_trainings=task.figures.n_trainings + self.max_iter,
+            phase=phase,
+            watch=fit.watch,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DASVM(TransductiveMachine):
+    """Transductive support vector machine by deterministic annealing (F.3).
+
+    Sindhwani and Keerthi (2006), section 4: each unlabeled node has both labels, with beliefs
+    whose entropy counts less and less. Of all weights it comes by, those with the smallest
+    objective are kept.
+    """
+
+    first_temperature: float = hyperparameter(
+        10.0,
+        Rule(doc="Temperature to begin with, in units of unlabeled_weight.", above=0.0),
+    )
+    cooling: float = hyperparameter(
+        1.5, Rule(doc="What the temperature is divided by at each step.", above=1.0)
+    )
+    divergence_tol: float = hyperparameter(
+        1e-6,
+        Rule(doc="Mean divergence of the beliefs between trainings that ends a step.", above=0.0),
+    )
+    entropy_tol: float = hyperparameter(
+        1e-6, Rule(doc="Mean entropy of the beliefs that ends the annealing.", above=0.0)
+    )
+    max_iter: int = hyperparameter(
+        30, Rule(doc="Most steps of the temperature.", kind=int, minimum=1)
+    )
+
+    def _search(
+        self,
+        task: Transduction,
+        fit: Fit,
+        column: int,  # noqa: ARG002 - what the task is made of
+        phase: str,
+    ) -> Transduced:
+        schedule = Schedule(
+            first=self.first_temperature,
+            cooling=self.cooling,
+            divergence_tol=self.divergence_tol,
+            entropy_tol=self.entropy_tol,
+            max_steps=self.max_iter,
+        )
+        start = LinearPoint.origin(fit.table.rows)
+        return anneal(task, start, schedule, phase=phase, watch=fit.watch)
