@@ -18,15 +18,13 @@ from service.solve_options import validate_solve
 from solvers.features import FeatureRows
 from solvers.gram.planning import GramPlan, GramTooLarge
 from solvers.models.base import Model
+from solvers.models.inductive import InductiveModel
 from solvers.models.kernel_machine import KernelMachine
 from solvers.models.point_model import GIVEN, PointModel
 from streaming.features import FeatureStore
 from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 
 _JOBS_LOOKED_AT: Final = 100
-_ROW_COPIES: Final = 2
-"""What models of points without a Gram matrix hold of features: about one copy in float64."""
-
 _GIB: Final = 2**30
 
 
@@ -197,8 +195,10 @@ class Estimator:
                 return _Need(n_bytes=None, limit_bytes=self.memory_bytes, message=message)
             n_bytes += plan.n_bytes
             return _Need(n_bytes=n_bytes, limit_bytes=self.memory_bytes, plan=plan)
-        if rows is not None:
-            n_bytes += _ROW_COPIES * rows.n_rows * rows.row_bytes
+        if isinstance(model, PointModel) and points is not None:
+            n_points, n_columns = points
+            row_bytes = 8 * n_columns if rows is None else rows.row_bytes
+            n_bytes += model.working_bytes(n_points, n_columns, row_bytes)
         limit = max(self.memory_bytes, psutil.virtual_memory().total)
         if n_bytes <= limit:
             return _Need(n_bytes=n_bytes, limit_bytes=limit)
@@ -233,6 +233,6 @@ def _points(
     """How many points a model of points has, and of how many numbers each."""
     if rows is not None:
         return rows.n_rows, rows.n_columns
-    if isinstance(model, KernelMachine):  # on the embedding
+    if isinstance(model, InductiveModel):  # on the embedding
         return snapshot.n_nodes, min(model.n_dimensions, snapshot.n_nodes)
     return None

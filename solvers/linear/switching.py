@@ -1,5 +1,7 @@
 """Transductive SVM by switching several pairs of labels at once (F.2)."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -7,37 +9,54 @@ import numpy as np
 from solvers.arrays import BoolArray, FloatArray
 from solvers.iterate import Watch
 from solvers.linear.finite_newton import RTOL, Hinges, LinearPoint
-from solvers.linear.transduction import LOOSE_RTOL, Transduced, Transduction, n_rounds
+from solvers.linear.transduction import LOOSE_RTOL, Transduced, Transduction
 from solvers.solution import Status
 
 GROWTH: Final = 1.5
 """Of the unlabeled weight from round to round."""
 
 
-def switch_labels(
-    task: Transduction,
-    start: LinearPoint,
-    *,
-    max_pairs: int | None,
-    first_weight: float,
-    max_trainings: int,
-    phase: str,
-    watch: Watch,
-) -> Transduced:
-    """A labeling that no switch of a pair improves, and its weights.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchRule:
+    """How labels are switched.
 
-    Parameters
+    Attributes
     ----------
-    task : Transduction
-    start : LinearPoint
-        The machine of the labeled rows.
     max_pairs : int or None
         S: pairs switched at once, the worst first; None for as many as there are.
     first_weight : float
         Unlabeled weight of the first round, lambda'_0 > 0; it grows by half until it is the one
         asked for.
     max_trainings : int
-        After so many the search ends with status ``MAX_ITER``.
+        After so many a search ends with status ``MAX_ITER``.
+    """
+
+    max_pairs: int | None
+    first_weight: float
+    max_trainings: int
+
+
+def switch_labels(
+    task: Transduction,
+    start: LinearPoint,
+    weights: Sequence[float],
+    rule: SwitchRule,
+    *,
+    phase: str,
+    watch: Watch,
+) -> list[Transduced]:
+    """For each unlabeled weight a labeling that no switch of a pair improves, and its machine.
+
+    Parameters
+    ----------
+    task : Transduction
+        Its own unlabeled weight is not looked at.
+    start : LinearPoint
+        The machine of the labeled rows.
+    weights : sequence of float
+        lambda' > 0, increasing; one search goes through all of them, and of each gives what a
+        search for it alone would.
+    rule : SwitchRule
     phase : str
         What progress is called.
     watch : Watch
@@ -47,38 +66,84 @@ def switch_labels(
     A pair is switched wherever that lowers the loss: o(+) < o(-) suffices, since
     (1 - o)_+^2 - (1 + o)_+^2 falls with o everywhere; the rule as printed asks the outputs to be
     inside their margins, too. Each switch lowers the objective and keeps the number of labels 1,
-    and no training raises it. Trainings are loose until no pair is left at the last weight.
+    and no training raises it. Trainings are loose until no pair is left at a weight asked for.
     """
-    goal = task.unlabeled_weight
-    weight = min(first_weight, goal)
-    steps = n_rounds(weight, goal, GROWTH)
-    is_positive = _highest(start.outputs[task.unlabeled], task.n_positive)
-    point, round_, rtol = start, 0, LOOSE_RTOL
-    while True:
-        watch.step(phase, round_, steps)
-        hinges = _hinges(task, is_positive, weight)
-        point = task.trained(hinges, point, rtol)
-        n_switched = _switch(point.outputs[task.unlabeled], is_positive, max_pairs)
-        task.figures.n_switches += n_switched
-        is_over = task.figures.n_trainings >= max_trainings
-        if n_switched and not is_over:
-            continue
-        if weight < goal and not is_over:
-            weight, round_ = min(GROWTH * weight, goal), round_ + 1
-            continue
-        if rtol > RTOL:
-            rtol = RTOL
-            continue
-        break
-    hinges = _hinges(task, is_positive, goal)
-    status = Status.MAX_ITER if n_switched or weight < goal else point.status
-    objective = task.problem.objective(hinges, point.weights, point.outputs)
-    return Transduced(point=point, objective=objective, status=status)
+    n_rounds = _n_rounds(rule.first_weight, max(weights))
+    now = _Labeling(
+        task=task,
+        rule=rule,
+        is_positive=_highest(start.outputs[task.unlabeled], task.n_positive),
+        point=start,
+    )
+    found, weight = [], rule.first_weight
+    for goal in weights:
+        while weight < goal and not now.is_over:
+            watch.step(phase, now.n_rounds, n_rounds)
+            now.settle(weight, LOOSE_RTOL)
+            weight *= GROWTH
+        watch.step(phase, now.n_rounds, n_rounds)
+        own = now.copy()
+        own.settle(goal, LOOSE_RTOL)
+        own.settle(goal, RTOL)
+        found.append(own.told(goal))
+    return found
 
 
-def _hinges(task: Transduction, is_positive: BoolArray, weight: float) -> Hinges:
-    cost = weight / task.n_unlabeled
-    return task.hinges(np.where(is_positive, cost, 0.0), np.where(is_positive, 0.0, cost))
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Labeling:
+    """Labels of the unlabeled rows and the machine of all; ``is_over`` where time ran out."""
+
+    task: Transduction
+    rule: SwitchRule
+    is_positive: BoolArray
+    point: LinearPoint
+    n_trainings: int = 0
+    n_rounds: int = 0
+    is_over: bool = False
+
+    def copy(self) -> "_Labeling":
+        """One that goes on by itself."""
+        return _Labeling(
+            task=self.task,
+            rule=self.rule,
+            is_positive=self.is_positive.copy(),
+            point=self.point,
+            n_trainings=self.n_trainings,
+            is_over=self.is_over,
+        )
+
+    def settle(self, weight: float, rtol: float) -> None:
+        """Train and switch in turn until no pair is left."""
+        self.n_rounds += 1
+        while not self.is_over:
+            self.point = self.task.trained(self._hinges(weight), self.point, rtol)
+            self.n_trainings += 1
+            outputs = self.point.outputs[self.task.unlabeled]
+            n_switched = _switch(outputs, self.is_positive, self.rule.max_pairs)
+            self.task.figures.n_switches += n_switched
+            if not n_switched:
+                return
+            self.is_over = self.n_trainings >= self.rule.max_trainings
+
+    def told(self, weight: float) -> Transduced:
+        """The answer for a weight."""
+        hinges, point = self._hinges(weight), self.point
+        return Transduced(
+            point=point,
+            objective=self.task.problem.objective(hinges, point.weights, point.outputs),
+            status=Status.MAX_ITER if self.is_over else point.status,
+        )
+
+    def _hinges(self, weight: float) -> Hinges:
+        cost = weight / self.task.n_unlabeled
+        return self.task.hinges(
+            np.where(self.is_positive, cost, 0.0), np.where(self.is_positive, 0.0, cost)
+        )
+
+
+def _n_rounds(first: float, last: float) -> int:
+    """Rounds until the last weight, for progress."""
+    return 1 if first >= last else 2 + int(np.log(last / first) / np.log(GROWTH))
 
 
 def _highest(outputs: FloatArray, n_highest: int) -> BoolArray:

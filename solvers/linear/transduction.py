@@ -1,7 +1,6 @@
 """What transductive machines share: labeled and unlabeled rows, and what each costs (F4)."""
 
 from dataclasses import dataclass, field
-from math import ceil, log
 from typing import Final
 
 import numpy as np
@@ -124,8 +123,3 @@ class Transduced:
     point: LinearPoint
     objective: float
     status: Status
-
-
-def n_rounds(first: float, last: float, factor: float) -> int:
-    """Steps from one weight to another, each ``factor`` times the last."""
-    return 1 if first >= last else 1 + ceil(log(last / first) / log(factor) - 1e-9)

@@ -33,6 +33,10 @@ N_FOLDS: Final = 5
 _MOST_FOLDS: Final = 50
 """Of binary problems when a norm penalty is chosen: few labels are left out one by one."""
 
+_ROW_VECTORS: Final = 16
+_WEIGHT_VECTORS: Final = 16
+"""Numbers for each row and each column that a search holds, about."""
+
 _UNCHOSEN: Final = 1e-2
 """Norm penalty where no label can be left out to choose by."""
 
@@ -188,6 +192,10 @@ class LinearMachine(InductiveModel):
         """As the scores were asked for."""
         return "probability" if self.scores == "probability" else "class score"
 
+    def working_bytes(self, n_rows: int, n_columns: int, row_bytes: int) -> int:
+        """The rows as they are, and vectors; see `PointModel.working_bytes`."""
+        return n_rows * row_bytes + 8 * (_ROW_VECTORS * n_rows + _WEIGHT_VECTORS * n_columns)
+
     @abstractmethod
     def _weights(self, fit: Fit) -> FloatArray:
         """(n_weights, n_functions) the functions; takes down in ``fit`` how it went."""
@@ -204,17 +212,8 @@ class LinearMachine(InductiveModel):
         points = self._points(prepared, watch)
         table = self._table(prepared, points.rows)
         n_before = table.rows.passes.count
-        few = table.of_nodes(labels.nodes)
-        costs = self._costs(labels)
-        fit = Fit(
-            table=table,
-            few=few,
-            labels=labels,
-            costs=costs,
-            norm_penalty=self._chosen_penalty(table, few, labels, costs, watch),
-            watch=watch,
-            start=self._started(start, table, labels),
-        )
+        fit = self._fit(table, labels, watch)
+        fit.start = self._started(start, table, labels)
         weights = self._weights(fit)
         functions = LinearFunctions(weights=weights, form=table.form)
         if self.scores == "probability":
@@ -235,6 +234,18 @@ class LinearMachine(InductiveModel):
             task.solution(scores, status, stats),
             functions=functions,
             warnings=(*fit.warnings, *_one_class_for_all(scores, labels, fit.norm_penalty)),
+        )
+
+    def _fit(self, table: Table, labels: Labels, watch: Watch) -> Fit:
+        """A search for the functions of some labels, whose norm penalty is chosen."""
+        few, costs = table.of_nodes(labels.nodes), self._costs(labels)
+        return Fit(
+            table=table,
+            few=few,
+            labels=labels,
+            costs=costs,
+            norm_penalty=self._chosen_penalty(table, few, labels, costs, watch),
+            watch=watch,
         )
 
     def _table(self, prepared: Points, rows: Rows) -> Table:

@@ -17,6 +17,9 @@ from solvers.models.centring import CentredLabels
 from solvers.parallel import Parallel
 from solvers.solution import Solution, Status
 
+_ROW_COPIES = 2
+"""What a solve holds of features unless its model knows better: about one copy in float64."""
+
 GIVEN = "features"
 """What the stats say of a solve that had features."""
 
@@ -194,6 +197,10 @@ class PointModel(Model):
         except Stopped:
             solution = task.solution(task.baseline, Status.CANCELLED, stats)
         return prepared.widened(solution, labels)
+
+    def working_bytes(self, n_rows: int, n_columns: int, row_bytes: int) -> int:  # noqa: ARG002
+        """About what a solve holds of so many rows of features, unless it plans a Gram matrix."""
+        return _ROW_COPIES * n_rows * row_bytes
 
     @abstractmethod
     def _solution(

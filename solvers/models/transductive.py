@@ -1,20 +1,24 @@
 """Linear machines whose margin keeps clear of the unlabeled nodes, too."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.labels import Labels
+from solvers.arrays import FloatArray, Int64Array
+from solvers.iterate import Watch
+from solvers.labels import Labels, class_scores
 from solvers.linear.annealing import Schedule, anneal
 from solvers.linear.finite_newton import LinearPoint
-from solvers.linear.switching import switch_labels
+from solvers.linear.switching import SwitchRule, switch_labels
 from solvers.linear.transduction import Transduced, Transduction
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.class_balance import ClassShares, asked_shares
 from solvers.models.linear_machine import Fit, LinearMachine
+from solvers.models.point_model import Points
+from solvers.solution import Status
 
 _FEW_LABELS: Final = 20
 _LARGE_ERROR: Final = 0.1
@@ -49,22 +53,65 @@ class TransductiveMachine(LinearMachine):
     )
 
     @abstractmethod
-    def _search(self, task: Transduction, fit: Fit, column: int, phase: str) -> Transduced:
-        """The function of one class against the rest."""
+    def _search(
+        self, task: Transduction, fit: Fit, column: int, weights: Sequence[float], phase: str
+    ) -> list[Transduced]:
+        """The function of one class against the rest, for each unlabeled weight, increasing."""
+
+    def left_out_scores(
+        self,
+        prepared: Points,
+        labels: Labels,
+        fold: Int64Array,
+        weights: Sequence[float],
+        watch: Watch,
+    ) -> tuple[list[FloatArray], Status]:
+        """Class scores of every label from those of the other folds, for each unlabeled weight.
+
+        And the first status that is not converged, or converged.
+
+        Parameters
+        ----------
+        prepared : Points
+        labels : Labels
+            Of nodes with features, in the numbering of ``prepared.graph``.
+        fold : (n_labeled,) int64
+            Fold of each label; those of -1 are in every training set.
+        weights : sequence of float
+            Unlabeled weights > 0, increasing: what one search for all of them can share, it does.
+        watch : Watch
+        """
+        table = self._table(prepared, self._points(prepared, watch).rows)
+        status = Status.CONVERGED
+        scores = [np.zeros((labels.n_labeled, labels.n_classes)) for _ in weights]
+        for number in range(int(fold.max(initial=-1)) + 1):
+            kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            fit = self._fit(table, labels.subset(kept), watch)
+            columns = self._searched(fit, weights)
+            status = fit.status if status is Status.CONVERGED else status
+            for place in range(len(weights)):
+                outputs = [found[place].point.outputs[labels.nodes[held]] for found in columns]
+                scores[place][held] = class_scores(np.column_stack(outputs))
+        return scores, status
 
     def _weights(self, fit: Fit) -> FloatArray:
         if self.unlabeled_weight == 0.0 or fit.labels.n_labeled == fit.table.rows.n_rows:
             return self._supervised_weights(fit)
+        self._warn(fit)
+        columns = self._searched(fit, [self.unlabeled_weight])
+        fit.objective = sum(found.objective for (found,) in columns)
+        return np.column_stack([found.point.weights for (found,) in columns])
+
+    def _searched(self, fit: Fit, weights: Sequence[float]) -> list[list[Transduced]]:
+        """For each function what became of each unlabeled weight."""
         fit.start = None  # the answer depends on where a search begins
         n_functions = fit.targets.shape[1]
-        weights = np.empty((fit.table.rows.n_weights, n_functions))
         shares = self._shares(fit.labels)
-        self._warn(fit, shares)
-        problem = self._problem(fit, fit.table.rows, is_whole=True)
         own = shares[1:] if n_functions == 1 else shares
+        columns = []
         for column in range(n_functions):
             task = Transduction(
-                problem=problem,
+                problem=self._problem(fit, fit.table.rows, is_whole=True),
                 nodes=fit.labels.nodes,
                 targets=fit.targets[:, column],
                 costs=fit.costs,
@@ -75,10 +122,10 @@ class TransductiveMachine(LinearMachine):
             phase = "searching"
             if n_functions > 1:
                 phase = f"searching, class {column + 1} of {n_functions}"
-            found = self._search(task, fit, column, phase)
-            fit.end(found.status, found.objective)
-            weights[:, column] = found.point.weights
-        return weights
+            columns.append(self._search(task, fit, column, weights, phase))
+            for found in columns[-1]:
+                fit.status = found.status if fit.status is Status.CONVERGED else fit.status
+        return columns
 
     def _shares(self, labels: Labels) -> FloatArray:
         """(n_classes,) share of the unlabeled nodes of each class, in (0, 1)."""
@@ -89,20 +136,18 @@ class TransductiveMachine(LinearMachine):
         shares = labels.class_prior() if asked is None else asked
         return np.clip(shares, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
 
-    def _warn(self, fit: Fit, shares: FloatArray) -> None:
+    def _warn(self, fit: Fit) -> None:
         """Say so where the labels tell little of the classes' shares."""
         if self.class_balance != "labels":
             return
-        n_labeled = fit.labels.n_labeled
+        n_labeled, shares = fit.labels.n_labeled, self._shares(fit.labels)
         error = float(np.sqrt(shares * (1.0 - shares) / n_labeled).max())
         if n_labeled >= _FEW_LABELS and error <= _LARGE_ERROR:
             return
-        text = (
+        fit.warnings.append(
             f"the share of each class is taken from {n_labeled} labels, to within {error:.2f} or "
             "so; give class_balance where it is known, or label more nodes"
         )
-        if text not in fit.warnings:
-            fit.warnings.append(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,17 +179,17 @@ class TSVM(TransductiveMachine):
         100_000, Rule(doc="Most trainings between switches, for each class.", kind=int, minimum=1)
     )
 
-    def _search(self, task: Transduction, fit: Fit, column: int, phase: str) -> Transduced:
+    def _search(
+        self, task: Transduction, fit: Fit, column: int, weights: Sequence[float], phase: str
+    ) -> list[Transduced]:
         supervised, _ = self._supervised(fit, column)
-        return switch_labels(
-            task,
-            LinearPoint.at(fit.table.rows, supervised.weights),
+        rule = SwitchRule(
             max_pairs=None if self.max_pairs == "all" else self.max_pairs,
             first_weight=self.first_weight,
-            max_trainings=task.figures.n_trainings + self.max_iter,
-            phase=phase,
-            watch=fit.watch,
+            max_trainings=self.max_iter,
         )
+        start = LinearPoint.at(fit.table.rows, supervised.weights)
+        return switch_labels(task, start, weights, rule, phase=phase, watch=fit.watch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +224,9 @@ class DASVM(TransductiveMachine):
         task: Transduction,
         fit: Fit,
         column: int,  # noqa: ARG002 - what the task is made of
+        weights: Sequence[float],
         phase: str,
-    ) -> Transduced:
+    ) -> list[Transduced]:
         schedule = Schedule(
             first=self.first_temperature,
             cooling=self.cooling,
@@ -189,4 +235,13 @@ class DASVM(TransductiveMachine):
             max_steps=self.max_iter,
         )
         start = LinearPoint.origin(fit.table.rows)
-        return anneal(task, start, schedule, phase=phase, watch=fit.watch)
+        return [
+            anneal(
+                replace(task, unlabeled_weight=weight),
+                start,
+                schedule,
+                phase=phase,
+                watch=fit.watch,
+            )
+            for weight in weights
+        ]

@@ -1,18 +1,22 @@
 """Hyperparameters chosen from the labels alone: a grid, each point judged by cross-validation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, Final
 
 import numpy as np
 
+from solvers.arrays import FloatArray, Int64Array
 from solvers.iterate import Cancelled, Progress, Stopped, Watch
 from solvers.labels import Labels
 from solvers.models.base import Model
 from solvers.models.cross_validation import cross_validate, deal_folds
 from solvers.models.laplacian_machine import LaplacianMachine
+from solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
+from solvers.models.linear_machine import LinearMachine
 from solvers.models.point_model import Points
+from solvers.models.transductive import TransductiveMachine
 from solvers.solution import Solution, Status
 
 PHASE: Final = "tuning"
@@ -25,6 +29,12 @@ PENALTIES: Final[Grid] = {
     "graph_penalty": (1.0, 1e-1, 1e-2, 1e-4),
 }
 """What is tried by default: the part of the paper's grid that ever wins (E.4)."""
+
+
+UNLABELED_WEIGHTS: Final = (1.0, 0.3, 3.0)
+"""What is tried of transductive machines: between 1 and 10 errors are flat (F.4)."""
+
+_WEIGHT: Final = "unlabeled_weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +91,9 @@ def default_grid(model: Model) -> Grid:
     """
     if isinstance(model, LaplacianMachine):
         return PENALTIES
+    if isinstance(model, LinearMachine):
+        weights = {_WEIGHT: UNLABELED_WEIGHTS} if isinstance(model, TransductiveMachine) else {}
+        return {"norm_penalty": LINEAR_PENALTIES, **weights}
     names = {parameter.name for parameter in fields(model)}
     grid = {name: values for name, values in PENALTIES.items() if name in names}
     if not grid:
@@ -153,8 +166,9 @@ def tune(
 
     Notes
     -----
-    Laplacian SVMs on few enough nodes pay two eigenproblems for the whole grid; other models are
-    solved for every fold of every trial, each from the solution before.
+    Laplacian SVMs on few enough nodes pay two eigenproblems for the whole grid. Transductive
+    machines are searched for once in every fold of each norm penalty, through all unlabeled
+    weights. Other models are solved for every fold of every trial, each from the solution before.
     """
     models = grid_models(model, default_grid(model) if grid is None else grid)
     if isinstance(prepared, Points):  # labels of nodes without features can teach nothing
@@ -165,6 +179,9 @@ def tune(
         n_folds=_possible_folds(labels, n_folds),
         seed=seed,
         watch=Watch(progress=progress, cancelled=cancelled),
+        weights=sorted(
+            {each.unlabeled_weight for _, each in models if isinstance(each, TransductiveMachine)}
+        ),
     )
     trials: list[tuple[Trial, Model]] = []
     status = Status.CONVERGED
@@ -207,12 +224,16 @@ class _Search:
     n_folds: int
     seed: int
     watch: Watch
+    weights: list[float]
     last: Solution | None = None
+    paths: list[tuple[Model, dict[float, tuple[int, int, Status]]]] = field(default_factory=list)
 
     def trial(self, model: Model, values: Mapping[str, Any]) -> Trial:
         """Judge one model."""
         if isinstance(model, LaplacianMachine) and model.has_left_out_scores(self.prepared):
             n_right, n_left_out, status = self._by_labels(model)
+        elif isinstance(model, TransductiveMachine) and model.unlabeled_weight > 0.0:
+            n_right, n_left_out, status = self._by_path(model)
         else:
             n_right, n_left_out, status = self._by_solves(model)
         return Trial(
@@ -229,10 +250,24 @@ class _Search:
         own = points.with_features(self.labels)
         fold, _ = deal_folds(own, self.n_folds, self.seed)
         scores, status = model.left_out_scores(points, own, fold, self.watch)
-        is_right = scores.argmax(axis=1) == own.classes
-        is_left_out = fold >= 0
-        n_right = int(np.count_nonzero(is_right & is_left_out))
-        return n_right, int(np.count_nonzero(is_left_out)), status
+        return *_n_right(scores, own, fold), status
+
+    def _by_path(self, model: TransductiveMachine) -> tuple[int, int, Status]:
+        """The same of one unlabeled weight, of a search that goes through all of them."""
+        any_weight = replace(model, unlabeled_weight=1.0)
+        known = next((path for each, path in self.paths if each == any_weight), None)
+        if known is None:
+            points: Points = self.prepared
+            own = points.with_features(self.labels)
+            fold, _ = deal_folds(own, self.n_folds, self.seed)
+            weights = [weight for weight in self.weights if weight > 0.0]
+            scores, status = model.left_out_scores(points, own, fold, weights, self.watch)
+            known = {
+                weight: (*_n_right(each, own, fold), status)
+                for weight, each in zip(weights, scores, strict=True)
+            }
+            self.paths.append((any_weight, known))
+        return known[model.unlabeled_weight]
 
     def _by_solves(self, model: Model) -> tuple[int, int, Status]:
         """The same by solving for every fold."""
@@ -254,3 +289,10 @@ class _Search:
             raise Stopped
         self.last = solution
         return round(found.mean * found.n_left_out), found.n_left_out, found.status
+
+
+def _n_right(scores: FloatArray, labels: Labels, fold: Int64Array) -> tuple[int, int]:
+    """Labels left out that are predicted right, and how many were left out."""
+    is_left_out = fold >= 0
+    is_right = scores.argmax(axis=1) == labels.classes
+    return int(np.count_nonzero(is_right & is_left_out)), int(np.count_nonzero(is_left_out))
