@@ -23,16 +23,20 @@ Ten labels tell the other 1,787 digits:
 from solvers.estimators.harmonic import HFS, HFSRegressor, StableHFS, StableHFSRegressor
 from solvers.estimators.harmonic_mbo import HarmonicMBO
 from solvers.estimators.kernel_machines import RLSC, SVM, LapRLSC, LapSVM
+from solvers.estimators.linear_machines import DASVM, TSVM, LinearSVM
 from solvers.estimators.poisson import Poisson, PoissonMBO
 
 __all__ = [
+    "DASVM",
     "HFS",
     "RLSC",
     "SVM",
+    "TSVM",
     "HFSRegressor",
     "HarmonicMBO",
     "LapRLSC",
     "LapSVM",
+    "LinearSVM",
     "Poisson",
     "PoissonMBO",
     "StableHFS",

@@ -51,7 +51,7 @@ class ModelEstimator(BaseEstimator):
         return {name: plain(getattr(self, name)) for name in names}
 
     def _finish(self, solution: Solution) -> None:
-        """Keep the figures of a solve, and warn when it did not converge."""
+        """Keep the figures of a solve, and warn of what is short of perfect."""
         self.reachable_ = solution.reachable
         self.status_ = solution.status
         self.stats_ = dict(solution.stats)
@@ -63,6 +63,8 @@ class ModelEstimator(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        for warning in solution.warnings:
+            warnings.warn(f"{type(self).__name__}: {warning}", UserWarning, stacklevel=3)
 
 
 class GraphEstimator(ModelEstimator):

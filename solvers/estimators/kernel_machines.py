@@ -1,157 +1,13 @@
-"""Kernel machines behind scikit-learn's interface: of features, and a graph made or given."""
+"""Kernel machines behind scikit-learn's interface."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Literal
 
-import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
-
-from solvers.arrays import AnyArray, FloatArray
-from solvers.estimators.base import FORMATS, N_NEIGHBORS, ModelEstimator, plain
-from solvers.estimators.targets import ClassTargets, Marker
-from solvers.graph import Graph
+from solvers.estimators.inductive import GraphClassifier, InductiveClassifier
+from solvers.estimators.targets import Marker
 from solvers.models import lapsvm, svm
-from solvers.models.base import Rule
-from solvers.models.kernel_machine import KernelMachine
-from solvers.neighbors import neighbor_graph
-
-_MAX_BYTES = Rule(doc="Memory that Gram matrix and method may take.", kind=int, minimum=1)
 
 
-class KernelClassifier(ClassifierMixin, ModelEstimator):
-    """Base of the classifiers; further attributes are those of `ModelEstimator`.
-
-    Attributes
-    ----------
-    classes_ : (n_classes,) array
-        Distinct classes, sorted, in the type of ``y``.
-    decision_ : (n_samples, n_classes) float64
-        Class scores; the largest wins. Of two classes the second column is the decision value,
-        the first its negative.
-    transduction_ : (n_samples,) array
-        Class of every sample.
-    n_features_in_ : int
-        Columns of the features.
-    """
-
-    _model: ClassVar[type[KernelMachine]]
-    _left_out: ClassVar[frozenset[str]] = frozenset({"n_dimensions"})
-
-    max_bytes: int
-    unlabeled: Marker
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
-
-    def fit(self, X: Any, y: Any, graph: Any = None) -> Self:
-        """Functions that predict any sample, from features of all and labels of some.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array or scipy sparse matrix
-            Features.
-        y : (n_samples,) array-like
-            Class of each sample: strings or whole numbers; ``unlabeled`` where it is not known.
-        graph : Graph, (n_samples, n_samples) array or scipy sparse matrix, or None
-            The graph, or its adjacency matrix: symmetric, entries >= 0, diagonal ignored. None
-            for that of the nearest neighbors. Models without a graph penalty ignore it.
-
-        Raises
-        ------
-        TypeError, ValueError
-            An argument breaks a rule above, fewer than two classes have a label, a hyperparameter
-            breaks its rule, or what it asks for does not fit ``max_bytes``.
-
-        Warns
-        -----
-        sklearn.exceptions.ConvergenceWarning
-            The solve ended before what was asked for was reached.
-        """
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse=FORMATS,
-            dtype=(np.float64, np.float32),
-            ensure_min_samples=2,
-        )
-        max_bytes = plain(self.max_bytes)
-        _MAX_BYTES.check("max_bytes", max_bytes)
-        targets = ClassTargets.of_vector(y, plain(self.unlabeled))
-        model = self._model(**self._hyperparameters())
-        prepared = model.prepare(self._graph(X, graph), X, kept_bytes=max_bytes)
-        solution = model.solve(prepared, targets.labels)
-        self._finish(solution)
-        self.classes_ = targets.classes
-        self._functions: Any = None if solution.functions is None else solution.functions.trimmed()
-        self.decision_ = solution.scores
-        self.transduction_ = targets.classes[solution.scores.argmax(axis=1)]
-        return self
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Class scores of new samples.
-
-        Returns
-        -------
-        (n_samples, n_classes) float64, or (n_samples,) of two classes
-            Of two classes the decision value of the second.
-        """
-        scores = self._new_scores(X)
-        return scores[:, 1] if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> AnyArray:
-        """(n_samples,) class of new samples.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array or scipy sparse matrix
-
-        Raises
-        ------
-        ValueError
-            ``X`` has another number of features, or an entry that is not finite.
-        """
-        codes = self._new_scores(X).argmax(axis=1)
-        predicted: AnyArray = self.classes_[codes]
-        return predicted
-
-    def _new_scores(self, X: Any) -> FloatArray:
-        check_is_fitted(self)
-        rows = validate_data(
-            self, X, accept_sparse=FORMATS, dtype=(np.float64, np.float32), reset=False
-        )
-        scores: FloatArray = self._functions.class_scores(rows)
-        return scores
-
-    def _graph(self, X: Any, graph: Any) -> Graph:  # noqa: ARG002 - made where it is used
-        """The graph of the samples; without edges where the model uses none."""
-        return Graph.from_edges([], [], [], n_nodes=X.shape[0])
-
-
-class GraphKernelClassifier(KernelClassifier):
-    """Base of the classifiers with a graph penalty."""
-
-    n_neighbors: int
-
-    def _graph(self, X: Any, graph: Any) -> Graph:
-        """The graph given, or that of nearest neighbors with heat weights (E.4)."""
-        if graph is None:
-            n_neighbors = plain(self.n_neighbors)
-            N_NEIGHBORS.check("n_neighbors", n_neighbors)
-            return neighbor_graph(X, n_neighbors, weights="heat", symmetrize="max")
-        given = graph if isinstance(graph, Graph) else Graph.from_adjacency(graph)
-        if given.n_nodes != X.shape[0]:
-            raise ValueError(
-                f"graph must have one node per sample, got {given.n_nodes} nodes for "
-                f"{X.shape[0]} samples"
-            )
-        return given
-
-
-class LapSVM(GraphKernelClassifier):
+class LapSVM(GraphClassifier):
     """Laplacian support vector machine: `solvers.models.lapsvm.LapSVM` as an estimator.
 
     Parameters
@@ -260,7 +116,7 @@ class LapSVM(GraphKernelClassifier):
         self.unlabeled = unlabeled
 
 
-class LapRLSC(GraphKernelClassifier):
+class LapRLSC(GraphClassifier):
     """Laplacian regularised least squares: `solvers.models.lapsvm.LapRLSC` as an estimator.
 
     Parameters
@@ -365,7 +221,7 @@ class LapRLSC(GraphKernelClassifier):
         self.unlabeled = unlabeled
 
 
-class SVM(KernelClassifier):
+class SVM(InductiveClassifier):
     """Support vector machine of the labeled samples: `solvers.models.svm.SVM` as an estimator.
 
     Parameters
@@ -435,7 +291,7 @@ class SVM(KernelClassifier):
         self.unlabeled = unlabeled
 
 
-class RLSC(KernelClassifier):
+class RLSC(InductiveClassifier):
     """Regularised least squares of the labeled samples: `solvers.models.svm.RLSC` as an estimator.
 
     Parameters

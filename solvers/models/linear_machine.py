@@ -14,7 +14,7 @@ from solvers.iterate import Watch
 from solvers.labels import Labels, class_scores, one_against_rest
 from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
 from solvers.linear.calibration import fitted_sigmoid
-from solvers.linear.finite_newton import Hinges, LinearPoint, LinearProblem, minimize
+from solvers.linear.finite_newton import ROUGH_RTOL, Hinges, LinearPoint, LinearProblem, minimize
 from solvers.linear.functions import LinearFunctions
 from solvers.linear.rows import DenseRows, LinearRows, RowForm, SparseRows, StreamedRows, rows_of
 from solvers.linear.transduction import Figures
@@ -26,12 +26,12 @@ from solvers.models.inductive import InductiveModel
 from solvers.models.point_model import Points, Stats
 from solvers.solution import Solution, Status
 
-PENALTIES: Final = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)
+PENALTIES: Final = (3e-2, 1e-2, 3e-3, 1e-3)
 """Norm penalties that 'auto' chooses from, for rows of unit length (F.4)."""
 
 N_FOLDS: Final = 5
-_MOST_FOLDS: Final = 50
-"""Of binary problems when a norm penalty is chosen: few labels are left out one by one."""
+_FEW_LABELS: Final = 100
+"""Up to so many labels are left out one by one when a norm penalty is chosen, above by folds."""
 
 _ROW_VECTORS: Final = 16
 _WEIGHT_VECTORS: Final = 16
@@ -337,22 +337,22 @@ class LinearMachine(InductiveModel):
         n_usable = _n_usable(labels)
         if n_usable < 2:
             return _UNCHOSEN * unit
-        targets = one_against_rest(labels)
-        n_folds = min(n_usable, max(N_FOLDS, _MOST_FOLDS // targets.shape[1]))
+        n_folds = n_usable if n_usable <= _FEW_LABELS else N_FOLDS
         fold, _ = deal_folds(labels, n_folds, 0)
+        targets = one_against_rest(labels)
         values = np.zeros((len(PENALTIES), *targets.shape))
-        for number in range(n_folds):
-            watch.step("choosing norm_penalty", number, n_folds)
-            left_out = fold == number
-            kept = np.where(left_out, 0.0, costs)
-            for column, target in enumerate(targets.T):
-                hinges = Hinges.of_targets(target, kept / kept.sum())
-                point = LinearPoint.origin(few)
-                for place, penalty in enumerate(PENALTIES):
-                    problem = LinearProblem(
-                        rows=few, norm_penalty=penalty * unit, check=watch.check
-                    )
-                    point = minimize(problem, hinges, point, rtol=1e-3)
+        n_steps = len(PENALTIES) * targets.shape[1]
+        for column, target in enumerate(targets.T):
+            whole = LinearPoint.origin(few)
+            for place, penalty in enumerate(PENALTIES):
+                watch.step("choosing norm_penalty", column * len(PENALTIES) + place, n_steps)
+                problem = LinearProblem(rows=few, norm_penalty=penalty * unit, check=watch.check)
+                whole = minimize(problem, Hinges.of_targets(target, costs), whole, rtol=ROUGH_RTOL)
+                for number in range(n_folds):
+                    left_out = fold == number
+                    kept = np.where(left_out, 0.0, costs)
+                    hinges = Hinges.of_targets(target, kept / kept.sum())
+                    point = minimize(problem, hinges, whole, rtol=ROUGH_RTOL)
                     values[place, left_out, column] = point.outputs[left_out]
         held = np.flatnonzero(fold >= 0)
         n_right = [
