@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -316,11 +317,7 @@ def test_units_of_features_change_no_score(factor: float) -> None:
 def test_probabilities_have_sum_1(machine, n_classes: int) -> None:
     matrix, classes = points(n_classes)
     labels = labels_of(classes, 8)
-    model = (
-        machine(norm_penalty=0.01, scores="probability", class_balance=shares_of(classes))
-        if (machine is not LinearSVM)
-        else machine(norm_penalty=0.01, scores="probability")
-    )
+    model = machine(norm_penalty=0.01, scores="probability")
     prepared = model.prepare(no_graph(N_POINTS), matrix)
     solution = model.solve(prepared, labels)
     assert model.score_kind == "probability"
@@ -557,8 +554,6 @@ def test_a_graph_of_the_classes_lowers_the_error(machine) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_threads_change_no_score(machine) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     matrix, classes = sparse_points(3000, 300, shift=4.0)
     labels = labels_of(classes, 30)
     model = machine(norm_penalty=0.1, graph_penalty=0.1)

@@ -217,7 +217,7 @@ def test_long_rows_and_ones_of_less_than_four_entries_are_summed_whole() -> None
     np.testing.assert_allclose(out, data @ weights[:-1] + weights[-1], atol=1e-13)
 
 
-def test_a_start_of_several_parts_reads_every_entry_once() -> None:
+def test_a_matrix_read_in_parts_is_read_whole() -> None:
     data = sp.random_array((50_000, 40), density=0.3, rng=np.random.default_rng(7), format="csr")
     rows = in_memory(data, is_unit=False, constant=0.0)
     total = rows.adjoint(np.ones(50_000))
