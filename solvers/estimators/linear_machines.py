@@ -149,7 +149,7 @@ class TSVM(LinearClassifier):
     first_weight : float
         Unlabeled weight to begin with; it grows by half until it is ``unlabeled_weight``.
     max_iter : int
-        Most trainings between switches, for each class.
+        Most trainings of each class.
     n_neighbors : int
         Neighbors of each sample in the graph that is made when `fit` is given none and
         ``graph_penalty`` is above 0.

@@ -86,7 +86,10 @@ def anneal(
             break
         temperature /= schedule.cooling
     found = _trained(task, best_belief, best, RTOL)
-    return Transduced(point=found, objective=task.best_objective(found), status=found.status)
+    objective = task.best_objective(found)
+    if objective > least:  # exact for the beliefs, and no longer so good for J
+        found, objective = best, least
+    return Transduced(point=found, objective=objective, status=found.status)
 
 
 def loss_gain(outputs: FloatArray, weight: float) -> FloatArray:
@@ -117,6 +120,10 @@ def beliefs(
     Newton's method on the mean, which rises with nu, inside a bracket that each evaluation
     narrows; a step that leaves it is replaced by its middle.
     """
+    # differences from one of the gains near nu keep what a low temperature makes of them
+    middle = min(gain.size - 1, int(share * gain.size))
+    pivot = float(np.partition(gain, middle)[middle])
+    gain, first = gain - pivot, first - pivot
     offset = temperature * float(np.log((1.0 - share) / share))
     lower, upper = float(gain.min()) - offset, float(gain.max()) - offset
     shift = min(max(first, lower), upper)
@@ -137,7 +144,7 @@ def beliefs(
             break
         shift = following
         belief = expit((shift - gain) / temperature)
-    return belief, shift
+    return belief, shift + pivot
 
 
 def divergence(belief: FloatArray, last: FloatArray) -> float:

@@ -26,6 +26,9 @@ _MAX_CONJUGATE: Final = 10_000
 _FIRST_CONJUGATE: Final = 10
 """Iterations of the first system of a cold start, whose piece is hardly the right one."""
 
+_ROUNDING: Final = 1e-28
+"""Of the squared gradient that conjugate gradients began with, nothing is left below this."""
+
 _LEAST_DECREASE: Final = 1e-9
 _MAX_LINE: Final = 100
 
@@ -203,7 +206,8 @@ class _Search:
     def solved(self, now: LinearPoint, rtol: float, most: int) -> tuple[LinearPoint, Status]:
         """The minimum of the present piece, (F3), by conjugate gradients from ``now``.
 
-        They go on until |gradient| < rtol |what the outputs miss|, as CGLS does.
+        They go on until |gradient| < rtol |what the outputs miss| times the length of a row, as
+        CGLS does with rows of unit length, or until rounding ends it.
         """
         problem, rows = self.problem, self.problem.rows
         if not self.cost.size:
@@ -217,10 +221,11 @@ class _Search:
         problem.check()
         residual = rows.adjoint(missed) - problem.norm_penalty * weights
         direction = residual.copy()
-        square = float(residual @ residual)
+        square = first = float(residual @ residual)
+        unit = rtol * rows.form.length
         status = Status.MAX_ITER
         for _ in range(most):
-            if square <= rtol**2 * float(missed @ missed):
+            if square <= max(unit**2 * float(missed @ missed), _ROUNDING * first):
                 status = Status.CONVERGED
                 break
             problem.check()

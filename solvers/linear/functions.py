@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit
 
 from solvers.arrays import FloatArray
@@ -46,6 +47,8 @@ class LinearFunctions:
         points = checked_points(features, self.n_columns)
         values = np.empty((points.n_rows, self.weights.shape[1]))
         for place, block in points.blocks():
+            if self.form.center.size and sp.issparse(block):
+                block = block.toarray()  # noqa: PLW2901 - the center fills it
             values[place] = rows_of(block, self.form.scale(block), self.form).values(self.weights)
         return values
 

@@ -46,36 +46,35 @@ class RowForm:
     center : (n_columns,) float64
         Mean of dense rows; empty where nothing is subtracted, as of sparse rows, which it would
         fill.
+    length : float
+        Root of the mean squared length of the rows so made, the constant left out; 1 where all
+        are zeros.
     """
 
     is_unit: bool
     constant: float
     center: FloatArray = field(default_factory=lambda: np.zeros(0))
+    length: float = 1.0
 
     @classmethod
     def fitted(cls, rows: Rows, *, is_unit: bool, constant: float) -> "RowForm":
-        """For these rows; one pass over dense ones."""
-        if not is_unit or rows.is_sparse:
-            return cls(is_unit=is_unit, constant=constant)
-        total = np.zeros(rows.n_columns)
+        """For these rows; one pass over them unless they are sparse and brought to unit length."""
+        if not is_unit:
+            total = sum(float(_squares(block).sum()) for _, block in rows.blocks())
+            length = float(np.sqrt(total / rows.n_rows)) or 1.0
+            return cls(is_unit=False, constant=constant, length=length)
+        if rows.is_sparse:
+            return cls(is_unit=True, constant=constant)
+        sums = np.zeros(rows.n_columns)
         for _, block in rows.blocks():
-            total += block.sum(axis=0, dtype=np.float64)
-        return cls(is_unit=True, constant=constant, center=frozen(total / rows.n_rows))
+            sums += block.sum(axis=0, dtype=np.float64)
+        return cls(is_unit=True, constant=constant, center=frozen(sums / rows.n_rows))
 
     def scale(self, block: Any) -> FloatArray:
         """(n_rows,) what each row is multiplied by."""
         if not self.is_unit:
             return np.ones(block.shape[0])
-        if sp.issparse(block):
-            starts, entries = block.indptr, block.data.astype(np.float64)
-            squares = np.zeros(block.shape[0])
-            filled = np.flatnonzero(np.diff(starts))
-            if filled.size:
-                squares[filled] = np.add.reduceat(np.square(entries), starts[filled])
-        else:
-            centred = block - self.center if self.center.size else block
-            squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
-        lengths = np.sqrt(squares)
+        lengths = np.sqrt(_squares(block - self.center if self.center.size else block))
         return np.divide(1.0, lengths, out=np.ones_like(lengths), where=lengths > 0)
 
 
@@ -89,6 +88,10 @@ class LinearRows(Protocol):
     @property
     def n_weights(self) -> int:
         """One more than there are columns."""
+
+    @property
+    def form(self) -> RowForm:
+        """What became of the rows."""
 
     @property
     def passes(self) -> Passes:
@@ -353,6 +356,17 @@ def rows_of(matrix: Any, scale: FloatArray, form: RowForm, parallel: Parallel = 
     if sp.issparse(matrix):
         return SparseRows(matrix=matrix, scale=scale, form=form, parallel=parallel)
     return DenseRows(matrix=matrix, scale=scale, form=form, parallel=parallel)
+
+
+def _squares(block: Any) -> FloatArray:
+    """(n_rows,) squared lengths of rows."""
+    if not sp.issparse(block):
+        return np.asarray(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+    squares, filled = np.zeros(block.shape[0]), np.flatnonzero(np.diff(block.indptr))
+    if filled.size:
+        entries = np.square(block.data, dtype=np.float64)
+        squares[filled] = np.add.reduceat(entries, block.indptr[filled])
+    return squares
 
 
 def _sum(parts: list[FloatArray]) -> FloatArray:

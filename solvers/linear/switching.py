@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, log
 from typing import Final
 
 import numpy as np
@@ -28,7 +29,7 @@ class SwitchRule:
         Unlabeled weight of the first round, lambda'_0 > 0; it grows by half until it is the one
         asked for.
     max_trainings : int
-        After so many a search ends with status ``MAX_ITER``.
+        Where so many do not suffice, the search ends with status ``MAX_ITER``.
     """
 
     max_pairs: int | None
@@ -115,7 +116,10 @@ class _Labeling:
     def settle(self, weight: float, rtol: float) -> None:
         """Train and switch in turn until no pair is left."""
         self.n_rounds += 1
-        while not self.is_over:
+        while True:
+            if self.n_trainings >= self.rule.max_trainings:
+                self.is_over = True
+                return
             self.point = self.task.trained(self._hinges(weight), self.point, rtol)
             self.n_trainings += 1
             outputs = self.point.outputs[self.task.unlabeled]
@@ -123,7 +127,6 @@ class _Labeling:
             self.task.figures.n_switches += n_switched
             if not n_switched:
                 return
-            self.is_over = self.n_trainings >= self.rule.max_trainings
 
     def told(self, weight: float) -> Transduced:
         """The answer for a weight."""
@@ -143,7 +146,7 @@ class _Labeling:
 
 def _n_rounds(first: float, last: float) -> int:
     """Rounds until the last weight, for progress."""
-    return 1 if first >= last else 2 + int(np.log(last / first) / np.log(GROWTH))
+    return 1 if first >= last else 1 + ceil(log(last / first) / log(GROWTH) - 1e-9)
 
 
 def _highest(outputs: FloatArray, n_highest: int) -> BoolArray:

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from mmap import mmap
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -333,7 +334,7 @@ class LinearMachine(InductiveModel):
         """The norm penalty asked for, or the largest of those that predict most labels left out."""
         if self.norm_penalty != "auto":
             return float(self.norm_penalty)
-        unit = self._mean_square(table, labels)
+        unit = table.form.length**2
         n_usable = _n_usable(labels)
         if n_usable < 2:
             return _UNCHOSEN * unit
@@ -360,14 +361,6 @@ class LinearMachine(InductiveModel):
             for each in values
         ]
         return PENALTIES[int(np.argmax(n_right))] * unit
-
-    def _mean_square(self, table: Table, labels: Labels) -> float:
-        """Mean squared length of labeled rows as given, which penalties go along with."""
-        if self.row_length == "unit":
-            return 1.0
-        rows = table.features.take(labels.nodes)
-        lengths = 1.0 / RowForm(is_unit=True, constant=0.0).scale(rows)
-        return float(np.mean(np.square(lengths)))
 
     def _sigmoid(self, fit: Fit) -> FloatArray:
         """(2, n_functions) from searches without the labels of one fold each."""
@@ -430,7 +423,9 @@ def _form(table: Table) -> str:
         return "streamed"
     values: Any = table.rows.matrix
     stored = values.data if sp.issparse(values) else values
-    return "mapped" if isinstance(stored, np.memmap) else "memory"
+    while isinstance(stored, np.ndarray) and not isinstance(stored, np.memmap):
+        stored = stored.base
+    return "mapped" if isinstance(stored, np.memmap | mmap) else "memory"
 
 
 def _one_class_for_all(scores: FloatArray, labels: Labels, norm_penalty: float) -> Iterator[str]:

@@ -176,7 +176,7 @@ class TSVM(TransductiveMachine):
         ),
     )
     max_iter: int = hyperparameter(
-        100_000, Rule(doc="Most trainings between switches, for each class.", kind=int, minimum=1)
+        100_000, Rule(doc="Most trainings of each class.", kind=int, minimum=1)
     )
 
     def _search(

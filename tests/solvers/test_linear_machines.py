@@ -281,7 +281,7 @@ def test_a_label_of_each_class_leaves_no_choice_of_penalty() -> None:
 
 @pytest.mark.parametrize("factor", [1e-2, 1e3])
 @pytest.mark.parametrize("with_empty", [False, True])
-def test_the_penalties_tried_go_along_with_the_squared_lengths_of_labeled_rows(
+def test_the_penalties_tried_go_along_with_the_squared_lengths_of_rows(
     with_empty: bool, factor: float
 ) -> None:
     matrix, classes = points()
@@ -293,7 +293,7 @@ def test_the_penalties_tried_go_along_with_the_squared_lengths_of_labeled_rows(
     model = LinearSVM(row_length="given", constant=0.0)
     expected = solved(model, matrix, labels)
     found = solved(model, matrix * factor, labels)
-    lengths = np.linalg.norm(matrix.toarray()[nodes], axis=1)
+    lengths = np.linalg.norm(matrix.toarray(), axis=1)
     for solution, unit in ((expected, 1.0), (found, factor**2)):
         ratio = solution.stats["norm_penalty"] / (np.mean(lengths**2) * unit)
         assert np.isclose(PENALTIES, ratio, rtol=1e-9).any()
