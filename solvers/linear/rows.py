@@ -6,6 +6,7 @@ them; unit length and the constant feature are factors beside the rows. Conseque
 gradients on the normal equations need one pass for each iteration, where CGLS as printed needs two.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
@@ -146,7 +147,7 @@ class SparseRows:
         self.passes.count += 1
         cuts = self._cuts()
         fill = partial(output_rows, *self._arrays(), cost, weights, out)
-        list(self.parallel(lambda r: fill(cuts[r], cuts[r + 1]), range(len(cuts) - 1)))
+        _each(self.parallel, lambda r: fill(cuts[r], cuts[r + 1]), len(cuts) - 1)
 
     def values(self, weights: FloatArray) -> FloatArray:
         """Products with all columns of the weights."""
@@ -166,7 +167,7 @@ class SparseRows:
             adjoint_rows(*self._arrays(), residual, total, cuts[r], cuts[r + 1])
             return total
 
-        return _sum(list(self.parallel(part, range(len(cuts) - 1))))
+        return _sum(_each(self.parallel, part, len(cuts) - 1))
 
     def normal(self, direction: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
         """X direction where there is a cost, and X' cost X direction."""
@@ -178,7 +179,7 @@ class SparseRows:
             normal_rows(*self._arrays(), cost, direction, products, total, cuts[r], cuts[r + 1])
             return total
 
-        return products, _sum(list(self.parallel(part, range(len(cuts) - 1))))
+        return products, _sum(_each(self.parallel, part, len(cuts) - 1))
 
     def _arrays(self) -> tuple[Any, Any, Any, FloatArray, float]:
         """What the kernels take first; mapped arrays as plain ones."""
@@ -226,7 +227,7 @@ class DenseRows:
                     products = self._chunk(place) @ weights[:-1] + self.form.constant * weights[-1]
                     out[place] = np.where(missing, products, out[place])
 
-        list(self.parallel(fill, range(self._n_parts())))
+        _each(self.parallel, fill, self._n_parts())
 
     def values(self, weights: FloatArray) -> FloatArray:
         """Products with all columns of the weights."""
@@ -250,7 +251,7 @@ class DenseRows:
                     total[-1] += self.form.constant * residual[place].sum()
             return total
 
-        return _sum(list(self.parallel(part, range(self._n_parts()))))
+        return _sum(_each(self.parallel, part, self._n_parts()))
 
     def normal(self, direction: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
         """X direction where there is a cost, and X' cost X direction."""
@@ -270,7 +271,7 @@ class DenseRows:
                 total[-1] += self.form.constant * weighed.sum()
             return total
 
-        return products, _sum(list(self.parallel(part, range(self._n_parts()))))
+        return products, _sum(_each(self.parallel, part, self._n_parts()))
 
     def _chunk(self, place: slice) -> FloatArray:
         chunk = np.asarray(self.matrix[place], np.float64)
@@ -367,6 +368,11 @@ def _squares(block: Any) -> FloatArray:
         entries = np.square(block.data, dtype=np.float64)
         squares[filled] = np.add.reduceat(entries, block.indptr[filled])
     return squares
+
+
+def _each(parallel: Parallel, task: Callable[[int], Any], n_parts: int) -> list[Any]:
+    """What a task gives for each part; one part alone is not worth handing to a thread."""
+    return [task(0)] if n_parts == 1 else list(parallel(task, range(n_parts)))
 
 
 def _sum(parts: list[FloatArray]) -> FloatArray:

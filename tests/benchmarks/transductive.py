@@ -424,12 +424,16 @@ def main() -> None:
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="+", choices=cases)
-    parser.add_argument("--sets", nargs="+", choices=TASKS, default=["g50c", "pcmac", "documents"])
+    parser.add_argument("--sets", nargs="+", choices=TASKS, default=None)
     parser.add_argument("--draws", type=int, default=10, help="of labels, where none are published")
     parser.add_argument("--pairwise", action="store_true", help="S = 1 on the large sets, too")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of 'million'")
     parser.add_argument("--machines", nargs="+", choices=MACHINES, default=["SVM", "TSVM", "DA"])
+    parser.add_argument("--quick", action="store_true", help="few draws of made-up documents")
     asked = parser.parse_args()
+    asked.sets = asked.sets or ["few-documents" if asked.quick else "documents"]
+    if asked.quick:
+        asked.draws, asked.rows = min(asked.draws, 2), min(asked.rows, 20_000)
     for name in asked.cases:
         cases[name](asked)
 

@@ -93,6 +93,10 @@ def test_features_become_a_graph(home: Home, tmp_path: Path) -> None:
     run("points", home, tmp_path)
 
 
+def test_sparse_features_need_no_edges(home: Home, tmp_path: Path) -> None:
+    run("words", home, tmp_path)
+
+
 def test_http_session(curl: None, server: Server, tmp_path: Path) -> None:
     run("http", server.home, tmp_path, LAPWING_URL=server.url)
 

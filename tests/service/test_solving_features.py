@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from service.child import _answer
 from service.predictions import PredictionFile
 from service.solving import WarmSolver
 from service.tasks import Failed, Solved, SolveTask
 from solvers.models import CATALOGUE
-from streaming.features import FeaturesNotFound
+from streaming.features import FeaturesNotFound, FeatureStore, NewRows
+from streaming.snapshots import GraphPaths
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
 from tests.service.test_solving import MEMORY_BYTES, ignore, run, solved, task, two_communities
 
@@ -131,3 +133,42 @@ def test_no_node_with_features_is_an_error_that_says_so(
     publish_features(directory, 2, parity_features(4), nodes=beyond)
     with pytest.raises(ValueError, match="none of the 60 nodes has features; add some"):
         run(solver, asked_of(directory, version=2))
+
+
+@pytest.mark.parametrize("model", ["linear-svm", "tsvm", "da-svm"])
+def test_sparse_rows_are_read_where_they_are_mapped(
+    directory: Path, solver: WarmSolver, model: str
+) -> None:
+    dense = parity_features(N_NODES)
+    sparse = sp.csr_array(np.where(np.abs(dense) > 0.1, dense, 0.0))
+    rows = NewRows(
+        nodes=np.arange(N_NODES),
+        n_columns=sparse.shape[1],
+        lengths=np.diff(sparse.indptr).astype(np.int64),
+        blocks=[sparse],
+    )
+    FeatureStore(GraphPaths(root=directory).features).publish(2, rows, created_at=0.0)
+    answer = solved(solver, asked_of(directory, model, version=2))
+    assert answer.result["stats"]["rows"] == "mapped"
+    found = table(directory, answer)
+    node = np.array([int(name[1:]) for name in found["node"].to_pylist()])
+    expected = np.where(node % 2 == 0, "even", "odd")
+    assert np.mean(np.array(found["label"].to_pylist()) == expected) > 0.95
+
+
+def test_what_few_labels_cannot_tell_is_a_warning_of_the_job(
+    directory: Path, solver: WarmSolver
+) -> None:
+    warning = solved(solver, asked_of(directory, "tsvm")).result["warning"]
+    assert "the share of each class is taken from 4 labels, to within 0.25" in warning
+    known = asked_of(directory, "tsvm", parameters={"class_balance": {"even": 1, "odd": 1}})
+    assert solved(solver, known).result["warning"] is None
+
+
+def test_probabilities_are_told_as_such(directory: Path, solver: WarmSolver) -> None:
+    asked = asked_of(directory, "linear-svm", parameters={"scores": "probability"})
+    answer = solved(solver, asked)
+    file = PredictionFile(directory / "predictions" / answer.result["file"])
+    assert file.meta.score == "probability"
+    score = file.table()["score"].to_numpy()
+    assert ((score >= 0.5) & (score <= 1.0)).all()

@@ -8,8 +8,11 @@ from solvers.labels import Labels
 from solvers.models.cross_validation import cross_validate
 from solvers.models.harmonic import StableHFS
 from solvers.models.lapsvm import LapRLSC, LapSVM
+from solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
+from solvers.models.linear_machine import LinearSVM
 from solvers.models.poisson import Poisson
-from solvers.models.tuning import PENALTIES, default_grid, grid_models, tune
+from solvers.models.transductive import DASVM, TSVM
+from solvers.models.tuning import PENALTIES, UNLABELED_WEIGHTS, default_grid, grid_models, tune
 from solvers.solution import Status
 from tests.solvers.test_lapsvm import clouds, graph_of, labels_of
 
@@ -122,6 +125,43 @@ def test_progress_is_told_and_a_cancelled_search_keeps_what_it_has(case) -> None
     nothing = tune(model, prepared, labels, cancelled=lambda: True)
     assert nothing.trials == ()
     assert nothing.best == model
+
+
+@pytest.mark.parametrize("model", [TSVM(), DASVM(max_iter=8)])
+def test_one_search_serves_all_unlabeled_weights_of_a_penalty(
+    case, model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, points, labels, _ = case
+    grid = {"unlabeled_weight": [1.0, 0.0, 0.3, 1.0], "norm_penalty": [1e-2, 1e-3]}
+    prepared = model.prepare(graph, points)
+    searches = []
+    plain = type(model).left_out_scores
+
+    def counted(self, *given):
+        searches.append(self.norm_penalty)
+        return plain(self, *given)
+
+    monkeypatch.setattr(type(model), "left_out_scores", counted)
+    tuning = tune(model, prepared, labels, grid=grid, n_folds=4, seed=3)
+    assert searches == [1e-2, 1e-3]
+    for trial in tuning.trials:
+        each = replace(model, **trial.parameters)
+        slow = cross_validate(each, prepared, labels, n_folds=4, seed=3)
+        assert trial.accuracy == pytest.approx(slow.mean)
+        assert trial.n_left_out == slow.n_left_out == 24
+
+
+def test_linear_machines_try_penalties_and_unlabeled_weights(case) -> None:
+    graph, points, labels, _ = case
+    assert default_grid(LinearSVM()) == {"norm_penalty": LINEAR_PENALTIES}
+    grid = default_grid(TSVM())
+    assert grid == {"norm_penalty": LINEAR_PENALTIES, "unlabeled_weight": UNLABELED_WEIGHTS}
+    for model in (LinearSVM(), TSVM()):
+        tuning = tune(model, model.prepare(graph, points), labels)
+        best = max(trial.n_right for trial in tuning.trials)
+        first = next(trial for trial in tuning.trials if trial.n_right == best)
+        assert tuning.best == replace(model, **first.parameters)
+        assert tuning.status is Status.CONVERGED
 
 
 def test_labels_without_features_are_left_aside(case) -> None:
