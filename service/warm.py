@@ -22,6 +22,7 @@ from solvers.labels import Labels
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models import CATALOGUE
 from solvers.models.linear_machine import LinearSVM
+from solvers.models.transductive import TSVM
 from solvers.neighbors import NeighborLists, PointSearch, TieRule, edges_of
 from streaming.blocks import NODE_KINDS, NodeKind
 from streaming.certificate import CertifySettings, certify
@@ -171,6 +172,7 @@ def _separated(graph: Graph) -> None:
                     array.setflags(write=False)
             model = LinearSVM(norm_penalty=1e-4)
             model.solve(model.prepare(graph, rows), labels)
+            TSVM(norm_penalty=1e-4).solve(model.prepare(graph, rows), labels)
             joined = replace(model, graph_penalty=1.0)
             joined.solve(joined.prepare(graph, rows), labels)
 

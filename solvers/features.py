@@ -218,8 +218,13 @@ class SourceRows:
 
     @property
     def row_bytes(self) -> int:
-        """About what one row takes; of sparse ones a guess."""
-        return self.n_columns * 4 if not self.is_sparse else _SPARSE_ROW_BYTES
+        """About what one row takes; of sparse ones a guess where the source does not tell."""
+        if not self.is_sparse:
+            return self.n_columns * 4
+        n_values = getattr(self._source, "n_values", None)
+        if n_values is None:
+            return _SPARSE_ROW_BYTES
+        return max(1, int(n_values) // max(1, self.n_rows)) * _SPARSE_ENTRY_BYTES
 
     def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
         """All rows in order, some at a time: their places, and the rows."""

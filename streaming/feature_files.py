@@ -283,6 +283,13 @@ class ParquetFeatures:
             rows = cls(files, n_threads, n_rows, n_columns, is_sparse)
         return rows
 
+    @property
+    def n_values(self) -> int:
+        """Numbers stored, by the footers of the files, which count an empty row as one."""
+        if not self.is_sparse:
+            return self.n_rows * self.n_columns
+        return sum(_n_entries(path) for path in self._paths)
+
     def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
         """All rows in order, some at a time: their places, and the rows as float32.
 
@@ -370,6 +377,19 @@ def _group_size(group: Any, schema: pa.Schema) -> tuple[int, int]:
         if field.name in DENSE_COLUMNS and pa.types.is_fixed_size_list(field.type):
             n_bytes = max(n_bytes, group.num_rows * field.type.list_size * _FLOAT_BYTES)
     return int(group.num_rows), n_bytes
+
+
+def _n_entries(path: Path) -> int:
+    """Entries of all sparse rows of a file."""
+    with _content_of(path), open_parquet(str(path)) as parquet:
+        metadata = parquet.metadata
+        columns = [
+            place
+            for place in range(metadata.num_columns)
+            if metadata.schema.column(place).path.startswith("values.")
+        ]
+        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+        return sum(int(group.column(place).num_values) for group in groups for place in columns)
 
 
 def _projection(parquet: pq.ParquetFile, columns: Sequence[str] | None) -> list[str]:

@@ -46,7 +46,7 @@ class Schedule:
 def anneal(
     task: Transduction, start: LinearPoint, schedule: Schedule, *, phase: str, watch: Watch
 ) -> Transduced:
-    """The weights with the smallest J of all that the annealing comes by.
+    """The weights with the smallest J of all that a step of the annealing ends with.
 
     Parameters
     ----------
@@ -65,8 +65,11 @@ def anneal(
         ``objective`` is J. Ending at the last step asked for is how annealing ends, not a
         failure: beliefs that stay undecided are those of rows at the boundary.
     """
-    n_unlabeled = task.n_unlabeled
-    belief = np.full(n_unlabeled, task.positive_share)
+    share = task.n_positive / task.n_unlabeled  # beliefs can all be certain
+    belief = np.full(task.n_unlabeled, share)
+    if share in {0.0, 1.0}:
+        found = _trained(task, belief, start, RTOL)
+        return Transduced(point=found, objective=task.best_objective(found), status=found.status)
     point = _trained(task, belief, start, LOOSE_RTOL)
     best, best_belief, least = point, belief, task.best_objective(point)
     temperature, shift = schedule.first * task.unlabeled_weight, 0.0
@@ -75,7 +78,7 @@ def anneal(
             watch.step(phase, step, schedule.max_steps)
             gain = loss_gain(point.outputs[task.unlabeled], task.unlabeled_weight)
             last = belief
-            belief, shift = beliefs(gain, temperature, task.positive_share, shift)
+            belief, shift = beliefs(gain, temperature, share, shift)
             point = _trained(task, belief, point, LOOSE_RTOL)
             if divergence(belief, last) < schedule.divergence_tol:
                 break

@@ -1,12 +1,17 @@
 """Probabilities from decision values of labels that were left out, by Platt's method."""
 
+from typing import Final
+
 import numpy as np
 
 from solvers.arrays import FloatArray
 
+LEAST_SLOPE: Final = 1e-6
+"""Over the largest value: of probabilities that say nothing, and keep the order of the values."""
+
 
 def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, float]:
-    """Slope a and offset c of 1 / (1 + exp(-(a f + c))), the probability of the label 1.
+    """Slope a > 0 and offset c of 1 / (1 + exp(-(a f + c))), the probability of the label 1.
 
     Parameters
     ----------
@@ -19,6 +24,8 @@ def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, floa
     -----
     The likelihood is that of smoothed labels, (n_+ + 1) / (n_+ + 2) and 1 / (n_- + 2), so that
     few labels never make it certain: a logistic regression in which each value counts for both.
+    Labels left out are easily worse than chance where there are few, which would turn the order of
+    the values around: then the slope is `LEAST_SLOPE`, and the offset that of even odds.
 
     References
     ----------
@@ -41,4 +48,5 @@ def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, floa
         np.repeat([1, 0], values.size),
         sample_weight=np.concatenate([likely, 1.0 - likely]),
     )
-    return float(regression.coef_[0, 0]) / unit, float(regression.intercept_[0])
+    slope, offset = float(regression.coef_[0, 0]), float(regression.intercept_[0])
+    return (slope / unit, offset) if slope > LEAST_SLOPE else (LEAST_SLOPE / unit, 0.0)

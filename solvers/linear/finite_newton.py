@@ -206,8 +206,8 @@ class _Search:
     def solved(self, now: LinearPoint, rtol: float, most: int) -> tuple[LinearPoint, Status]:
         """The minimum of the present piece, (F3), by conjugate gradients from ``now``.
 
-        They go on until |gradient| < rtol |what the outputs miss| times the length of a row, as
-        CGLS does with rows of unit length, or until rounding ends it.
+        They go on until |gradient| < rtol |what the outputs miss|, as CGLS does, times the length
+        of a row where that is below 1; or until rounding ends it.
         """
         problem, rows = self.problem, self.problem.rows
         if not self.cost.size:
@@ -222,7 +222,7 @@ class _Search:
         residual = rows.adjoint(missed) - problem.norm_penalty * weights
         direction = residual.copy()
         square = first = float(residual @ residual)
-        unit = rtol * rows.form.length
+        unit = rtol * min(1.0, rows.form.length)
         status = Status.MAX_ITER
         for _ in range(most):
             if square <= max(unit**2 * float(missed @ missed), _ROUNDING * first):

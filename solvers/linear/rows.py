@@ -7,14 +7,14 @@ gradients on the normal equations need one pass for each iteration, where CGLS a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, frozen
+from solvers.arrays import FloatArray, IntArray, frozen
 from solvers.features import Rows
 from solvers.kernels.sparse_rows import adjoint_rows, normal_rows, output_rows
 from solvers.parallel import Parallel
@@ -22,6 +22,8 @@ from solvers.parallel import Parallel
 _N_RANGES: Final = 8
 _LEAST_WORK: Final = 1 << 17
 """Entries from which a pass is worth dividing among threads."""
+
+_LARGEST: Final = 1e150
 
 _CHUNK_BYTES: Final = 1 << 18
 """Of dense rows as float64, so that the second product with them finds them in the cache."""
@@ -48,7 +50,7 @@ class RowForm:
         Mean of dense rows; empty where nothing is subtracted, as of sparse rows, which it would
         fill.
     length : float
-        Root of the mean squared length of the rows so made, the constant left out; 1 where all
+        Median length of the rows so made that are not zeros, the constant left out; 1 where all
         are zeros.
     """
 
@@ -61,8 +63,9 @@ class RowForm:
     def fitted(cls, rows: Rows, *, is_unit: bool, constant: float) -> "RowForm":
         """For these rows; one pass over them unless they are sparse and brought to unit length."""
         if not is_unit:
-            total = sum(float(_squares(block).sum()) for _, block in rows.blocks())
-            length = float(np.sqrt(total / rows.n_rows)) or 1.0
+            lengths = np.concatenate([_lengths(block) for _, block in rows.blocks()])
+            lengths = lengths[lengths > 0]
+            length = float(np.median(lengths)) if lengths.size else 1.0
             return cls(is_unit=False, constant=constant, length=length)
         if rows.is_sparse:
             return cls(is_unit=True, constant=constant)
@@ -75,7 +78,7 @@ class RowForm:
         """(n_rows,) what each row is multiplied by."""
         if not self.is_unit:
             return np.ones(block.shape[0])
-        lengths = np.sqrt(_squares(block - self.center if self.center.size else block))
+        lengths = _lengths(block - self.center if self.center.size else block)
         return np.divide(1.0, lengths, out=np.ones_like(lengths), where=lengths > 0)
 
 
@@ -145,17 +148,21 @@ class SparseRows:
     def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
         """Fill ``out`` with the products of the rows whose ``cost`` is 0."""
         self.passes.count += 1
+        self._fill(weights, cost, out)
+
+    def _fill(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
         cuts = self._cuts()
         fill = partial(output_rows, *self._arrays(), cost, weights, out)
         _each(self.parallel, lambda r: fill(cuts[r], cuts[r + 1]), len(cuts) - 1)
 
     def values(self, weights: FloatArray) -> FloatArray:
         """Products with all columns of the weights."""
+        products = np.empty((weights.shape[1], self.n_rows))
+        everywhere = np.zeros(self.n_rows)
+        for column in range(weights.shape[1]):
+            self._fill(np.ascontiguousarray(weights[:, column]), everywhere, products[column])
         self.passes.count += 1
-        products: FloatArray = np.asarray(self.matrix @ weights[:-1], np.float64)
-        products *= self.scale[:, None]
-        products += self.form.constant * weights[-1]
-        return products
+        return np.ascontiguousarray(products.T)
 
     def adjoint(self, residual: FloatArray) -> FloatArray:
         """Sum of the rows, each times its residual."""
@@ -352,22 +359,39 @@ class StreamedRows:
         return rows_of(block, self.scale[place], self.form)
 
 
-def rows_of(matrix: Any, scale: FloatArray, form: RowForm, parallel: Parallel = map) -> LinearRows:
+def some_of(rows: "SparseRows | DenseRows", places: IntArray) -> "SparseRows | DenseRows":
+    """Some of the rows, copied."""
+    return replace(rows, matrix=rows.matrix[places], scale=rows.scale[places], passes=Passes())
+
+
+def rows_of(
+    matrix: Any, scale: FloatArray, form: RowForm, parallel: Parallel = map
+) -> "SparseRows | DenseRows":
     """Rows in memory or mapped."""
     if sp.issparse(matrix):
         return SparseRows(matrix=matrix, scale=scale, form=form, parallel=parallel)
     return DenseRows(matrix=matrix, scale=scale, form=form, parallel=parallel)
 
 
-def _squares(block: Any) -> FloatArray:
-    """(n_rows,) squared lengths of rows."""
+def _lengths(block: Any) -> FloatArray:
+    """(n_rows,) lengths of rows.
+
+    Raises
+    ------
+    ValueError
+        An entry whose square is beyond the floats.
+    """
+    entries = block.data if sp.issparse(block) else block
+    largest = float(np.abs(entries).max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(f"features must lie within -{_LARGEST:g} and {_LARGEST:g}, got {largest}")
     if not sp.issparse(block):
-        return np.asarray(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64)))
     squares, filled = np.zeros(block.shape[0]), np.flatnonzero(np.diff(block.indptr))
     if filled.size:
-        entries = np.square(block.data, dtype=np.float64)
-        squares[filled] = np.add.reduceat(entries, block.indptr[filled])
-    return squares
+        squared = np.square(block.data, dtype=np.float64)
+        squares[filled] = np.add.reduceat(squared, block.indptr[filled])
+    return np.asarray(np.sqrt(squares))
 
 
 def _each(parallel: Parallel, task: Callable[[int], Any], n_parts: int) -> list[Any]:

@@ -78,7 +78,7 @@ class Transduction:
 
     @property
     def n_positive(self) -> int:
-        """How many unlabeled rows get the label 1: r u, rounded."""
+        """How many unlabeled rows get the label 1: r u, rounded, since a row has one label."""
         return round(self.positive_share * self.n_unlabeled)
 
     def hinges(self, positive: FloatArray | float, negative: FloatArray | float) -> Hinges:

@@ -198,6 +198,11 @@ class Model(ABC):
         return "class score"
 
     @property
+    def judged(self) -> "Model":
+        """What cross-validation judges: the same model, without what changes no class."""
+        return self
+
+    @property
     def shows_start(self) -> bool:
         """Whether an answer may show where its solve started, as after an early stop."""
         return False

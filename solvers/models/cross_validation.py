@@ -87,6 +87,7 @@ def cross_validate(
     ValueError
         ``n_folds`` is less than 2 or more than labels can be left out.
     """
+    model = model.judged
     if model.shows_start:
         start = None
     fold, always_kept = deal_folds(labels, n_folds, seed)

@@ -14,10 +14,18 @@ from solvers.features import FeatureRows, Rows
 from solvers.iterate import Watch
 from solvers.labels import Labels, class_scores, one_against_rest
 from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
-from solvers.linear.calibration import fitted_sigmoid
+from solvers.linear.calibration import LEAST_SLOPE, fitted_sigmoid
 from solvers.linear.finite_newton import ROUGH_RTOL, Hinges, LinearPoint, LinearProblem, minimize
 from solvers.linear.functions import LinearFunctions
-from solvers.linear.rows import DenseRows, LinearRows, RowForm, SparseRows, StreamedRows, rows_of
+from solvers.linear.rows import (
+    DenseRows,
+    LinearRows,
+    RowForm,
+    SparseRows,
+    StreamedRows,
+    rows_of,
+    some_of,
+)
 from solvers.linear.transduction import Figures
 from solvers.models.base import Rule, ScoreKind, hyperparameter
 from solvers.models.centring import CentredLabels
@@ -65,7 +73,7 @@ class Table:
     rows: LinearRows
     laplacian: IteratedLaplacian | None
 
-    def of_nodes(self, nodes: Int64Array) -> LinearRows:
+    def of_nodes(self, nodes: Int64Array) -> SparseRows | DenseRows:
         """Some rows, by increasing place, in memory."""
         return rows_of(self.features.take(nodes), self.scale[nodes], self.form)
 
@@ -89,7 +97,7 @@ class Fit:
     """
 
     table: Table
-    few: LinearRows
+    few: SparseRows | DenseRows
     labels: Labels
     costs: FloatArray
     norm_penalty: float
@@ -117,7 +125,7 @@ class Fit:
         costs = self.costs[kept]
         return Fit(
             table=self.table,
-            few=self.table.of_nodes(labels.nodes),
+            few=some_of(self.few, kept),
             labels=labels,
             costs=costs / costs.sum(),
             norm_penalty=self.norm_penalty,
@@ -157,6 +165,7 @@ class LinearMachine(InductiveModel):
         Rule(
             doc="Constant feature beside the others, whose weight is the intercept; 0 for none.",
             minimum=0.0,
+            below=1e9,
         ),
     )
     class_costs: Literal["equal", "balanced"] | Mapping[str | int, float] = hyperparameter(
@@ -194,8 +203,14 @@ class LinearMachine(InductiveModel):
         return "probability" if self.scores == "probability" else "class score"
 
     def working_bytes(self, n_rows: int, n_columns: int, row_bytes: int) -> int:
-        """The rows as they are, and vectors; see `PointModel.working_bytes`."""
-        return n_rows * row_bytes + 8 * (_ROW_VECTORS * n_rows + _WEIGHT_VECTORS * n_columns)
+        """Vectors alone: rows are read where they lie; see `PointModel.working_bytes`."""
+        del row_bytes
+        return 8 * (_ROW_VECTORS * n_rows + _WEIGHT_VECTORS * n_columns)
+
+    @property
+    def judged(self) -> "LinearMachine":
+        """Decisions suffice to be judged by."""
+        return replace(self, scores="decision")
 
     @abstractmethod
     def _weights(self, fit: Fit) -> FloatArray:
@@ -210,6 +225,7 @@ class LinearMachine(InductiveModel):
         watch: Watch,
         stats: Stats,
     ) -> Solution:
+        self._require(labels)
         points = self._points(prepared, watch)
         table = self._table(prepared, points.rows)
         n_before = table.rows.passes.count
@@ -236,6 +252,17 @@ class LinearMachine(InductiveModel):
             functions=functions,
             warnings=(*fit.warnings, *_one_class_for_all(scores, labels, fit.norm_penalty)),
         )
+
+    def _require(self, labels: Labels) -> None:
+        """Raise ValueError, before any work, where labels do not suffice for what is asked."""
+        self._costs(labels)
+        counts = np.bincount(labels.classes)
+        if self.scores == "probability" and counts.min() < 2:
+            name = labels.class_names[int(np.argmin(counts))]
+            raise ValueError(
+                "scores 'probability' needs at least two labels of every class, to leave one out; "
+                f"got one of {name!r}"
+            )
 
     def _fit(self, table: Table, labels: Labels, watch: Watch) -> Fit:
         """A search for the functions of some labels, whose norm penalty is chosen."""
@@ -272,8 +299,8 @@ class LinearMachine(InductiveModel):
             )
         fits = rows.n_rows * rows.row_bytes <= prepared.kept_bytes
         if isinstance(rows, FeatureRows) or fits:
-            matrix = prepared.latest("rows", self._input_key(prepared), rows.whole)
-            linear = rows_of(matrix, scale, form, prepared.parallel)
+            matrix = rows.whole() if prepared.rows is None else prepared.features
+            linear: LinearRows = rows_of(matrix, scale, form, prepared.parallel)
         else:
             linear = StreamedRows(source=rows, scale=scale, form=form)
         return Table(features=rows, scale=scale, form=form, rows=linear, laplacian=laplacian)
@@ -365,28 +392,22 @@ class LinearMachine(InductiveModel):
     def _sigmoid(self, fit: Fit) -> FloatArray:
         """(2, n_functions) from searches without the labels of one fold each."""
         labels = fit.labels
-        counts = np.bincount(labels.classes)
-        if counts.min() < 2:
-            name = labels.class_names[int(np.argmin(counts))]
-            raise ValueError(
-                "scores 'probability' needs at least two labels of every class, to leave one out; "
-                f"got one of {name!r}"
-            )
         fold, _ = deal_folds(labels, min(N_FOLDS, labels.n_labeled), 0)
         values = np.zeros_like(fit.targets)
         for number in range(int(fold.max()) + 1):
             left_out = np.flatnonzero(fold == number)
             values[left_out] = fit.few.values(self._weights(fit.without(left_out)))[left_out]
-        pairs = [
-            fitted_sigmoid(values[:, column], fit.targets[:, column])
-            for column in range(values.shape[1])
-        ]
-        if any(slope <= 0 for slope, _ in pairs):
+        pairs = zip(values.T, fit.targets.T, strict=True)
+        sigmoid = np.array([fitted_sigmoid(*pair) for pair in pairs])
+        flat = LEAST_SLOPE / np.maximum(np.abs(values).max(axis=0, initial=0.0), 1e-300)
+        if (sigmoid[:, 0] <= 2.0 * flat).any():
             fit.warnings.append(
                 "labels left out are not predicted better than by chance, so that probabilities "
                 "say little; label more nodes"
             )
-        return np.array(pairs).T
+            if len(sigmoid) > 1:  # classes compare by their decisions alone
+                sigmoid[:] = sigmoid[:, :1].min(), 0.0
+        return sigmoid.T
 
     def _started(self, start: Solution | None, table: Table, labels: Labels) -> FloatArray | None:
         """Weights of an earlier solution in these rows; None where it does not fit."""
@@ -434,6 +455,6 @@ def _one_class_for_all(scores: FloatArray, labels: Labels, norm_penalty: float) 
     if winners.size > labels.n_labeled and (winners == winners[0]).all():
         name = labels.class_names[int(winners[0])]
         yield (
-            f"every node gets the class {name!r}: norm_penalty {norm_penalty:g} leaves the "
-            "features too little weight; lower it"
+            f"every node gets the class {name!r}: lower norm_penalty, {norm_penalty:g} here, or "
+            "look at what the rows, class_costs or class_balance hold"
         )

@@ -78,7 +78,7 @@ class TransductiveMachine(LinearMachine):
         fold : (n_labeled,) int64
             Fold of each label; those of -1 are in every training set.
         weights : sequence of float
-            Unlabeled weights > 0, increasing: what one search for all of them can share, it does.
+            Unlabeled weights > 0, increasing; switching goes through all of them at once.
         watch : Watch
         """
         table = self._table(prepared, self._points(prepared, watch).rows)
@@ -88,7 +88,8 @@ class TransductiveMachine(LinearMachine):
             kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             fit = self._fit(table, labels.subset(kept), watch)
             columns = self._searched(fit, weights)
-            status = fit.status if status is Status.CONVERGED else status
+            for found in (each for column in columns for each in column):
+                status = found.status if status is Status.CONVERGED else status
             for place in range(len(weights)):
                 outputs = [found[place].point.outputs[labels.nodes[held]] for found in columns]
                 scores[place][held] = class_scores(np.column_stack(outputs))
@@ -98,13 +99,14 @@ class TransductiveMachine(LinearMachine):
         if self.unlabeled_weight == 0.0 or fit.labels.n_labeled == fit.table.rows.n_rows:
             return self._supervised_weights(fit)
         self._warn(fit)
+        fit.start = None  # the answer depends on where a search begins
         columns = self._searched(fit, [self.unlabeled_weight])
-        fit.objective = sum(found.objective for (found,) in columns)
+        for (found,) in columns:
+            fit.end(found.status, found.objective)
         return np.column_stack([found.point.weights for (found,) in columns])
 
     def _searched(self, fit: Fit, weights: Sequence[float]) -> list[list[Transduced]]:
         """For each function what became of each unlabeled weight."""
-        fit.start = None  # the answer depends on where a search begins
         n_functions = fit.targets.shape[1]
         shares = self._shares(fit.labels)
         own = shares[1:] if n_functions == 1 else shares
@@ -123,9 +125,11 @@ class TransductiveMachine(LinearMachine):
             if n_functions > 1:
                 phase = f"searching, class {column + 1} of {n_functions}"
             columns.append(self._search(task, fit, column, weights, phase))
-            for found in columns[-1]:
-                fit.status = found.status if fit.status is Status.CONVERGED else fit.status
         return columns
+
+    def _require(self, labels: Labels) -> None:
+        LinearMachine._require(self, labels)
+        self._shares(labels)
 
     def _shares(self, labels: Labels) -> FloatArray:
         """(n_classes,) share of the unlabeled nodes of each class, in (0, 1)."""
@@ -197,8 +201,8 @@ class DASVM(TransductiveMachine):
     """Transductive support vector machine by deterministic annealing (F.3).
 
     Sindhwani and Keerthi (2006), section 4: each unlabeled node has both labels, with beliefs
-    whose entropy counts less and less. Of all weights it comes by, those with the smallest
-    objective are kept.
+    whose entropy counts less and less. Of the weights at the end of each step, those with the
+    smallest objective are kept.
     """
 
     first_temperature: float = hyperparameter(

@@ -166,9 +166,9 @@ def tune(
 
     Notes
     -----
-    Laplacian SVMs on few enough nodes pay two eigenproblems for the whole grid. Transductive
-    machines are searched for once in every fold of each norm penalty, through all unlabeled
-    weights. Other models are solved for every fold of every trial, each from the solution before.
+    Laplacian SVMs on few enough nodes pay two eigenproblems for the whole grid. Switching goes
+    through all unlabeled weights of the other values at once, in every fold. Other models are
+    solved for every fold of every trial, each from the solution before.
     """
     models = grid_models(model, default_grid(model) if grid is None else grid)
     if isinstance(prepared, Points):  # labels of nodes without features can teach nothing
@@ -261,7 +261,8 @@ class _Search:
             own = points.with_features(self.labels)
             fold, _ = deal_folds(own, self.n_folds, self.seed)
             weights = [weight for weight in self.weights if weight > 0.0]
-            scores, status = model.left_out_scores(points, own, fold, weights, self.watch)
+            silent = replace(self.watch, progress=None)  # which speaks of trials
+            scores, status = model.left_out_scores(points, own, fold, weights, silent)
             known = {
                 weight: (*_n_right(each, own, fold), status)
                 for weight, each in zip(weights, scores, strict=True)

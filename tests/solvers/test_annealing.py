@@ -244,9 +244,16 @@ def test_a_single_unlabeled_row_is_annealed() -> None:
     case = small(1, n_rows=17, n_labeled=16)
     task = case.task(share=0.7)
     found = annealed(task)
-    assert task.n_unlabeled == 1
+    assert task.n_unlabeled == task.n_positive == 1
     assert found.status is Status.CONVERGED
-    assert np.isfinite(found.point.weights).all()
+    assert found.point.outputs[task.unlabeled][0] > 0
+
+
+def test_beliefs_end_decided_where_the_share_is_no_whole_number_of_rows() -> None:
+    case = small(0, n_rows=200, n_labeled=12, shift=4.0)
+    whole, broken = case.task(share=94 / 188), case.task(share=94.3 / 188)
+    assert whole.n_positive == broken.n_positive
+    assert annealed(whole).objective == annealed(broken).objective
 
 
 @pytest.mark.parametrize("share", [1e-9, 1 - 1e-9])

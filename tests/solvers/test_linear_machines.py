@@ -15,8 +15,10 @@ from solvers.graph import Graph
 from solvers.labels import Labels
 from solvers.linear.calibration import fitted_sigmoid
 from solvers.linear.transduction import Transduction
+from solvers.models.cross_validation import cross_validate
 from solvers.models.linear_machine import PENALTIES, LinearSVM
 from solvers.models.transductive import DASVM, TSVM
+from solvers.models.tuning import tune
 from solvers.solution import Solution, Status
 from streaming.feature_files import ParquetFeatures
 from tests.reference.kernel_machines import laplacian_power
@@ -294,8 +296,9 @@ def test_the_penalties_tried_go_along_with_the_squared_lengths_of_rows(
     expected = solved(model, matrix, labels)
     found = solved(model, matrix * factor, labels)
     lengths = np.linalg.norm(matrix.toarray(), axis=1)
+    typical = np.median(lengths[lengths > 0])
     for solution, unit in ((expected, 1.0), (found, factor**2)):
-        ratio = solution.stats["norm_penalty"] / (np.mean(lengths**2) * unit)
+        ratio = solution.stats["norm_penalty"] / (typical**2 * unit)
         assert np.isclose(PENALTIES, ratio, rtol=1e-9).any()
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
 
@@ -398,6 +401,85 @@ def test_probabilities_that_say_little_are_warned_of() -> None:
     ).warnings
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_never_turn_decisions_around(n_classes: int) -> None:
+    """Few labels left out are easily predicted worse than by chance."""
+    said_little = 0
+    for seed in range(12):
+        matrix, classes = points(n_classes, dense=True, seed=seed, shift=1.0)
+        labels = labels_of(classes, 3)
+        decided, likely = (
+            solved(LinearSVM(norm_penalty=1e-2, scores=scores), matrix, labels)
+            for scores in ("decision", "probability")
+        )
+        if likely.warnings:
+            said_little += 1
+            np.testing.assert_array_equal(
+                likely.scores.argmax(axis=1), decided.scores.argmax(axis=1)
+            )
+    assert said_little > 0
+
+
+def test_what_labels_do_not_suffice_for_is_said_before_any_work() -> None:
+    matrix, classes = points()
+    labels = labels_of(classes, 1)
+    model = DASVM(scores="probability")
+    prepared, reports = model.prepare(no_graph(N_POINTS), matrix), []
+    with pytest.raises(ValueError, match="at least two labels of every class"):
+        model.solve(prepared, labels, progress=reports.append)
+    with pytest.raises(ValueError, match="class_balance must name every class"):
+        TSVM(class_balance={"z": 1}).solve(prepared, labels, progress=reports.append)
+    with pytest.raises(ValueError, match="class_costs must name every class"):
+        LinearSVM(class_costs={"z": 1}).solve(prepared, labels, progress=reports.append)
+    assert reports == []
+
+
+def test_cross_validation_judges_decisions() -> None:
+    matrix, classes = points()
+    labels = labels_of(classes, 2)
+    model = LinearSVM(scores="probability", norm_penalty=0.01)
+    prepared = model.prepare(no_graph(N_POINTS), matrix)
+    found = cross_validate(model, prepared, labels, n_folds=4)
+    assert found == cross_validate(replace(model, scores="decision"), prepared, labels, n_folds=4)
+    grid = {"norm_penalty": [1e-1, 1e-2]}
+    assert len(tune(model, prepared, labels, grid=grid, n_folds=4).trials) == 2
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("change", ["column", "mean", "row"])
+def test_uneven_features_are_solved_to_the_minimum(machine, change: str) -> None:
+    matrix, classes = points(dense=True, shift=3.0)
+    labels = labels_of(classes)
+    matrix = matrix.copy()
+    if change == "column":
+        matrix[:, 0] *= 1e3
+    elif change == "mean":
+        matrix += 1e3
+    else:
+        matrix[np.setdiff1d(np.arange(N_POINTS), labels.nodes)[0]] *= 1e3
+    model = machine(norm_penalty=1e-2, row_length="given")
+    solution = solved(model, matrix, labels)
+    assert solution.status is Status.CONVERGED
+    if machine is LinearSVM:
+        target = 2.0 * classes[labels.nodes] - 1.0
+        rows = np.hstack([matrix[labels.nodes], np.ones((labels.n_labeled, 1))])
+        theirs = LinearSVC(
+            C=1.0 / (2e-2 * labels.n_labeled), tol=1e-10, max_iter=1_000_000, fit_intercept=False
+        ).fit(rows, target)
+        missed = np.maximum(0.0, 1.0 - target * (rows @ theirs.coef_[0]))
+        least = 0.5 * (1e-2 * np.sum(theirs.coef_**2) + np.mean(missed**2))
+        assert solution.stats["objective"] <= least * (1 + 1e-3)
+    assert error(solution, classes, labels) < 0.25
+
+
+@pytest.mark.parametrize("row_length", ["unit", "given"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_features_beyond_squares_are_refused(row_length: str, dense: bool) -> None:
+    matrix, classes = points(dense=dense)
+    with pytest.raises(ValueError, match=r"features must lie within -1e\+150 and 1e\+150, got"):
+        solved(LinearSVM(row_length=row_length), matrix * 1e155, labels_of(classes))
+
+
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_new_points_are_predicted_as_the_rows_they_equal(machine, dense: bool) -> None:
@@ -465,6 +547,10 @@ def test_rows_read_anew_give_the_answer_of_rows_in_memory(
     found = solved(model, source, labels, graph, kept_bytes=0)
     kept = solved(model, source, labels, graph)
     expected = solved(model, matrix.astype(np.float32), labels, graph)
+    stored = matrix.size
+    if sp.issparse(matrix):
+        stored = matrix.nnz + np.count_nonzero(np.diff(matrix.indptr) == 0)
+    assert source.n_values == stored
     assert found.stats["rows"] == "streamed"
     assert kept.stats["rows"] == expected.stats["rows"] == "memory"
     assert found.stats["norm_penalty"] == pytest.approx(expected.stats["norm_penalty"])
@@ -597,7 +683,7 @@ def test_one_class_for_every_node_is_warned_of() -> None:
     heavy = solved(LinearSVM(norm_penalty=100.0), matrix, labels)
     assert (heavy.scores.argmax(axis=1) == 1).all()
     assert len(heavy.warnings) == 1
-    assert "every node gets the class 'spam': norm_penalty 100" in heavy.warnings[0]
+    assert "every node gets the class 'spam': lower norm_penalty, 100 here" in heavy.warnings[0]
     assert not solved(LinearSVM(norm_penalty=0.01), matrix, labels).warnings
 
 
@@ -716,7 +802,7 @@ def test_without_features_the_points_are_the_spectral_embedding(machine) -> None
     prepared = model.prepare(Graph.from_adjacency(joined.toarray()))
     solution = model.solve(prepared, labels)
     assert solution.stats["input"] == "spectral embedding"
-    assert error(solution, classes, labels) < 0.2
+    assert error(solution, classes, labels) < 0.25
     with pytest.raises(ValueError, match="new points need a model of features"):
         model.predict(prepared, solution, np.zeros((1, 6)))
 
