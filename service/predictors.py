@@ -26,7 +26,7 @@ from service.predictions import (
 from solvers.gram.functions import KernelFunction, ScaledRows
 from solvers.gram.spaces import Expansion
 from solvers.linear.functions import LinearFunctions
-from solvers.linear.rows import RowForm
+from solvers.linear.row_form import RowForm
 from solvers.models import CATALOGUE
 from solvers.models.inductive import InductiveModel
 from solvers.solution import Functions

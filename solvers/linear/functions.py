@@ -10,7 +10,8 @@ from scipy.special import expit
 from solvers.arrays import FloatArray
 from solvers.features import checked_points
 from solvers.labels import class_scores
-from solvers.linear.rows import RowForm, rows_of
+from solvers.linear.row_form import RowForm
+from solvers.linear.rows import rows_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

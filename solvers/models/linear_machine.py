@@ -2,14 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from mmap import mmap
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, Int64Array
+from solvers.arrays import FloatArray
 from solvers.features import FeatureRows, Rows
 from solvers.iterate import Watch
 from solvers.labels import Labels, class_scores, one_against_rest
@@ -17,21 +15,18 @@ from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
 from solvers.linear.calibration import LEAST_SLOPE, fitted_sigmoid
 from solvers.linear.finite_newton import ROUGH_RTOL, Hinges, LinearPoint, LinearProblem, minimize
 from solvers.linear.functions import LinearFunctions
+from solvers.linear.row_form import RowForm
 from solvers.linear.rows import (
-    DenseRows,
     LinearRows,
-    RowForm,
-    SparseRows,
     StreamedRows,
     rows_of,
-    some_of,
 )
-from solvers.linear.transduction import Figures
 from solvers.models.base import Rule, ScoreKind, hyperparameter
 from solvers.models.centring import CentredLabels
 from solvers.models.class_balance import asked_shares
 from solvers.models.cross_validation import deal_folds
 from solvers.models.inductive import InductiveModel
+from solvers.models.linear_fit import Fit, Table, rows_form
 from solvers.models.point_model import Points, Stats
 from solvers.solution import Solution, Status
 
@@ -48,89 +43,6 @@ _WEIGHT_VECTORS: Final = 16
 
 _UNCHOSEN: Final = 1e-2
 """Norm penalty where no label can be left out to choose by."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
-    """The rows of a preparation as linear machines read them.
-
-    Attributes
-    ----------
-    features : Rows
-        As they are given.
-    scale : (n_rows,) float64
-        What each is multiplied by.
-    form : RowForm
-    rows : LinearRows
-        All of them.
-    laplacian : IteratedLaplacian or None
-        Of the graph term.
-    """
-
-    features: Rows
-    scale: FloatArray
-    form: RowForm
-    rows: LinearRows
-    laplacian: IteratedLaplacian | None
-
-    def of_nodes(self, nodes: Int64Array) -> SparseRows | DenseRows:
-        """Some rows, by increasing place, in memory."""
-        return rows_of(self.features.take(nodes), self.scale[nodes], self.form)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Fit:
-    """One search for functions: what it works on, and what became of it.
-
-    Attributes
-    ----------
-    table : Table
-    few : LinearRows
-        The labeled rows.
-    labels : Labels
-    costs : (n_labeled,) float64
-        Cost of each label, with sum 1.
-    norm_penalty : float
-    watch : Watch
-    start : (n_weights, n_functions) float64 or None
-        Weights found for other labels.
-    """
-
-    table: Table
-    few: SparseRows | DenseRows
-    labels: Labels
-    costs: FloatArray
-    norm_penalty: float
-    watch: Watch
-    start: FloatArray | None = None
-    figures: Figures = field(default_factory=Figures)
-    status: Status = Status.CONVERGED
-    objective: float = 0.0
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def targets(self) -> FloatArray:
-        """(n_labeled, n_functions) 1 for the function's own class, else -1."""
-        return one_against_rest(self.labels)
-
-    def end(self, status: Status, objective: float) -> None:
-        """Take down how the search of one function ended."""
-        self.status = status if self.status is Status.CONVERGED else self.status
-        self.objective += objective
-
-    def without(self, left_out: Int64Array) -> "Fit":
-        """The same without some labels."""
-        kept = np.setdiff1d(np.arange(self.labels.n_labeled), left_out)
-        labels = self.labels.subset(kept)
-        costs = self.costs[kept]
-        return Fit(
-            table=self.table,
-            few=some_of(self.few, kept),
-            labels=labels,
-            costs=costs / costs.sum(),
-            norm_penalty=self.norm_penalty,
-            watch=self.watch,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +150,7 @@ class LinearMachine(InductiveModel):
         scores = functions.scores_of(table.rows.values(weights))
         watch.step("predicting", 1, 1)
         stats |= {
-            "rows": _form(table),
+            "rows": rows_form(table),
             "norm_penalty": fit.norm_penalty,
             "objective": fit.objective,
             "n_iter": fit.figures.n_newton,
@@ -436,17 +348,6 @@ def _n_usable(labels: Labels) -> int:
     """Labels that may be left out: a class keeps its last one."""
     counts = np.bincount(labels.classes)
     return int(counts[counts > 1].sum())
-
-
-def _form(table: Table) -> str:
-    """How the rows were read, for the stats."""
-    if not isinstance(table.rows, SparseRows | DenseRows):
-        return "streamed"
-    values: Any = table.rows.matrix
-    stored = values.data if sp.issparse(values) else values
-    while isinstance(stored, np.ndarray) and not isinstance(stored, np.memmap):
-        stored = stored.base
-    return "mapped" if isinstance(stored, np.memmap | mmap) else "memory"
 
 
 def _one_class_for_all(scores: FloatArray, labels: Labels, norm_penalty: float) -> Iterator[str]:

@@ -16,7 +16,8 @@ from solvers.linear.switching import SwitchRule, switch_labels
 from solvers.linear.transduction import Transduced, Transduction
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.class_balance import ClassShares, asked_shares
-from solvers.models.linear_machine import Fit, LinearMachine
+from solvers.models.linear_fit import Fit
+from solvers.models.linear_machine import LinearMachine
 from solvers.models.point_model import Points
 from solvers.solution import Status
 

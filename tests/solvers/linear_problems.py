@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from solvers.features import FeatureRows
 from solvers.graph import Graph
 from solvers.linear.finite_newton import Hinges, LinearProblem
-from solvers.linear.rows import LinearRows, RowForm, rows_of
+from solvers.linear.row_form import RowForm
+from solvers.linear.rows import LinearRows, rows_of
 from solvers.linear.transduction import Transduction
 from tests.reference.linear_machines import DenseMachine, DenseTransduction, formed
 

@@ -1,0 +1,80 @@
+"""What becomes of a row of features before it is multiplied: its length, center and constant."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.arrays import FloatArray, frozen
+from solvers.features import Rows
+
+_LARGEST: Final = 1e150
+"""Entries of rows, whose squares must be floats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowForm:
+    """What becomes of a row x before it is multiplied: ((x - center) / |x - center|, constant).
+
+    Attributes
+    ----------
+    is_unit : bool
+        Whether rows are brought to unit length, and dense ones centred before; rows of zeros stay.
+    constant : float
+        The feature that all rows have.
+    center : (n_columns,) float64
+        Mean of dense rows; empty where nothing is subtracted, as of sparse rows, which it would
+        fill.
+    length : float
+        Median length of the rows so made that are not zeros, the constant left out; 1 where all
+        are zeros.
+    """
+
+    is_unit: bool
+    constant: float
+    center: FloatArray = field(default_factory=lambda: np.zeros(0))
+    length: float = 1.0
+
+    @classmethod
+    def fitted(cls, rows: Rows, *, is_unit: bool, constant: float) -> "RowForm":
+        """For these rows; one pass over them unless they are sparse and brought to unit length."""
+        if not is_unit:
+            lengths = np.concatenate([_lengths(block) for _, block in rows.blocks()])
+            lengths = lengths[lengths > 0]
+            length = float(np.median(lengths)) if lengths.size else 1.0
+            return cls(is_unit=False, constant=constant, length=length)
+        if rows.is_sparse:
+            return cls(is_unit=True, constant=constant)
+        sums = np.zeros(rows.n_columns)
+        for _, block in rows.blocks():
+            sums += block.sum(axis=0, dtype=np.float64)
+        return cls(is_unit=True, constant=constant, center=frozen(sums / rows.n_rows))
+
+    def scale(self, block: Any) -> FloatArray:
+        """(n_rows,) what each row is multiplied by."""
+        if not self.is_unit:
+            return np.ones(block.shape[0])
+        lengths = _lengths(block - self.center if self.center.size else block)
+        return np.divide(1.0, lengths, out=np.ones_like(lengths), where=lengths > 0)
+
+
+def _lengths(block: Any) -> FloatArray:
+    """(n_rows,) lengths of rows.
+
+    Raises
+    ------
+    ValueError
+        An entry whose square is beyond the floats.
+    """
+    entries = block.data if sp.issparse(block) else block
+    largest = float(np.abs(entries).max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(f"features must lie within -{_LARGEST:g} and {_LARGEST:g}, got {largest}")
+    if not sp.issparse(block):
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64)))
+    squares, filled = np.zeros(block.shape[0]), np.flatnonzero(np.diff(block.indptr))
+    if filled.size:
+        squared = np.square(block.data, dtype=np.float64)
+        squares[filled] = np.add.reduceat(squared, block.indptr[filled])
+    return np.asarray(np.sqrt(squares))

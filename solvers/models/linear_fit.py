@@ -1,0 +1,112 @@
+"""What a linear machine works on, and what becomes of one search for its functions."""
+
+from dataclasses import dataclass, field
+from mmap import mmap
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.arrays import FloatArray, Int64Array
+from solvers.features import Rows
+from solvers.iterate import Watch
+from solvers.labels import Labels, one_against_rest
+from solvers.laplacian.iterated import IteratedLaplacian
+from solvers.linear.row_form import RowForm
+from solvers.linear.rows import DenseRows, LinearRows, SparseRows, rows_of, some_of
+from solvers.linear.transduction import Figures
+from solvers.solution import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """The rows of a preparation as linear machines read them.
+
+    Attributes
+    ----------
+    features : Rows
+        As they are given.
+    scale : (n_rows,) float64
+        What each is multiplied by.
+    form : RowForm
+    rows : LinearRows
+        All of them.
+    laplacian : IteratedLaplacian or None
+        Of the graph term.
+    """
+
+    features: Rows
+    scale: FloatArray
+    form: RowForm
+    rows: LinearRows
+    laplacian: IteratedLaplacian | None
+
+    def of_nodes(self, nodes: Int64Array) -> SparseRows | DenseRows:
+        """Some rows, by increasing place, in memory."""
+        return rows_of(self.features.take(nodes), self.scale[nodes], self.form)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Fit:
+    """One search for functions: what it works on, and what became of it.
+
+    Attributes
+    ----------
+    table : Table
+    few : LinearRows
+        The labeled rows.
+    labels : Labels
+    costs : (n_labeled,) float64
+        Cost of each label, with sum 1.
+    norm_penalty : float
+    watch : Watch
+    start : (n_weights, n_functions) float64 or None
+        Weights found for other labels.
+    """
+
+    table: Table
+    few: SparseRows | DenseRows
+    labels: Labels
+    costs: FloatArray
+    norm_penalty: float
+    watch: Watch
+    start: FloatArray | None = None
+    figures: Figures = field(default_factory=Figures)
+    status: Status = Status.CONVERGED
+    objective: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def targets(self) -> FloatArray:
+        """(n_labeled, n_functions) 1 for the function's own class, else -1."""
+        return one_against_rest(self.labels)
+
+    def end(self, status: Status, objective: float) -> None:
+        """Take down how the search of one function ended."""
+        self.status = status if self.status is Status.CONVERGED else self.status
+        self.objective += objective
+
+    def without(self, left_out: Int64Array) -> "Fit":
+        """The same without some labels."""
+        kept = np.setdiff1d(np.arange(self.labels.n_labeled), left_out)
+        labels = self.labels.subset(kept)
+        costs = self.costs[kept]
+        return Fit(
+            table=self.table,
+            few=some_of(self.few, kept),
+            labels=labels,
+            costs=costs / costs.sum(),
+            norm_penalty=self.norm_penalty,
+            watch=self.watch,
+        )
+
+
+def rows_form(table: Table) -> str:
+    """How the rows were read, for the stats."""
+    if not isinstance(table.rows, SparseRows | DenseRows):
+        return "streamed"
+    values: Any = table.rows.matrix
+    stored = values.data if sp.issparse(values) else values
+    while isinstance(stored, np.ndarray) and not isinstance(stored, np.memmap):
+        stored = stored.base
+    return "mapped" if isinstance(stored, np.memmap | mmap) else "memory"
