@@ -12,6 +12,8 @@
   weight, the norm penalty.
 - ``speed``: the made-up documents on one core and on all, beside scikit-learn's LinearSVC on the
   same rows with all their labels as the clock.
+- ``citations``: words and edges together: Cora and Citeseer with their public splits, with and
+  without the graph term, beside models of the graph alone.
 - ``million``: a million made-up documents: in memory, and read from Parquet in every pass; each in
   a process of its own, whose peak memory is that of the case.
 
@@ -43,12 +45,16 @@ from sklearn.svm import LinearSVC
 from solvers.arrays import Int64Array
 from solvers.graph import Graph
 from solvers.labels import Labels
+from solvers.models.base import Model
+from solvers.models.harmonic import HFS
+from solvers.models.lapsvm import LapSVM
 from solvers.models.linear_machine import LinearMachine, LinearSVM
 from solvers.models.transductive import DASVM, TSVM, TransductiveMachine
 from solvers.parallel import Parallel
 from solvers.solution import Solution, Status
 from streaming.feature_files import ParquetFeatures
 from tests.benchmarks.documents import Corpus
+from tests.data_sets import labeled_graph
 
 GIB = 1 << 30
 N_THREADS = os.cpu_count() or 1
@@ -361,6 +367,51 @@ def _timed_svc(task: Task) -> float:
     return time.perf_counter() - began
 
 
+@dataclass(frozen=True, kw_only=True)
+class Citations:
+    """A citation graph, its words, and its public split."""
+
+    graph: Graph
+    rows: Any
+    classes: Int64Array
+    labels: Labels
+    test: Int64Array
+
+    @classmethod
+    def named(cls, name: str) -> "Citations":
+        """One of the folder that LAPWING_DATA names."""
+        graph, classes = labeled_graph(data("."), name)
+        parts = np.array(pq.read_table(data(f"{name}_labels.parquet"))["split"].to_pylist())
+        train = np.flatnonzero(parts == "train")
+        return cls(
+            graph=graph,
+            rows=sp.csr_array(sp.load_npz(data(f"{name}_features.npz"))),
+            classes=classes,
+            labels=Labels.from_pairs(train, classes[train].tolist()),
+            test=np.flatnonzero(parts == "test"),
+        )
+
+    def accuracy(self, model: Model, *, on_words: bool = True) -> str:
+        """On the test nodes, in percent."""
+        prepared = model.prepare(self.graph, self.rows if on_words else None)
+        found = model.solve(prepared, self.labels).scores[self.test].argmax(axis=1)
+        return f"{100 * np.mean(found == self.classes[self.test]):.1f}"
+
+
+def citations(_asked: argparse.Namespace) -> None:
+    """Accuracy on the test nodes of the public split, by weight of the graph term."""
+    weights = (0.0, 1.0, 10.0, 100.0)
+    for name in ("cora", "citeseer"):
+        case = Citations.named(name)
+        table = Table(name, *(f"{weight:g}" for weight in weights))
+        for label in ("SVM", "TSVM", "DA"):
+            machines = [replace(MACHINES[label], graph_penalty=weight) for weight in weights]
+            table.add_row(label, *(case.accuracy(machine) for machine in machines))
+        table.add_row("lapsvm", "", case.accuracy(LapSVM()))
+        table.add_row("hfs, no words", "", case.accuracy(HFS(), on_words=False))
+        console.print(table)
+
+
 @contextmanager
 def stored(n_rows: int) -> Iterator[tuple[Path, Int64Array]]:
     """Made-up documents in Parquet, written block by block, and their classes."""
@@ -420,6 +471,7 @@ def main() -> None:
         "defaults": defaults,
         "errors": errors,
         "speed": speed,
+        "citations": citations,
         "million": million,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
