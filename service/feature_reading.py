@@ -188,14 +188,7 @@ def matrix_blocks(graph: GraphRecord, rows: Any) -> Iterator[FeatureBlock]:
             "row i of a matrix is that of node i, so node_ids must be int64 or dense, got string; "
             "give a table with a column node"
         )
-    matrix = sp.csr_array(rows)
-    if matrix.dtype.kind not in "buif":
-        raise BadFeatures(f"features must be real numbers, got dtype {matrix.dtype}")
-    if matrix.dtype.kind == "b":
-        matrix = matrix.astype(np.float64)
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+    matrix = _real_matrix(rows)
     for first_row in range(0, matrix.shape[0], _NUMBERED_ROWS):
         some = matrix[first_row : first_row + _NUMBERED_ROWS]
         starts = pa.array(some.indptr.astype(np.int32))
@@ -211,3 +204,42 @@ def matrix_blocks(graph: GraphRecord, rows: Any) -> Iterator[FeatureBlock]:
         )
         block.values.resize((block.n_rows, matrix.shape[1]))
         yield block
+
+
+def point_rows(path: Path, *, is_libsvm: bool = False, zero_based: bool = False) -> pa.RecordBatch:
+    """Columns ``indices`` and ``values`` of a matrix of new points, for `checked_points`.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.npz`` of `scipy.sparse.save_npz`, or libsvm text, whose labels are not looked at.
+    is_libsvm, zero_based
+        As of `path_blocks`.
+
+    Raises
+    ------
+    BadFeatures
+        The file is neither, or its entries are no real numbers.
+    """
+    rows = _libsvm(path, zero_based=zero_based) if is_libsvm else _saved_matrix(path)
+    matrix = _real_matrix(rows)
+    starts = pa.array(matrix.indptr.astype(np.int32))
+    return pa.record_batch(
+        {
+            "indices": pa.ListArray.from_arrays(starts, pa.array(matrix.indices)),
+            "values": pa.ListArray.from_arrays(starts, pa.array(matrix.data)),
+        }
+    )
+
+
+def _real_matrix(rows: Any) -> Any:
+    """The rows as a csr_array of numbers, each entry once."""
+    matrix = sp.csr_array(rows)
+    if matrix.dtype.kind not in "buif":
+        raise BadFeatures(f"features must be real numbers, got dtype {matrix.dtype}")
+    if matrix.dtype.kind == "b":
+        matrix = matrix.astype(np.float64)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix

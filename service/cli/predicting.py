@@ -15,6 +15,7 @@ from service.cli.session import (
     say,
 )
 from service.cli.tables import print_bytes, table_format, write_table
+from service.feature_reading import MATRIX_SUFFIX, point_rows
 from service.formats import Format, encode
 from service.job_queue import DatabaseJobQueue
 from service.jobs import Job, UnknownJob
@@ -33,7 +34,8 @@ def predict(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Column features, or indices and values; in CSV a column for each number.",
+            help="Column features, or indices and values; in CSV a column for each number; or "
+            ".npz of scipy.sparse.save_npz.",
             exists=True,
             dir_okay=False,
         ),
@@ -45,6 +47,13 @@ def predict(
     job: Annotated[
         str | None, typer.Option(help="Id of the solve; the freshest that can by default.")
     ] = None,
+    from_libsvm: Annotated[
+        bool, typer.Option("--from-libsvm", help="A file of libsvm text.")
+    ] = False,
+    zero_based: Annotated[
+        bool,
+        typer.Option("--zero-based", help="Columns of libsvm text count from 0, not from 1."),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Predict points that are no nodes of the graph, by a model that was solved on features.
@@ -52,15 +61,23 @@ def predict(
     Columns label, score, margin and, unless there are many, a score per class; a row for each
     point, in the order of the file.
     """
-    points_format = table_format(points, "FILE")
+    if zero_based and not from_libsvm:
+        raise typer.BadParameter("must stand beside --from-libsvm", param_hint="--zero-based")
+    is_matrix = from_libsvm or points.suffix == MATRIX_SUFFIX
+    if not is_matrix:
+        table_format(points, "FILE")
     if output is not None:
         table_format(output, "--output")
     with open_session() as session:
         store = PredictionStore(session.database, session.settings.graphs_directory)
         predictor = predictor_of(store, _job(session, store, name, job))
-    with points.open("rb") as file:
-        batches = point_batches(file, points_format)
-        blocks = checked_points(batches, n_columns=predictor.n_columns)
+    if is_matrix:
+        rows = point_rows(points, is_libsvm=from_libsvm, zero_based=zero_based)
+        blocks = checked_points([rows], n_columns=predictor.n_columns)
+    else:
+        with points.open("rb") as file:
+            batches = point_batches(file, table_format(points, "FILE"))
+            blocks = checked_points(batches, n_columns=predictor.n_columns)
     told = predictor.batches(blocks)
     meta = predictor.meta
     if output is None:

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+import scipy.sparse as sp
 
 from service.catalog import Catalog
 from service.database import Database, open_database
@@ -63,7 +65,7 @@ def test_what_cannot_be_predicted_says_why(labeled: Lapwing, tmp_path: Path) -> 
     path.write_text("a,b\n1,2\n")
     none = labeled("predict", "g", path)
     assert none.exit_code == 1
-    assert "give its nodes features and solve with --model, one of laprlsc, lapsvm" in none.err
+    assert "give its nodes features and solve with --model, one of da-svm, laprlsc" in none.err
     graph_only = labeled("solve", "g", "--model", "hfs", "--json").json["id"]
     refused = labeled("predict", "g", path, "--job", graph_only)
     assert refused.exit_code == 1
@@ -74,3 +76,33 @@ def test_what_cannot_be_predicted_says_why(labeled: Lapwing, tmp_path: Path) -> 
     assert "must hold 3 numbers, as those the model was trained on, got 2 in row 0" in short.err
     assert labeled("predict", "g", path, "--job", "none").exit_code == 1
     assert labeled("predict", "g", tmp_path / "labels.csv", "-o", "x.txt").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("points.npz", ()),
+        ("points.txt", ("--from-libsvm",)),
+        ("zero.txt", ("--from-libsvm", "--zero-based")),
+    ],
+)
+def test_matrices_of_new_points_are_predicted(
+    labeled: Lapwing, tmp_path: Path, name: str, options: tuple[str, ...]
+) -> None:
+    assert labeled("solve", "g", "--model", "linear-svm").exit_code == 0
+    if options:
+        first = 0 if "--zero-based" in options else 1
+        rows = (
+            " ".join(["0", *(f"{first + k}:{float(value)!r}" for k, value in enumerate(row))])
+            for row in POINTS
+        )
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+    else:
+        sp.save_npz(tmp_path / name, sp.csr_array(POINTS))
+    told = labeled("predict", "g", tmp_path / name, *options)
+    labels = [line.split(",")[0] for line in told.out.splitlines()[1:]]
+    assert labels == ['"even"', '"odd"'] * 30
+    sp.save_npz(tmp_path / "wide.npz", sp.csr_array(np.ones((2, 4))))
+    refused = labeled("predict", "g", tmp_path / "wide.npz")
+    assert refused.exit_code == 1
+    assert "'indices' must lie in [0, 2], as those the model was trained on" in refused.err
