@@ -191,7 +191,11 @@ def test_bodies_too_large_or_of_another_type_are_refused(
     ("job", "status", "said"),
     [
         ("waiting", 409, "which is queued; wait for it"),
-        ("hfs", 422, "job must be a solve by one of laprlsc, lapsvm, rlsc, svm"),
+        (
+            "hfs",
+            422,
+            "job must be a solve by one of da-svm, laprlsc, lapsvm, linear-svm, rlsc, svm, tsvm",
+        ),
         ("tuning", 422, "which is of kind tune"),
         ("embedded", 422, "was the spectral embedding of the graph; give the nodes features"),
     ],
