@@ -44,6 +44,20 @@ def asked_shares(name: str, asked: ClassShares, labels: Labels) -> FloatArray | 
     return shares / float(shares.sum())
 
 
+def unknown_classes(name: str, asked: object, labels: Labels) -> str | None:
+    """A warning of classes that are asked for and no label has; None where there are none.
+
+    ``name`` is that of the hyperparameter, and ``asked`` its value.
+    """
+    if not isinstance(asked, Mapping):
+        return None
+    known = {str(each) for each in labels.class_names}
+    unknown = sorted({class_text(each) for each in asked} - known)
+    if not unknown:
+        return None
+    return f"{name} names {', '.join(map(repr, unknown))}, which no label has; it was left out"
+
+
 def class_text(name: str | float) -> str:
     """A class name as text; a whole number has no point."""
     is_whole = isinstance(name, float) and name.is_integer()

@@ -23,7 +23,7 @@ from solvers.linear.rows import (
 )
 from solvers.models.base import Rule, ScoreKind, hyperparameter
 from solvers.models.centring import CentredLabels
-from solvers.models.class_balance import asked_shares
+from solvers.models.class_balance import asked_shares, unknown_classes
 from solvers.models.cross_validation import deal_folds
 from solvers.models.inductive import InductiveModel
 from solvers.models.linear_fit import Fit, Table, rows_form
@@ -159,10 +159,18 @@ class LinearMachine(InductiveModel):
             "n_passes": table.rows.passes.count - n_before,
         }
         status = fit.status if points.status is Status.CONVERGED else points.status
+        unknown = (
+            unknown_classes(name, getattr(self, name, None), labels)
+            for name in ("class_costs", "class_balance")
+        )
         return replace(
             task.solution(scores, status, stats),
             functions=functions,
-            warnings=(*fit.warnings, *_one_class_for_all(scores, labels, fit.norm_penalty)),
+            warnings=(
+                *filter(None, unknown),
+                *fit.warnings,
+                *_one_class_for_all(scores, labels, fit.norm_penalty),
+            ),
         )
 
     def _require(self, labels: Labels) -> None:

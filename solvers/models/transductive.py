@@ -40,6 +40,7 @@ class TransductiveMachine(LinearMachine):
             doc="Weight of the mean loss of the unlabeled nodes against that of the labels; 0 "
             "leaves them out.",
             minimum=0.0,
+            below=1e6,
         ),
     )
     class_balance: ClassShares = hyperparameter(
@@ -177,7 +178,7 @@ class TSVM(TransductiveMachine):
         1e-2,
         Rule(
             doc="Unlabeled weight to begin with; it grows by half until it is unlabeled_weight.",
-            above=0.0,
+            minimum=1e-12,
         ),
     )
     max_iter: int = hyperparameter(
@@ -208,7 +209,7 @@ class DASVM(TransductiveMachine):
 
     first_temperature: float = hyperparameter(
         10.0,
-        Rule(doc="Temperature to begin with, in units of unlabeled_weight.", above=0.0),
+        Rule(doc="Temperature to begin with, in units of unlabeled_weight.", above=0.0, below=1e9),
     )
     cooling: float = hyperparameter(
         1.5, Rule(doc="What the temperature is divided by at each step.", above=1.0)

@@ -687,6 +687,23 @@ def test_one_class_for_every_node_is_warned_of() -> None:
     assert not solved(LinearSVM(norm_penalty=0.01), matrix, labels).warnings
 
 
+def test_classes_that_no_label_has_are_warned_of() -> None:
+    matrix, classes = points()
+    shares = {0: 1, 1: 1, "egg": 1}
+    for model in (TSVM(class_balance=shares), LinearSVM(class_costs=shares)):
+        told = solved(model, matrix, labels_of(classes)).warnings
+        assert [each for each in told if "names 'egg', which no label has; it was left out" in each]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("unlabeled_weight", 1e300), ("first_weight", 1e-300), ("constant", 1e200)],
+)
+def test_weights_that_no_search_ends_with_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a finite number"):
+        TSVM(**{name: value})
+
+
 def test_one_switching_too_few_is_a_status() -> None:
     matrix, classes = points()
     solution = solved(TSVM(norm_penalty=0.01, max_iter=2), matrix, labels_of(classes))
