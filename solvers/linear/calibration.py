@@ -6,11 +6,17 @@ import numpy as np
 
 from solvers.arrays import FloatArray
 
-LEAST_SLOPE: Final = 1e-6
-"""Over the largest value: of probabilities that say nothing, and keep the order of the values."""
+_LEAST_SLOPE: Final = 1e-6
+"""Over the largest value: what is not above it says nothing."""
 
 
-def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, float]:
+def flat_sigmoids(values: FloatArray) -> FloatArray:
+    """(2, n_functions) slopes and offsets of even odds that keep the order of values (n, ...)."""
+    slope = _LEAST_SLOPE / (float(np.abs(values).max(initial=0.0)) or 1.0)
+    return np.tile([[slope], [0.0]], values.shape[1])
+
+
+def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, float] | None:
     """Slope a > 0 and offset c of 1 / (1 + exp(-(a f + c))), the probability of the label 1.
 
     Parameters
@@ -25,7 +31,7 @@ def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, floa
     The likelihood is that of smoothed labels, (n_+ + 1) / (n_+ + 2) and 1 / (n_- + 2), so that
     few labels never make it certain: a logistic regression in which each value counts for both.
     Labels left out are easily worse than chance where there are few, which would turn the order of
-    the values around: then the slope is `LEAST_SLOPE`, and the offset that of even odds.
+    the values around: then there is none.
 
     References
     ----------
@@ -49,4 +55,4 @@ def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, floa
         sample_weight=np.concatenate([likely, 1.0 - likely]),
     )
     slope, offset = float(regression.coef_[0, 0]), float(regression.intercept_[0])
-    return (slope / unit, offset) if slope > LEAST_SLOPE else (LEAST_SLOPE / unit, 0.0)
+    return (slope / unit, offset) if slope > _LEAST_SLOPE else None

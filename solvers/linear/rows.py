@@ -9,7 +9,7 @@ gradients on the normal equations need one pass for each iteration, where CGLS a
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -68,13 +68,13 @@ class LinearRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SparseRows:
-    """Rows of a CSR matrix in memory or mapped, which is read where it lies.
+class MatrixRows:
+    """Rows of a matrix in memory or mapped: what `SparseRows` and `DenseRows` share.
 
     Attributes
     ----------
-    matrix : (n_rows, n_columns) scipy.sparse.csr_array
-        float32 or float64.
+    matrix : (n_rows, n_columns) scipy.sparse.csr_array or array
+        float32 or float64, read where it lies.
     scale : (n_rows,) float64
         What each row is multiplied by.
     form : RowForm
@@ -97,6 +97,12 @@ class SparseRows:
     def n_weights(self) -> int:
         """One more than there are columns."""
         return int(self.matrix.shape[1]) + 1
+
+
+class SparseRows(MatrixRows):
+    """Rows of a CSR matrix, by kernels that copy none of it."""
+
+    __slots__ = ()
 
     def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
         """Fill ``out`` with the products of the rows whose ``cost`` is 0."""
@@ -156,25 +162,10 @@ class SparseRows:
         return [self.n_rows * r // max(1, n_ranges) for r in range(max(1, n_ranges) + 1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DenseRows:
-    """Rows of an array in memory or mapped, a few at a time as float64; see `SparseRows`."""
+class DenseRows(MatrixRows):
+    """Rows of an array, a few at a time as float64."""
 
-    matrix: Any
-    scale: FloatArray
-    form: RowForm
-    parallel: Parallel = map
-    passes: Passes = field(default_factory=Passes)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.matrix.shape[0])
-
-    @property
-    def n_weights(self) -> int:
-        """One more than there are columns."""
-        return int(self.matrix.shape[1]) + 1
+    __slots__ = ()
 
     def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
         """Fill ``out`` with the products of the rows whose ``cost`` is 0."""
@@ -259,7 +250,7 @@ class StreamedRows:
     source : Rows
         Where they are read.
     scale, form
-        As of `SparseRows`.
+        As of `MatrixRows`.
     """
 
     source: Rows
@@ -312,14 +303,16 @@ class StreamedRows:
         return rows_of(block, self.scale[place], self.form)
 
 
-def some_of(rows: "SparseRows | DenseRows", places: IntArray) -> "SparseRows | DenseRows":
+HeldRows: TypeAlias = SparseRows | DenseRows
+"""Rows of a matrix that is there."""
+
+
+def some_of(rows: HeldRows, places: IntArray) -> HeldRows:
     """Some of the rows, copied."""
     return replace(rows, matrix=rows.matrix[places], scale=rows.scale[places], passes=Passes())
 
 
-def rows_of(
-    matrix: Any, scale: FloatArray, form: RowForm, parallel: Parallel = map
-) -> "SparseRows | DenseRows":
+def rows_of(matrix: Any, scale: FloatArray, form: RowForm, parallel: Parallel = map) -> HeldRows:
     """Rows in memory or mapped."""
     if sp.issparse(matrix):
         return SparseRows(matrix=matrix, scale=scale, form=form, parallel=parallel)

@@ -13,7 +13,7 @@ from solvers.iterate import Watch
 from solvers.labels import Labels, one_against_rest
 from solvers.laplacian.iterated import IteratedLaplacian
 from solvers.linear.row_form import RowForm
-from solvers.linear.rows import DenseRows, LinearRows, SparseRows, rows_of, some_of
+from solvers.linear.rows import HeldRows, LinearRows, rows_of, some_of
 from solvers.linear.transduction import Figures
 from solvers.solution import Status
 
@@ -41,7 +41,7 @@ class Table:
     rows: LinearRows
     laplacian: IteratedLaplacian | None
 
-    def of_nodes(self, nodes: Int64Array) -> SparseRows | DenseRows:
+    def of_nodes(self, nodes: Int64Array) -> HeldRows:
         """Some rows, by increasing place, in memory."""
         return rows_of(self.features.take(nodes), self.scale[nodes], self.form)
 
@@ -65,7 +65,7 @@ class Fit:
     """
 
     table: Table
-    few: SparseRows | DenseRows
+    few: HeldRows
     labels: Labels
     costs: FloatArray
     norm_penalty: float
@@ -103,7 +103,7 @@ class Fit:
 
 def rows_form(table: Table) -> str:
     """How the rows were read, for the stats."""
-    if not isinstance(table.rows, SparseRows | DenseRows):
+    if not isinstance(table.rows, HeldRows):
         return "streamed"
     values: Any = table.rows.matrix
     stored = values.data if sp.issparse(values) else values

@@ -12,7 +12,7 @@ from solvers.features import FeatureRows, Rows
 from solvers.iterate import Watch
 from solvers.labels import Labels, class_scores, one_against_rest
 from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
-from solvers.linear.calibration import LEAST_SLOPE, fitted_sigmoid
+from solvers.linear.calibration import fitted_sigmoid, flat_sigmoids
 from solvers.linear.finite_newton import ROUGH_RTOL, Hinges, LinearPoint, LinearProblem, minimize
 from solvers.linear.functions import LinearFunctions
 from solvers.linear.row_form import RowForm
@@ -318,16 +318,14 @@ class LinearMachine(InductiveModel):
             left_out = np.flatnonzero(fold == number)
             values[left_out] = fit.few.values(self._weights(fit.without(left_out)))[left_out]
         pairs = zip(values.T, fit.targets.T, strict=True)
-        sigmoid = np.array([fitted_sigmoid(*pair) for pair in pairs])
-        flat = LEAST_SLOPE / np.maximum(np.abs(values).max(axis=0, initial=0.0), 1e-300)
-        if (sigmoid[:, 0] <= 2.0 * flat).any():
-            fit.warnings.append(
-                "labels left out are not predicted better than by chance, so that probabilities "
-                "say little; label more nodes"
-            )
-            if len(sigmoid) > 1:  # classes compare by their decisions alone
-                sigmoid[:] = sigmoid[:, :1].min(), 0.0
-        return sigmoid.T
+        found = [pair for pair in (fitted_sigmoid(*each) for each in pairs) if pair is not None]
+        if len(found) == values.shape[1]:
+            return np.array(found).T
+        fit.warnings.append(
+            "labels left out are not predicted better than by chance, so that probabilities "
+            "say little; label more nodes"
+        )
+        return flat_sigmoids(values)  # classes compare by their decisions alone
 
     def _started(self, start: Solution | None, table: Table, labels: Labels) -> FloatArray | None:
         """Weights of an earlier solution in these rows; None where it does not fit."""

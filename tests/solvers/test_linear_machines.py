@@ -350,14 +350,16 @@ def test_the_sigmoid_is_the_most_likely_one_of_smoothed_labels(seed: int) -> Non
         return float(np.sum(np.logaddexp(0, inner) - likely * inner))
 
     best = minimize(unlikeliness, np.zeros(2), method="Nelder-Mead", options=FINE).x
-    slope, offset = fitted_sigmoid(values, targets)
+    found = fitted_sigmoid(values, targets)
+    assert found is not None
+    slope, offset = found
     assert slope * unit == pytest.approx(best[0], abs=1e-4)
     assert offset == pytest.approx(best[1], abs=1e-4)
 
 
 @pytest.mark.parametrize("n_labeled", [4, 5])
 def test_probabilities_are_fitted_to_labels_left_out_one_by_one(n_labeled: int) -> None:
-    matrix, classes = points(shift=3.0)
+    matrix, classes = points(shift=8.0)
     kept = np.r_[np.flatnonzero(classes == 0)[1:3], np.flatnonzero(classes == 1)[1:4]]
     labels = Labels.from_pairs(kept[:n_labeled], classes[kept[:n_labeled]])
     rows = formed(matrix, is_unit=True, constant=1.0)
@@ -367,7 +369,9 @@ def test_probabilities_are_fitted_to_labels_left_out_one_by_one(n_labeled: int) 
         costs[out] = 0
         weights = supervised_twin(rows, labels, 1, 0.01, costs).minimum()
         values.append(rows[labels.nodes[out]] @ weights)
-    slope, offset = fitted_sigmoid(np.array(values), 2.0 * labels.classes - 1)
+    found = fitted_sigmoid(np.array(values), 2.0 * labels.classes - 1)
+    assert found is not None
+    slope, offset = found
     weights = supervised_twin(rows, labels, 1, 0.01).minimum()
     expected = sigmoid(slope * (rows @ weights) + offset)
     model = LinearSVM(norm_penalty=0.01, scores="probability")
@@ -712,14 +716,14 @@ def test_one_switching_too_few_is_a_status() -> None:
 
 
 def test_pairs_at_once_change_the_work_and_hardly_the_objective() -> None:
-    matrix, classes = sparse_points(300, 12, shift=4.0)
-    labels = labels_of(classes, 10)
+    matrix, classes = sparse_points(300, 12, shift=1.0)
+    labels = labels_of(classes, 3)
     one, every = (
         solved(TSVM(norm_penalty=0.01, max_pairs=pairs), matrix, labels).stats
         for pairs in (1, "all")
     )
     assert one["objective"] == pytest.approx(every["objective"], rel=1e-3)
-    assert one["n_trainings"] >= every["n_trainings"]
+    assert one["n_trainings"] > every["n_trainings"]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
