@@ -18,8 +18,8 @@ from service.solve_options import validate_solve
 from solvers.features import FeatureRows
 from solvers.gram.planning import GramPlan, GramTooLarge
 from solvers.models.base import Model
-from solvers.models.inductive import InductiveModel
-from solvers.models.kernel_machine import KernelMachine
+from solvers.models.inductive import EmbeddedModel
+from solvers.models.kernel_space import KernelSpaceModel
 from solvers.models.point_model import GIVEN, PointModel
 from streaming.features import FeatureStore
 from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
@@ -184,7 +184,7 @@ class Estimator:
         rows: FeatureRows | None,
     ) -> _Need:
         n_bytes = RESERVED_BYTES + graph_bytes(snapshot.n_nodes, snapshot.edges_kept)
-        if isinstance(model, KernelMachine) and points is not None:
+        if isinstance(model, KernelSpaceModel) and points is not None:
             n_points, n_columns = points
             budget = kept_bytes(self.memory_bytes, model, snapshot)
             try:
@@ -231,8 +231,10 @@ def _points(
     model: Model, snapshot: SnapshotMeta, rows: FeatureRows | None
 ) -> tuple[int, int] | None:
     """How many points a model of points has, and of how many numbers each."""
+    if isinstance(model, EmbeddedModel) and not model.needs_points(rows is not None):
+        return None
     if rows is not None:
         return rows.n_rows, rows.n_columns
-    if isinstance(model, InductiveModel):  # on the embedding
+    if isinstance(model, EmbeddedModel):
         return snapshot.n_nodes, min(model.n_dimensions, snapshot.n_nodes)
     return None

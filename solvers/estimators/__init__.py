@@ -25,6 +25,7 @@ from solvers.estimators.harmonic_mbo import HarmonicMBO
 from solvers.estimators.kernel_machines import RLSC, SVM, LapRLSC, LapSVM
 from solvers.estimators.linear_machines import DASVM, TSVM, LinearSVM
 from solvers.estimators.poisson import Poisson, PoissonMBO
+from solvers.estimators.variational import TVRLS, TVSVM, CheegerRLS, LapRLS, SimplexLapSVM
 
 __all__ = [
     "DASVM",
@@ -32,13 +33,18 @@ __all__ = [
     "RLSC",
     "SVM",
     "TSVM",
+    "TVRLS",
+    "TVSVM",
+    "CheegerRLS",
     "HFSRegressor",
     "HarmonicMBO",
+    "LapRLS",
     "LapRLSC",
     "LapSVM",
     "LinearSVM",
     "Poisson",
     "PoissonMBO",
+    "SimplexLapSVM",
     "StableHFS",
     "StableHFSRegressor",
 ]

@@ -21,11 +21,8 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InductiveModel(PointModel):
-    """A model of points that finds functions, which new points can be put into.
-
-    Without features its points are the spectral embedding of the graph, and there are no new ones.
-    """
+class EmbeddedModel(PointModel):
+    """A model of points that are the spectral embedding of the graph where it has no features."""
 
     preparation: ClassVar[str] = "points"
     of_graph: ClassVar[str] = EMBEDDED
@@ -38,6 +35,28 @@ class InductiveModel(PointModel):
             minimum=1,
         ),
     )
+
+    def needs_points(self, has_features: bool) -> bool:  # noqa: ARG002 - most do
+        """Whether a solve reads features, or makes the embedding in their place."""
+        return True
+
+    def _points(self, prepared: Points, watch: Watch) -> Embedded:
+        if prepared.rows is not None:
+            return Embedded(rows=prepared.rows, status=Status.CONVERGED)
+
+        def embed() -> Embedded:
+            made = spectral_embedding(prepared.graph, self.n_dimensions, watch)
+            return Embedded(rows=FeatureRows(values=made.coordinates), status=made.status)
+
+        return prepared.latest("embedding", self._input_key(prepared), embed)
+
+    def _input_key(self, prepared: Points) -> int | None:
+        """What the points depend on."""
+        return self.n_dimensions if prepared.rows is None else None
+
+
+class InductiveModel(EmbeddedModel):
+    """One that finds functions, which new points can be put into; an embedding has none."""
 
     def predict(self, prepared: Points, solution: Solution, features: Any) -> FloatArray:
         """Class scores of new points, (n_points, n_classes).
@@ -65,17 +84,3 @@ class InductiveModel(PointModel):
                 "solve again"
             )
         return solution.functions.class_scores(features)
-
-    def _points(self, prepared: Points, watch: Watch) -> Embedded:
-        if prepared.rows is not None:
-            return Embedded(rows=prepared.rows, status=Status.CONVERGED)
-
-        def embed() -> Embedded:
-            made = spectral_embedding(prepared.graph, self.n_dimensions, watch)
-            return Embedded(rows=FeatureRows(values=made.coordinates), status=made.status)
-
-        return prepared.latest("embedding", self._input_key(prepared), embed)
-
-    def _input_key(self, prepared: Points) -> int | None:
-        """What the points depend on."""
-        return self.n_dimensions if prepared.rows is None else None

@@ -15,13 +15,8 @@ from solvers.labels import Labels, class_scores, one_against_rest
 from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.cross_validation import deal_folds
-from solvers.models.kernel_machine import (
-    FACTORED_COLUMNS,
-    FACTORED_ROWS,
-    KernelMachine,
-    is_factored,
-    started,
-)
+from solvers.models.kernel_machine import KernelMachine, is_factored, started
+from solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS
 from solvers.models.point_model import Points, Stats
 from solvers.solution import Solution, Status
 from solvers.svm.conjugate_gradients import descend

@@ -4,6 +4,7 @@ Clarabel because it takes a free intercept's constraint or none, boxes or none, 
 where libsvm and liblinear take one case each.
 """
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import clarabel
@@ -82,7 +83,9 @@ def maximize_labeled(
         target = targets[:, column]
         matrix = kernel * np.outer(target, target)
         matrix = 0.5 * matrix if is_hinge else matrix + np.eye(target.size)
-        answer = _solve(matrix, target if has_free_bias else None, is_hinge, max_iter)
+        answer = _solve(
+            matrix, np.ones_like(target), target if has_free_bias else None, is_hinge, max_iter
+        )
         beta = np.maximum(np.array(answer.x), 0.0)
         dual[:, column] = target * (0.5 * np.minimum(beta, 1.0) if is_hinge else beta)
         if has_free_bias:
@@ -95,8 +98,44 @@ def maximize_labeled(
     return LabeledMinimum(dual=dual, free=free, status=status, n_iter=n_iter)
 
 
-def _solve(matrix: FloatArray, balance: FloatArray | None, has_box: bool, max_iter: int) -> Any:
-    """Minimise 1/2 b' matrix b - 1' b over b >= 0, at most 1 with a box, balance' b = 0."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoxMinimum:
+    """Where a program in the unit box ended.
+
+    Attributes
+    ----------
+    shares : (size,) float64
+        In [0, 1].
+    multiplier : float
+        Of the balance; 0 without one.
+    status : Status
+    """
+
+    shares: FloatArray
+    multiplier: float
+    status: Status
+
+
+def box_program(
+    matrix: FloatArray, *, gain: FloatArray, balance: FloatArray | None, max_iter: int = MAX_STEPS
+) -> BoxMinimum:
+    """Minimise 1/2 b' matrix b - gain' b over b in [0, 1], balance' b = 0."""
+    answer = _solve(matrix, gain, balance, True, max_iter)
+    return BoxMinimum(
+        shares=np.clip(np.array(answer.x), 0.0, 1.0),
+        multiplier=0.0 if balance is None else float(answer.z[0]),
+        status=_STATUS.get(str(answer.status), Status.STAGNATED),
+    )
+
+
+def _solve(
+    matrix: FloatArray,
+    gain: FloatArray,
+    balance: FloatArray | None,
+    has_box: bool,
+    max_iter: int,
+) -> Any:
+    """Minimise 1/2 b' matrix b - gain' b over b >= 0, at most 1 with a box, balance' b = 0."""
     size = matrix.shape[0]
     identity = sp.eye_array(size, format="csc")
     rows, bounds, cones = [], [], []
@@ -118,7 +157,7 @@ def _solve(matrix: FloatArray, balance: FloatArray | None, has_box: bool, max_it
     settings.reduced_tol_feas = _LEAST_ACCURACY
     program = clarabel.DefaultSolver(
         sp.csc_matrix(np.triu(matrix)),
-        -np.ones(size),
+        -gain,
         sp.csc_matrix(sp.vstack(rows)),
         np.concatenate(bounds),
         cones,

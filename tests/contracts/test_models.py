@@ -16,6 +16,7 @@ from solvers.models import CATALOGUE
 from solvers.models.base import Model, parameter_schema
 from solvers.models.laplacian_machine import LaplacianMachine
 from solvers.models.linear_machine import LinearMachine
+from solvers.models.variational import VariationalModel
 from solvers.solution import Solution, Status
 
 N_NODES = 90
@@ -224,7 +225,8 @@ def test_features_are_used_and_edges_by_laplacian_machines_only(featured: Model)
     expected = np.append(classes, [0, 0, 0])
     assert (solution.scores.argmax(axis=1) == expected).mean() > 0.9
     other = featured.solve(featured.prepare(graph, blobs()), labels)
-    assert (other.scores == solution.scores).all() != isinstance(featured, LaplacianMachine)
+    uses_edges = isinstance(featured, LaplacianMachine | VariationalModel)
+    assert (other.scores == solution.scores).all() != uses_edges
 
 
 def test_nodes_without_features_get_the_class_prior(featured: Model) -> None:
@@ -257,7 +259,7 @@ def test_a_class_whose_nodes_have_no_features_is_named(featured: Model) -> None:
 def test_without_features_the_stats_say_what_stood_for_them(featured: Model) -> None:
     graph, classes = communities()
     stats = solve(featured, graph, some_labels(classes)).stats
-    assert stats["input"] in {"shortest paths", "spectral embedding"}
+    assert stats["input"] in {"shortest paths", "spectral embedding", "graph"}
 
 
 def test_sparse_features_give_the_scores_of_dense_ones(featured: Model) -> None:

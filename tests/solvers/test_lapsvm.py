@@ -115,7 +115,7 @@ def test_a_start_changes_the_work_and_not_the_answer(machine, space: dict[str, s
 def test_a_start_from_fewer_points_is_used() -> None:
     """As after a new snapshot: old points keep their place, and the width is found anew."""
     points, classes = clouds()
-    model = LapSVM(method="pcg", norm_penalty=0.1)
+    model = LapSVM(method="pcg", norm_penalty=0.01)
     _, earlier = solved(model, points[:200], classes[:200])
     _, cold = solved(model, points, classes)
     prepared, warm = solved(model, points, classes, start=earlier)

@@ -1,0 +1,255 @@
+"""What the total variation family shares: starts, labels as targets, and the kernel's space."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+
+from solvers.arrays import FloatArray, Int64Array
+from solvers.gram.feature_maps import FeatureMap, GramFactor
+from solvers.gram.kernel_spaces import DenseGram
+from solvers.gram.planning import GramPlan
+from solvers.iterate import Watch
+from solvers.labels import Labels, one_against_rest
+from solvers.models.base import Rule, hyperparameter
+from solvers.models.centring import CentredLabels
+from solvers.models.class_mass import normalized_masses
+from solvers.models.cut_then_name import Cuts, NamedCut, cut_then_name
+from solvers.models.harmonic import HFS
+from solvers.models.kernel_space import KernelSpaceModel
+from solvers.models.point_model import Points, Stats
+from solvers.models.poisson import Poisson
+from solvers.models.prepared_graph import GraphModel, PreparedGraph
+from solvers.variation.label_fit import LabelFit, SpaceInverse
+from solvers.variation.simplex_splitting import on_simplex
+
+FEW_LABELS: Final = 5
+"""Labels per class, on average, below which clusters come first and labels name them."""
+
+_DENSE_ROWS: Final = 1_000
+_NO_PULL: Final = 1e-9
+_FIRST_LABEL_WEIGHT: Final = 100.0
+
+InitialName = Literal["auto", "cut", "harmonic", "poisson"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariationalModel(KernelSpaceModel):
+    """A model with weights for the labels, the norm of functions and the graph.
+
+    Weights of edges count in units of the mean degree, so that their scale changes nothing.
+    """
+
+    of_graph: ClassVar[str] = "graph"
+
+    auto_norm_penalty: ClassVar[float] = 0.1
+    """What 'auto' is where there are features."""
+
+    gram: Literal["auto", "dense", "landmarks"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="How the Gram matrix is held: in memory, or approximated on landmarks. 'auto' is "
+            "landmarks above 1,000 nodes; a linear kernel then needs none.",
+            kind=str,
+            words=("auto", "dense", "landmarks"),
+        ),
+    )
+    n_landmarks: int = hyperparameter(
+        1_000, Rule(doc="Nodes that the kernel is approximated on.", kind=int, minimum=1)
+    )
+    norm_penalty: float | Literal["auto"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="Weight of the squared norm of functions of the features, lambda; 0 leaves the "
+            "kernel out, and no embedding or Gram matrix is made. 'auto' is 0 without features.",
+            minimum=0.0,
+            words=("auto",),
+        ),
+    )
+
+    def plan(
+        self, n_rows: int, n_columns: int, budget_bytes: int, *, row_bytes: int | None = None
+    ) -> GramPlan:
+        """As `KernelSpaceModel.plan`; 'auto' is on landmarks above 1,000 nodes.
+
+        The penalty is factored, so that a Gram matrix made in passing does not serve.
+        """
+        if self.gram != "auto" or self.kernel == "linear":
+            return KernelSpaceModel.plan(self, n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
+        held = replace(self, gram="dense" if n_rows <= _DENSE_ROWS else "landmarks")
+        return held.plan(n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
+
+    def needs_points(self, has_features: bool) -> bool:
+        """Whether functions have a norm."""
+        return self.norm_penalty != 0.0 and (has_features or self.norm_penalty != "auto")
+
+    def _has_norm(self, prepared: Points) -> bool:
+        return self.needs_points(prepared.rows is not None)
+
+    def _reached(self, prepared: Points, task: CentredLabels, labels: Labels) -> CentredLabels:
+        """The labels centred where they reach: without a norm, features carry them nowhere."""
+        if self._has_norm(prepared) or prepared.rows is None:
+            return task
+        return CentredLabels.of(labels, prepared.graph.component)
+
+    def _feature_map(self, prepared: Points, watch: Watch, stats: Stats) -> FeatureMap:
+        """The space as explicit features: a Gram matrix is factored once."""
+        space = self._space(prepared, self._points(prepared, watch).rows, watch, stats)
+        if isinstance(space, DenseGram):
+            return prepared.latest("gram factor", id(space), lambda: GramFactor.of(space))
+        if isinstance(space, FeatureMap):
+            return space
+        raise TypeError(f"nothing is factored of a {type(space).__name__}")
+
+    def _inverse(
+        self,
+        prepared: Points,
+        watch: Watch,
+        stats: Stats,
+        *,
+        graph_penalty: float,
+        pull: float,
+    ) -> SpaceInverse:
+        """The norm and what stands beside it, inverted in the space; kept for the next solve."""
+        norm_penalty = self.norm_penalty
+        if norm_penalty == "auto":
+            norm_penalty = self.auto_norm_penalty
+        features = self._feature_map(prepared, watch, stats)
+        return prepared.latest(
+            "inverse",
+            ("variational", id(features), norm_penalty, graph_penalty, pull),
+            lambda: SpaceInverse(
+                features,
+                prepared.graph,
+                norm_penalty=norm_penalty,
+                graph_penalty=graph_penalty,
+                pull=pull,
+                teller=watch.teller("factoring"),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedModel(VariationalModel):
+    """One whose problem is not convex, so that it matters where it starts."""
+
+    initial: InitialName = hyperparameter(
+        "auto",
+        Rule(
+            doc="Where it starts: from clusters that the labels name, from the harmonic function "
+            "of the labels, or from Poisson learning. 'auto' is 'cut' below five labels per "
+            "class, else 'harmonic'.",
+            kind=str,
+            words=("auto", "cut", "harmonic", "poisson"),
+        ),
+    )
+
+    def _initial(self, labels: Labels) -> InitialName:
+        if self.initial != "auto":
+            return self.initial
+        return "cut" if labels.n_labeled < FEW_LABELS * labels.n_classes else "harmonic"
+
+    def _graph_scores(
+        self, prepared: Points, model: GraphModel, labels: Labels, watch: Watch
+    ) -> FloatArray:
+        """Scores of a model of the graph alone, which starts from its last ones."""
+        alone = prepared.latest(
+            "graph alone",
+            None,
+            lambda: PreparedGraph.of_graph(prepared.graph, prepared.parallel, prepared.kept_bytes),
+        )
+        kind = type(model)
+        solution = model.solve(
+            alone,
+            labels,
+            start=alone.last.get(kind),
+            progress=watch.progress,
+            cancelled=watch.cancelled,
+        )
+        watch.check()
+        alone.last[kind] = solution
+        return solution.scores
+
+    def _named_cut(self, prepared: Points, labels: Labels, watch: Watch) -> NamedCut:
+        harmonic = self._graph_scores(prepared, HFS(graph_penalty=0.0), labels, watch)
+        known: Cuts = prepared.latest("cuts", None, dict)
+        return cut_then_name(
+            prepared.graph, labels, harmonic, known, parallel=prepared.parallel, watch=watch
+        )
+
+    def _first_shares(
+        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
+    ) -> FloatArray:
+        """(n_nodes, n_classes) what each class has of a node, before anything is minimised.
+
+        Class-mass normalised to equal classes, whatever the labels are of; 1 / n_classes where no
+        label reaches.
+        """
+        graph, n_classes = prepared.graph, labels.n_classes
+        initial = self._initial(labels)
+        stats["initial"] = initial
+        touched = np.isin(graph.component, graph.component[labels.nodes])
+        if initial == "cut":
+            named = self._named_cut(prepared, labels, watch)
+            stats["n_missed_labels"] = named.n_missed
+            shares = np.eye(n_classes)[named.classes]
+        else:
+            shares = self._soft_shares(prepared, labels, watch)
+        shares[~touched] = 1.0 / n_classes
+        if self._has_norm(prepared) and not touched.all():
+            shares[~touched] = self._fitted_shares(prepared, labels, watch, stats)[~touched]
+        return shares
+
+    def _soft_shares(self, prepared: Points, labels: Labels, watch: Watch) -> FloatArray:
+        """`_first_shares` from scores of the graph alone, where labels reach."""
+        graph, n_classes = prepared.graph, labels.n_classes
+        if self.initial == "poisson":
+            scores = self._graph_scores(prepared, Poisson(), labels, watch)
+            lowest = np.full((graph.n_components, n_classes), np.inf)
+            np.minimum.at(lowest, graph.component, scores)
+            scores = scores - lowest[graph.component]
+            sums = scores.sum(axis=1, keepdims=True)
+            scores = np.where(sums > 0, scores / np.where(sums > 0, sums, 1.0), 1.0 / n_classes)
+        else:
+            scores = self._graph_scores(prepared, HFS(graph_penalty=0.0), labels, watch)
+        equal = np.full(n_classes, 1.0 / n_classes)
+        return normalized_masses(scores, labels, graph, equal)
+
+    def _fitted_shares(
+        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
+    ) -> FloatArray:
+        """Least squares of the features alone, for nodes that no edges lead to."""
+        space = self._feature_map(prepared, watch, stats)
+        norm = SpaceInverse(
+            space, prepared.graph, norm_penalty=1.0, graph_penalty=0.0, pull=_NO_PULL
+        )
+        prior = labels.class_prior()
+        fit = LabelFit.of(
+            norm,
+            labels.nodes,
+            labels.targets() - prior,
+            prepared.graph.n_nodes,
+            loss="squared",
+            label_weight=_FIRST_LABEL_WEIGHT,
+        )
+        values, _, _ = fit.nearest(np.zeros((prepared.graph.n_nodes, labels.n_classes)))
+        return on_simplex(prior + values)
+
+
+def mean_degree(prepared: Points) -> float:
+    """Mean degree of the nodes that have edges; 1 of a graph without."""
+    degree = prepared.graph.degree
+    n_joined = int(np.count_nonzero(degree))
+    return float(degree.sum()) / n_joined if n_joined else 1.0
+
+
+def targets_of(labels: Labels) -> FloatArray:
+    """One column of 1 and -1 for two classes, else one-hot rows."""
+    return one_against_rest(labels) if labels.n_classes == 2 else labels.targets()
+
+
+def held_classes(labels: Labels, n_nodes: int) -> Int64Array:
+    """(n_nodes,) the class of labeled nodes, -1 of the others."""
+    classes = np.full(n_nodes, -1, np.int64)
+    classes[labels.nodes] = labels.classes
+    return classes

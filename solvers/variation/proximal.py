@@ -1,0 +1,200 @@
+"""The proximal step of a graph's total variation (G6), by accelerated ascent of its dual.
+
+The primal-dual steps of (G7) need about 300 steps where this needs 50: at a gap of 1e-5 on the
+graphs of digits, and the ratio grows with the accuracy. What makes the difference is momentum that
+starts anew when it goes uphill no more.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from solvers.arrays import FloatArray, Int64Array
+from solvers.graph import Graph
+from solvers.iterate import Watch
+from solvers.kernels.total_variation import ascend_rows, primal_rows, variation_rows
+from solvers.parallel import Parallel, RowRanges
+from solvers.solution import Status
+
+_CHECK_EVERY: Final = 10
+"""Steps from one look at the gap to the next: a look costs about a third of a step."""
+
+_ROUNDING: Final = 1e-14
+"""Gap, relative to what it is the difference of, that rounding alone can leave."""
+
+_NO_DUAL: Final = np.zeros((0, 1))
+_NOTHING_FIXED: Final = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProximalPoint:
+    """Where a proximal step ended.
+
+    Attributes
+    ----------
+    values : (n_nodes, n_columns) float64
+    variation : (n_columns,) float64
+        TV of the values.
+    objective : (n_columns,) float64
+        penalty * TV(g) + pull / 2 |g - target|^2.
+    gap : (n_columns,) float64
+        Duality gap (G8), >= 0; with the simplex only the sum over columns is.
+    n_iter : int
+        Steps.
+    status : Status
+    """
+
+    values: FloatArray
+    variation: FloatArray
+    objective: FloatArray
+    gap: FloatArray
+    n_iter: int
+    status: Status
+
+
+class TotalVariation:
+    """TV(f) = sum_e w_e |f_i - f_j| of columns f, and its proximal steps.
+
+    The dual of the last step is kept: the next one, for as many columns, starts from it.
+
+    Parameters
+    ----------
+    graph : Graph
+    parallel : callable
+        Runs the parts of a step; results do not depend on it.
+    """
+
+    def __init__(self, graph: Graph, parallel: Parallel = map) -> None:
+        adjacency = graph.adjacency
+        self._matrix = adjacency.indptr, adjacency.indices, adjacency.data
+        self._ranges = RowRanges.of(adjacency.indptr, parallel)
+        self._n_entries = int(adjacency.nnz)
+        self._dual = self._before = self._penalty = np.zeros((0, 0))
+        self._divergence = np.zeros((0, 0))
+
+    @property
+    def dual(self) -> FloatArray:
+        """(n_entries, n_columns) dual of the last step, by the entries of the CSR rows."""
+        return self._dual
+
+    def of(self, values: FloatArray) -> FloatArray:
+        """(n_columns,) TV of columns; of an indicator, its cut."""
+        return np.asarray(self._sums(_NO_DUAL, np.ascontiguousarray(values))[0])
+
+    def nearest(
+        self,
+        target: FloatArray,
+        *,
+        penalty: FloatArray,
+        pull: FloatArray,
+        on_simplex: bool = False,
+        fixed: Int64Array = _NOTHING_FIXED,
+        rtol: float = 1e-4,
+        max_iter: int = 1_000,
+        watch: Watch | None = None,
+    ) -> ProximalPoint:
+        """argmin_g penalty TV(g) + pull / 2 |g - target|^2, every column for itself.
+
+        Parameters
+        ----------
+        target : (n_nodes, n_columns) float64
+        penalty : (n_columns,) float64
+            >= 0.
+        pull : (n_columns,) float64
+            > 0; with the simplex, equal in all columns.
+        on_simplex : bool
+            Whether the rows of g are distributions: >= 0 with sum 1. Columns are then one problem.
+        fixed : (n_nodes,) int64, or (0,)
+            With the simplex, the column that a row is held at; -1 for none.
+        rtol : float
+            Gap to reach, relative to the objective.
+        max_iter : int
+        watch : Watch or None
+            Asked now and then whether to go on.
+
+        Raises
+        ------
+        solvers.iterate.Stopped
+            The watch says so.
+
+        Notes
+        -----
+        FISTA (Beck and Teboulle 2009) on the dual of (G6) with a step of its own for every edge,
+        and momentum that starts anew when it turned against the ascent (O'Donoghue and Candes
+        2015). The duality gap is that of ``values`` and the dual they come from.
+        """
+        ranges, matrix = self._ranges, self._matrix
+        self._begin(target.shape, penalty)
+        dual, before, divergence = self._dual, self._before, self._divergence
+        before[...] = dual
+        last, spare, point = divergence.copy(), np.empty_like(divergence), np.empty_like(target)
+        momentum, age = np.zeros(target.shape[1]), np.ones(target.shape[1])
+        n_iter, status = 0, Status.MAX_ITER
+
+        def primal(ahead: FloatArray, divergence: FloatArray, last: FloatArray) -> None:
+            given = target, divergence, last, ahead, pull, on_simplex, fixed, point
+            ranges.run(lambda a, b: primal_rows(*given, a, b))
+
+        def ascend(momentum: FloatArray, out: FloatArray) -> FloatArray:
+            given = (*matrix, penalty, pull, point, momentum, dual, before, out)
+            turned = np.sum(ranges.run(lambda a, b: ascend_rows(*given, a, b)), axis=0)
+            return np.full_like(turned, turned.sum()) if on_simplex else turned
+
+        while n_iter < max_iter:
+            primal(momentum, divergence, last)
+            turned = ascend(momentum, spare)
+            last, divergence, spare = divergence, spare, last
+            self._divergence = divergence
+            n_iter += 1
+            age[turned > 0] = 1.0
+            older = (1.0 + np.sqrt(1.0 + 4.0 * np.square(age))) / 2.0
+            momentum, age = (age - 1.0) / older, older
+            if n_iter % _CHECK_EVERY and n_iter not in (1, max_iter):
+                continue
+            if watch is not None:
+                watch.check()
+            primal(np.zeros_like(momentum), divergence, divergence)
+            variation, gap, objective = self._gap(point, target, penalty, pull)
+            if on_simplex:
+                is_near = bool(gap.sum() <= max(rtol, _ROUNDING) * objective.sum())
+            else:
+                is_near = bool((gap <= max(rtol, _ROUNDING) * objective).all())
+            if is_near:
+                status = Status.CONVERGED
+                break
+        return ProximalPoint(
+            values=point,
+            variation=variation,
+            objective=objective,
+            gap=gap,
+            n_iter=n_iter,
+            status=status,
+        )
+
+    def _begin(self, shape: tuple[int, ...], penalty: FloatArray) -> None:
+        """The dual of the step before, brought inside its new bounds, or zero."""
+        n_nodes, n_columns = shape
+        if self._dual.shape[1] != n_columns:
+            self._dual = np.zeros((self._n_entries, n_columns))
+            self._before = np.empty_like(self._dual)
+            self._divergence = np.zeros((n_nodes, n_columns))
+        elif not np.array_equal(self._penalty, penalty):
+            factor = np.zeros_like(penalty)
+            np.divide(penalty, self._penalty, out=factor, where=self._penalty > 0)
+            self._dual *= factor
+            self._divergence *= factor
+        self._penalty = penalty.copy()
+
+    def _gap(
+        self, values: FloatArray, target: FloatArray, penalty: FloatArray, pull: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """TV, duality gap and objective of the primal point of the dual."""
+        variation, inner = self._sums(self._dual, values)
+        missed = np.einsum("ij,ij->j", values - target, values - target)
+        return variation, penalty * variation - inner, penalty * variation + 0.5 * pull * missed
+
+    def _sums(self, dual: FloatArray, values: FloatArray) -> FloatArray:
+        matrix = self._matrix
+        parts = self._ranges.run(lambda a, b: variation_rows(*matrix, dual, values, a, b))
+        return np.asarray(np.sum(parts, axis=0))
