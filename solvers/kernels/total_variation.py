@@ -34,14 +34,16 @@ def ascend_rows(
     ----------
     indptr, indices, weight : CSR arrays
         Of the graph.
-    penalty, pull, momentum : (n_columns,) float64
+    penalty, pull, momentum : (n_columns,)
         |dual| is at most penalty * weight; pull is the strong convexity of the primal.
-    point : (n_nodes, n_columns) float64
+    point : (n_nodes, n_columns)
         Where the gradient is taken, the primal point of dual + momentum (dual - before).
-    dual, before : (n_entries, n_columns) float64
+    dual, before : (n_entries, n_columns)
         The dual and the one of the step before; both move on.
-    divergence : (n_nodes, n_columns) float64
+    divergence : (n_nodes, n_columns)
         Rows are filled with the sums of the new dual over each node's entries.
+
+    All arrays of numbers are of one type: of float32 ten columns take a quarter of the time.
 
     Returns
     -------
@@ -72,28 +74,33 @@ def ascend_rows(
             stop,
         )
         return turned
-    total = np.empty(n_columns)
-    own = np.empty(n_columns)
+    total = np.empty(n_columns, dual.dtype)
+    turn = np.empty(n_columns, dual.dtype)
+    own = np.empty(n_columns, dual.dtype)
     for row in range(start, stop):
         n_own = indptr[row + 1] - indptr[row]
-        for column in range(n_columns):
-            total[column] = 0.0
-            own[column] = point[row, column]
+        total[:] = 0.0
+        turn[:] = 0.0
+        own[:] = point[row]
         for entry in range(indptr[row], indptr[row + 1]):
             other = np.uintp(indices[entry])
-            step = 1.0 / (n_own + indptr[other + np.uintp(1)] - indptr[other])
+            step = dual.dtype.type(1.0 / (n_own + indptr[other + np.uintp(1)] - indptr[other]))
+            # rows as views: loops over them use the processor's vectors
+            near, own_dual, own_before = point[other], dual[entry], before[entry]
+            own_weight = weight[entry]
             for column in range(n_columns):
-                present = dual[entry, column]
-                ahead = present + momentum[column] * (present - before[entry, column])
-                moved = ahead + pull[column] * step * (own[column] - point[other, column])
-                bound = penalty[column] * weight[entry]
+                present = own_dual[column]
+                ahead = present + momentum[column] * (present - own_before[column])
+                moved = ahead + pull[column] * step * (own[column] - near[column])
+                bound = penalty[column] * own_weight
                 moved = min(max(moved, -bound), bound)
-                turned[column] += (ahead - moved) * (moved - present)
-                before[entry, column] = present
-                dual[entry, column] = moved
+                turn[column] += (ahead - moved) * (moved - present)
+                own_before[column] = present
+                own_dual[column] = moved
                 total[column] += moved
         for column in range(n_columns):
             divergence[row, column] = total[column]
+            turned[column] += turn[column]
     return turned
 
 
@@ -114,13 +121,14 @@ def _ascend_one(
 ) -> float:
     """`ascend_rows` of one column, whose sums stay in registers."""
     turned = 0.0
+    one = dual.dtype.type(1.0)
     for row in range(start, stop):
         n_own = indptr[row + 1] - indptr[row]
-        total = 0.0
+        total = 0.0 * one
         own = point[row]
         for entry in range(indptr[row], indptr[row + 1]):
             other = np.uintp(indices[entry])
-            step = pull / (n_own + indptr[other + np.uintp(1)] - indptr[other])
+            step = pull / dual.dtype.type(n_own + indptr[other + np.uintp(1)] - indptr[other])
             present = dual[entry]
             ahead = present + momentum * (present - before[entry])
             moved = ahead + step * (own - point[other])
@@ -151,16 +159,16 @@ def primal_rows(
 
     Parameters
     ----------
-    target, divergence, before, out : (n_nodes, n_columns) float64
+    target, divergence, before, out : (n_nodes, n_columns)
         ``before`` is the divergence of the dual before.
-    momentum, pull : (n_columns,) float64
+    momentum, pull : (n_columns,)
     on_simplex : bool
         Whether rows are projected on the simplex.
     fixed : (n_nodes,) int64, or (0,)
         Column whose corner of the simplex a row is held at; -1 for none.
     """
     n_columns = target.shape[1]
-    sorted_row = np.empty(n_columns)
+    sorted_row = np.empty(n_columns, out.dtype)
     for row in range(start, stop):
         for column in range(n_columns):
             present = divergence[row, column]
