@@ -30,6 +30,11 @@ class Status(Enum):
         return _ADVICE[self]
 
 
+def first_failure(*statuses: Status) -> Status:
+    """The first status that is not converged, or converged."""
+    return next((each for each in statuses if each is not Status.CONVERGED), Status.CONVERGED)
+
+
 _MESSAGES = {
     Status.CONVERGED: "the accuracy or the stop rule asked for was reached",
     Status.MAX_ITER: "the iteration limit was reached before the residual asked for",

@@ -48,7 +48,8 @@ def ascend_rows(
     Returns
     -------
     (n_columns,) float64
-        Sums whose sign is positive where momentum goes uphill no more (O'Donoghue, Candes 2015).
+        Sums whose sign is positive where momentum goes uphill no more, after O'Donoghue and
+        Candes (2015), edges of all steps counting alike.
 
     Notes
     -----

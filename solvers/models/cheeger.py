@@ -12,8 +12,8 @@ from solvers.labels import Labels
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.centring import CentredLabels
 from solvers.models.point_model import Points, Stats
-from solvers.models.variational import StartedModel, held_classes
-from solvers.solution import Solution, Status
+from solvers.models.variational import StartedModel, held_classes, mean_degree
+from solvers.solution import Solution, Status, first_failure
 from solvers.variation.label_fit import LabelFit, SpaceInverse
 from solvers.variation.partition import PartitionDescent
 from solvers.variation.proximal import TotalVariation
@@ -51,12 +51,14 @@ class CheegerModel(StartedModel):
         watch: Watch,
         stats: Stats,
     ) -> Solution:
-        task = self._reached(prepared, task, labels)
         graph, reachable = prepared.graph, task.reachable
-        first = self._first_shares(prepared, labels, watch, stats).argmax(axis=1)
+        shares, before = self._first_shares(prepared, labels, watch, stats)
+        first = shares.argmax(axis=1)
         first[labels.nodes] = labels.classes
-        weight = np.ones(graph.n_nodes) if self.balance == "nodes" else graph.degree.copy()
-        weight[weight == 0] = weight[weight > 0].min(initial=1.0)  # a labeled node without edges
+        weight = np.ones(graph.n_nodes)
+        if self.balance == "degrees":
+            weight = graph.degree / mean_degree(prepared)
+            weight[weight == 0] = weight.min(initial=1.0, where=weight > 0)  # labels without edges
         weight[~reachable] = 0.0
         weight /= weight[reachable].mean()
         smoother = None
@@ -64,7 +66,7 @@ class CheegerModel(StartedModel):
             inverse = self._inverse(prepared, watch, stats, graph_penalty=0.0, pull=1.0)
             smoother = _Smoother(self._label_fit(inverse, labels, graph.n_nodes))
         descent = PartitionDescent(
-            variation=TotalVariation(graph, prepared.parallel),
+            variation=TotalVariation(graph, unit=mean_degree(prepared), parallel=prepared.parallel),
             first=first,
             n_classes=labels.n_classes,
             fixed=held_classes(labels, graph.n_nodes),
@@ -83,9 +85,8 @@ class CheegerModel(StartedModel):
         stats["n_iter"], stats["n_proximal"] = outcome.n_iter, state.n_proximal
         stats["energy"] = state.energy
         stats["energies"] = " ".join(f"{energy:.6g}" for energy in state.history[-_HISTORY:])
-        status = outcome.status
-        if status is Status.CONVERGED and smoother is not None:
-            status = smoother.status
+        fitted = Status.CONVERGED if smoother is None else smoother.status
+        status = first_failure(outcome.status, before, fitted)
         return task.solution(state.values, status, stats)
 
     @abstractmethod
@@ -102,7 +103,7 @@ class _Smoother:
 
     def __call__(self, target: FloatArray) -> FloatArray:
         values, _, status = self._fit.nearest(target)
-        self.status = status if self.status is Status.CONVERGED else self.status
+        self.status = first_failure(self.status, status)
         return values
 
 

@@ -22,14 +22,17 @@ from solvers.iterate import Watch
 from solvers.labels import Labels
 from solvers.models.embedding import spectral_embedding
 from solvers.parallel import Parallel
+from solvers.solution import Status, first_failure
 from solvers.variation.cheeger_cut import best_threshold, descend
 
 _N_EIGENVECTORS: Final = 3
 _N_RANDOM: Final = 2
 _SEED: Final = 0
 
-Cuts = dict[bytes, npt.NDArray[np.uint8]]
-"""Sides of cuts as bits, by a digest of the nodes that were cut."""
+_MAX_KNOWN: Final = 256
+
+Cuts = dict[bytes, tuple[npt.NDArray[np.uint8], Status]]
+"""Sides of cuts as bits and how they were found, by a digest of the nodes that were cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,11 +47,14 @@ class NamedCut:
         Cuts in two that it took.
     n_missed : int
         Labels that lie in a cluster of another name.
+    status : Status
+        Of the first eigenvectors or descent that did not converge, or converged.
     """
 
     classes: Int64Array
     n_cuts: int
     n_missed: int
+    status: Status
 
 
 def cut_then_name(
@@ -93,7 +99,7 @@ def cut_then_name(
         graph=graph, given=given, harmonic=harmonic, known=known, parallel=parallel, watch=watch
     )
     classes = np.full(graph.n_nodes, -1, np.int64)
-    n_cuts, n_expected = 0, labels.n_classes - 1
+    n_cuts, n_expected, status = 0, labels.n_classes - 1, Status.CONVERGED
     everything = np.flatnonzero(np.isin(graph.component, graph.component[labels.nodes]))
     waiting = list(naming.by_component(everything, None))
     while waiting:
@@ -105,14 +111,14 @@ def cut_then_name(
             classes[nodes] = own[harmonic[np.ix_(nodes, own)].argmax(axis=1)]
             continue
         watch.step("cut", n_cuts, max(n_expected, n_cuts + 1))
-        above = naming.cut(nodes)
-        n_cuts += 1
+        above, ended = naming.cut(nodes)
+        n_cuts, status = n_cuts + 1, first_failure(status, ended)
         goes_up = naming.shared_out(nodes, above, own)
         for side, share in ((above, own[goes_up]), (~above, own[~goes_up])):
             waiting.extend(naming.by_component(nodes[side], share))
     watch.step("cut", n_cuts, n_cuts)
     n_missed = int(np.count_nonzero(classes[labels.nodes] != labels.classes))
-    return NamedCut(classes=classes, n_cuts=n_cuts, n_missed=n_missed)
+    return NamedCut(classes=classes, n_cuts=n_cuts, n_missed=n_missed, status=status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,23 +155,28 @@ class _Naming:
                 own = classes[[int(sums.argmax())]]
             yield nodes[part], own
 
-    def cut(self, nodes: Int64Array) -> BoolArray:
-        """Which of some connected nodes lie above the best cut."""
+    def cut(self, nodes: Int64Array) -> tuple[BoolArray, Status]:
+        """Which of some connected nodes lie above the best cut, and how it was found."""
         key = sha256(nodes.tobytes()).digest()
         if key not in self.known:
-            self.known[key] = np.packbits(self._best_cut(nodes))
-        return np.unpackbits(self.known[key], count=nodes.size).astype(bool)
+            above, status = self._best_cut(nodes)
+            while len(self.known) >= _MAX_KNOWN:
+                self.known.pop(next(iter(self.known)))
+            self.known[key] = np.packbits(above), status
+        bits, status = self.known[key]
+        return np.unpackbits(bits, count=nodes.size).astype(bool), status
 
-    def _best_cut(self, nodes: Int64Array) -> BoolArray:
+    def _best_cut(self, nodes: Int64Array) -> tuple[BoolArray, Status]:
         part = self.graph.subgraph(nodes)
-        embedded = spectral_embedding(part, _N_EIGENVECTORS, self.watch).coordinates
+        embedded = spectral_embedding(part, _N_EIGENVECTORS, self.watch)
         rng = np.random.default_rng(_SEED)
         random = rng.standard_normal((nodes.size, _N_RANDOM))
-        starts = np.column_stack([embedded, random])
+        starts = np.column_stack([embedded.coordinates, random])
         silent = Watch(progress=None, cancelled=self.watch.cancelled)
         found = descend(part, starts, part.degree, parallel=self.parallel, watch=silent)
         best = int(found.energies.argmin())
-        return best_threshold(part, found.functions[:, best], part.degree)[0]
+        above, _ = best_threshold(part, found.functions[:, best], part.degree)
+        return above, first_failure(embedded.status, found.status)
 
     def shared_out(self, nodes: Int64Array, above: BoolArray, classes: Int64Array) -> BoolArray:
         """Which classes go to the nodes above: at least one, and at least one does not.

@@ -23,7 +23,7 @@ FACTORED_ROWS: Final = 5_000
 FACTORED_COLUMNS: Final = 4_000
 """Explicit features up to which their penalty is factored."""
 
-OF_SPACE: Final = ("inverse", "eigenvectors")
+OF_SPACE: Final = ("inverse", "tied inverse", "eigenvectors", "gram factor")
 """Names of what is made of a space, and must not outlive it."""
 
 

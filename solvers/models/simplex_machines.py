@@ -14,7 +14,7 @@ from solvers.models.base import Rule, hyperparameter
 from solvers.models.centring import CentredLabels
 from solvers.models.point_model import Points, Stats
 from solvers.models.variational import VariationalModel, mean_degree, targets_of
-from solvers.solution import Solution, Status
+from solvers.solution import Solution, Status, first_failure
 from solvers.variation.label_fit import GraphInverse, LabelFit, PenaltyInverse
 from solvers.variation.simplex_splitting import SimplexSplitting
 
@@ -60,11 +60,10 @@ class SimplexMachine(VariationalModel):
         watch: Watch,
         stats: Stats,
     ) -> Solution:
-        task = self._reached(prepared, task, labels)
         n_nodes = prepared.graph.n_nodes
         zero = np.zeros((n_nodes, targets_of(labels).shape[1]))
         base = np.zeros(1) if labels.n_classes == 2 else labels.class_prior()
-        inverse = self._penalized(prepared, _RIDGE, watch, stats)
+        inverse = free = self._penalized(prepared, 0.0, watch, stats)
         fit = self._label_fit(inverse, labels, base, n_nodes, watch)
         values, intercepts, status = fit.nearest(zero)
         stats["n_iter"] = 1
@@ -83,12 +82,10 @@ class SimplexMachine(VariationalModel):
                 cancelled=watch.cancelled,
             )
             state = outcome.state
-            values, status = state.values, outcome.status
-            if status is Status.CONVERGED:
-                status = state.status
+            values = state.values
+            status = first_failure(status, _solves(free), outcome.status, state.status)
             stats["n_iter"], stats["residual"] = max(1, outcome.n_iter), state.residual
-        if isinstance(inverse, GraphInverse) and status is Status.CONVERGED:
-            status = inverse.status
+        status = first_failure(status, _solves(inverse), self._points_status(prepared, watch))
         return task.solution(class_scores(values + intercepts), status, stats)
 
     def _penalized(
@@ -97,7 +94,15 @@ class SimplexMachine(VariationalModel):
         """The penalty inverted, in the kernel's space or on the graph."""
         graph_penalty = self.graph_penalty / mean_degree(prepared)
         if self._has_norm(prepared):
-            return self._inverse(prepared, watch, stats, graph_penalty=graph_penalty, pull=pull)
+            return self._inverse(
+                prepared,
+                watch,
+                stats,
+                graph_penalty=graph_penalty,
+                pull=pull,
+                name="tied inverse" if pull else "inverse",
+            )
+        pull = max(pull, _RIDGE)
         solver = LaplacianSolver(
             prepared.graph,
             scale=graph_penalty,
@@ -116,6 +121,11 @@ class SimplexMachine(VariationalModel):
         watch: Watch,
     ) -> LabelFit:
         """The loss of base + f at the labels, under a penalty of f."""
+
+
+def _solves(inverse: PenaltyInverse) -> Status:
+    """How the linear solves ended; those of a space are direct."""
+    return inverse.status if isinstance(inverse, GraphInverse) else Status.CONVERGED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,22 +2,24 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
+from solvers.arrays import BoolArray
+from solvers.graph import Graph
 from solvers.iterate import Watch, iterate
 from solvers.labels import Labels, class_scores, one_against_rest
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.centring import CentredLabels
 from solvers.models.point_model import Points, Stats
 from solvers.models.variational import StartedModel, mean_degree, targets_of
-from solvers.solution import Solution
+from solvers.solution import Solution, first_failure
 from solvers.variation.fidelity import Fidelity, HingeFidelity, SquaredFidelity
 from solvers.variation.proximal import TotalVariation
 from solvers.variation.splitting import NORMALIZATIONS, Normalization, VariationSplitting
 
-_AUTO_PENALTIES = 1.0, 0.4
+_AUTO_PENALTIES: Final = (1.0, 0.4)
 """Graph penalties of two classes, and of more."""
 
 
@@ -58,7 +60,7 @@ class TotalVariationModel(StartedModel):
         1e-4,
         Rule(
             doc="Share of the nodes that may still change class in the last five steps; without "
-            "normalisation the largest difference of the copies that are to be equal.",
+            "normalization the largest difference of the copies that are to be equal.",
             above=0.0,
             below=1.0,
         ),
@@ -78,19 +80,20 @@ class TotalVariationModel(StartedModel):
         watch: Watch,
         stats: Stats,
     ) -> Solution:
-        task = self._reached(prepared, task, labels)
-        shares = self._first_shares(prepared, labels, watch, stats)
+        shares, before = self._first_shares(prepared, labels, watch, stats)
         first = shares[:, 1:] - shares[:, :1] if labels.n_classes == 2 else shares
         smoothing = None
         if self._has_norm(prepared):
             smoothing = self._inverse(prepared, watch, stats, graph_penalty=0.0, pull=self.pull)
         splitting = VariationSplitting(
-            variation=TotalVariation(prepared.graph, prepared.parallel),
+            variation=TotalVariation(
+                prepared.graph, unit=mean_degree(prepared), parallel=prepared.parallel
+            ),
             fidelity=self._fidelity(labels),
             smoothing=smoothing,
             first=np.ascontiguousarray(first),
-            reachable=task.reachable,
-            penalty=self._penalty(labels) / mean_degree(prepared),
+            contested=contested(labels, prepared.graph) & task.reachable,
+            penalty=self._penalty(labels),
             pull=self.pull,
             normalization=self.normalization,
             rtol=self.rtol,
@@ -108,7 +111,7 @@ class TotalVariationModel(StartedModel):
         stats["n_iter"], stats["n_proximal"] = outcome.n_iter, state.n_proximal
         stats["n_moved"], stats["residual"] = state.n_moved, state.residual
         scores = class_scores(state.values + state.intercepts)
-        return task.solution(scores, outcome.status, stats)
+        return task.solution(scores, first_failure(outcome.status, before), stats)
 
     def _penalty(self, labels: Labels) -> float:
         if self.graph_penalty != "auto":
@@ -118,6 +121,13 @@ class TotalVariationModel(StartedModel):
     @abstractmethod
     def _fidelity(self, labels: Labels) -> Fidelity:
         """The loss at the labels."""
+
+
+def contested(labels: Labels, graph: Graph) -> BoolArray:
+    """(n_nodes,) whether the labels of the node's component are not all of one class."""
+    present = np.zeros((graph.n_components, labels.n_classes), bool)
+    present[graph.component[labels.nodes], labels.classes] = True
+    return np.asarray(present.sum(axis=1) != 1)[graph.component]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +140,7 @@ class TVRLS(TotalVariationModel):
 
     Notes
     -----
-    As printed, normalisation makes entries sqrt(n) times the size of labels, and drops out of the
+    As printed, normalization makes entries sqrt(n) times the size of labels, and drops out of the
     simplex of several classes; here it is to root mean square 1, after the joint proximal step of
     total variation and simplex. Its steps: one proximal step for all classes together, from the
     duals of the step before. Not convex: it starts from clusters or from a harmonic function, and

@@ -9,10 +9,9 @@ from solvers.arrays import FloatArray, Int64Array
 from solvers.gram.feature_maps import FeatureMap, GramFactor
 from solvers.gram.kernel_spaces import DenseGram
 from solvers.gram.planning import GramPlan
-from solvers.iterate import Watch
+from solvers.iterate import Cancelled, Progress, Watch
 from solvers.labels import Labels, one_against_rest
 from solvers.models.base import Rule, hyperparameter
-from solvers.models.centring import CentredLabels
 from solvers.models.class_mass import normalized_masses
 from solvers.models.cut_then_name import Cuts, NamedCut, cut_then_name
 from solvers.models.harmonic import HFS
@@ -20,6 +19,7 @@ from solvers.models.kernel_space import KernelSpaceModel
 from solvers.models.point_model import Points, Stats
 from solvers.models.poisson import Poisson
 from solvers.models.prepared_graph import GraphModel, PreparedGraph
+from solvers.solution import Solution, Status, first_failure
 from solvers.variation.label_fit import LabelFit, SpaceInverse
 from solvers.variation.simplex_splitting import on_simplex
 
@@ -86,11 +86,42 @@ class VariationalModel(KernelSpaceModel):
     def _has_norm(self, prepared: Points) -> bool:
         return self.needs_points(prepared.rows is not None)
 
-    def _reached(self, prepared: Points, task: CentredLabels, labels: Labels) -> CentredLabels:
-        """The labels centred where they reach: without a norm, features carry them nowhere."""
-        if self._has_norm(prepared) or prepared.rows is None:
-            return task
-        return CentredLabels.of(labels, prepared.graph.component)
+    def solve(
+        self,
+        prepared: Points,
+        labels: Labels,
+        *,
+        start: Solution | None = None,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> Solution:
+        """Scores of every node; see `solvers.models.base.Model.solve`.
+
+        Without a norm features are not used, and nodes without any take part like the others.
+        """
+        if prepared.rows is not None and not self._has_norm(prepared):
+            given = prepared
+            prepared = given.latest(
+                "without features",
+                None,
+                lambda: Points(
+                    whole=given.whole,
+                    graph=given.whole,
+                    rows=None,
+                    nodes=None,
+                    parallel=given.parallel,
+                    kept_bytes=given.kept_bytes,
+                ),
+            )
+        return KernelSpaceModel.solve(
+            self, prepared, labels, start=start, progress=progress, cancelled=cancelled
+        )
+
+    def _points_status(self, prepared: Points, watch: Watch) -> Status:
+        """How the points of the kernel were made."""
+        if not self._has_norm(prepared):
+            return Status.CONVERGED
+        return self._points(prepared, watch).status
 
     def _feature_map(self, prepared: Points, watch: Watch, stats: Stats) -> FeatureMap:
         """The space as explicit features: a Gram matrix is factored once."""
@@ -109,6 +140,7 @@ class VariationalModel(KernelSpaceModel):
         *,
         graph_penalty: float,
         pull: float,
+        name: Literal["inverse", "tied inverse"] = "inverse",
     ) -> SpaceInverse:
         """The norm and what stands beside it, inverted in the space; kept for the next solve."""
         norm_penalty = self.norm_penalty
@@ -116,7 +148,7 @@ class VariationalModel(KernelSpaceModel):
             norm_penalty = self.auto_norm_penalty
         features = self._feature_map(prepared, watch, stats)
         return prepared.latest(
-            "inverse",
+            name,
             ("variational", id(features), norm_penalty, graph_penalty, pull),
             lambda: SpaceInverse(
                 features,
@@ -144,14 +176,14 @@ class StartedModel(VariationalModel):
         ),
     )
 
-    def _initial(self, labels: Labels) -> InitialName:
+    def _start_name(self, labels: Labels) -> InitialName:
         if self.initial != "auto":
             return self.initial
         return "cut" if labels.n_labeled < FEW_LABELS * labels.n_classes else "harmonic"
 
     def _graph_scores(
         self, prepared: Points, model: GraphModel, labels: Labels, watch: Watch
-    ) -> FloatArray:
+    ) -> tuple[FloatArray, Status]:
         """Scores of a model of the graph alone, which starts from its last ones."""
         alone = prepared.latest(
             "graph alone",
@@ -168,52 +200,55 @@ class StartedModel(VariationalModel):
         )
         watch.check()
         alone.last[kind] = solution
-        return solution.scores
+        return solution.scores, solution.status
 
     def _named_cut(self, prepared: Points, labels: Labels, watch: Watch) -> NamedCut:
-        harmonic = self._graph_scores(prepared, HFS(graph_penalty=0.0), labels, watch)
+        harmonic, status = self._graph_scores(prepared, HFS(graph_penalty=0.0), labels, watch)
         known: Cuts = prepared.latest("cuts", None, dict)
-        return cut_then_name(
+        named = cut_then_name(
             prepared.graph, labels, harmonic, known, parallel=prepared.parallel, watch=watch
         )
+        return replace(named, status=first_failure(status, named.status))
 
     def _first_shares(
         self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> FloatArray:
-        """(n_nodes, n_classes) what each class has of a node, before anything is minimised.
+    ) -> tuple[FloatArray, Status]:
+        """(n_nodes, n_classes) what each class has of a node, before anything is minimized.
 
-        Class-mass normalised to equal classes, whatever the labels are of; 1 / n_classes where no
+        Class-mass normalized to equal classes, whatever the labels are of; 1 / n_classes where no
         label reaches.
         """
         graph, n_classes = prepared.graph, labels.n_classes
-        initial = self._initial(labels)
+        initial = self._start_name(labels)
         stats["initial"] = initial
         touched = np.isin(graph.component, graph.component[labels.nodes])
         if initial == "cut":
             named = self._named_cut(prepared, labels, watch)
-            stats["n_missed_labels"] = named.n_missed
+            stats["n_missed_labels"], status = named.n_missed, named.status
             shares = np.eye(n_classes)[named.classes]
         else:
-            shares = self._soft_shares(prepared, labels, watch)
+            shares, status = self._soft_shares(prepared, labels, watch)
         shares[~touched] = 1.0 / n_classes
         if self._has_norm(prepared) and not touched.all():
             shares[~touched] = self._fitted_shares(prepared, labels, watch, stats)[~touched]
-        return shares
+        return shares, first_failure(status, self._points_status(prepared, watch))
 
-    def _soft_shares(self, prepared: Points, labels: Labels, watch: Watch) -> FloatArray:
+    def _soft_shares(
+        self, prepared: Points, labels: Labels, watch: Watch
+    ) -> tuple[FloatArray, Status]:
         """`_first_shares` from scores of the graph alone, where labels reach."""
         graph, n_classes = prepared.graph, labels.n_classes
         if self.initial == "poisson":
-            scores = self._graph_scores(prepared, Poisson(), labels, watch)
+            scores, status = self._graph_scores(prepared, Poisson(), labels, watch)
             lowest = np.full((graph.n_components, n_classes), np.inf)
             np.minimum.at(lowest, graph.component, scores)
             scores = scores - lowest[graph.component]
             sums = scores.sum(axis=1, keepdims=True)
             scores = np.where(sums > 0, scores / np.where(sums > 0, sums, 1.0), 1.0 / n_classes)
         else:
-            scores = self._graph_scores(prepared, HFS(graph_penalty=0.0), labels, watch)
+            scores, status = self._graph_scores(prepared, HFS(graph_penalty=0.0), labels, watch)
         equal = np.full(n_classes, 1.0 / n_classes)
-        return normalized_masses(scores, labels, graph, equal)
+        return normalized_masses(scores, labels, graph, equal), status
 
     def _fitted_shares(
         self, prepared: Points, labels: Labels, watch: Watch, stats: Stats

@@ -100,8 +100,12 @@ def balanced_intercept(
     width = label_weight / pull
     if n_positive in (0, targets.size) or width == 0.0:
         return 0.0
-    first = np.where(targets > 0, 1.0 - width, -1.0) - values
-    bends = np.concatenate([first, first + width])
+    # wider than the labels are apart, the width no longer matters, and would swamp them
+    width = min(width, 2.0 + float(values.max() - values.min()))
+    is_positive = targets > 0
+    first = np.where(is_positive, (1.0 - values) - width, -1.0 - values)
+    last = np.where(is_positive, 1.0 - values, (-1.0 - values) + width)
+    bends = np.concatenate([first, last])
     changes = np.repeat([1.0, -1.0], targets.size)
     order = np.argsort(bends, kind="stable")
     bends = bends[order]

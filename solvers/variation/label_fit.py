@@ -15,7 +15,7 @@ from solvers.gram.feature_maps import FeatureMap
 from solvers.graph import Graph
 from solvers.iterate import Teller
 from solvers.laplacian.solver import LaplacianSolver
-from solvers.solution import Status
+from solvers.solution import Status, first_failure
 from solvers.svm.dual import box_program
 
 LossName = Literal["none", "squared", "hinge"]
@@ -104,8 +104,7 @@ class GraphInverse:
         """Values at the nodes."""
         self.solver.rtol = _SOLVER_RTOL
         solution = self.solver.solve(residual)
-        if self.status is Status.CONVERGED:
-            self.status = solution.status
+        self.status = first_failure(self.status, solution.status)
         return np.asarray(solution.x, np.float64)
 
 
@@ -130,6 +129,8 @@ class LabelFit:
         What the hinge asks of y f: label_weight max(0, 1 - y f / margin).
     kernel : (n_labeled, n_labeled) float64
         The inverse between the labels, G of (G11).
+    factor : tuple
+        Of the squared loss, the Cholesky factor of I + label_weight G.
     """
 
     inverse: PenaltyInverse
@@ -140,6 +141,7 @@ class LabelFit:
     offset: FloatArray | None
     margin: float
     kernel: FloatArray
+    factor: Any
 
     @classmethod
     def of(
@@ -167,6 +169,8 @@ class LabelFit:
             kernel[:, start : start + some.size] = inverse.apply(unit)[nodes]
         if teller is not None:
             teller(size, size)
+        kernel = 0.5 * (kernel + kernel.T)
+        matrix = np.eye(size) + label_weight * kernel
         return cls(
             inverse=inverse,
             nodes=nodes,
@@ -175,7 +179,8 @@ class LabelFit:
             label_weight=label_weight,
             offset=offset,
             margin=margin,
-            kernel=0.5 * (kernel + kernel.T),
+            kernel=kernel,
+            factor=sl.cho_factor(matrix, check_finite=False) if loss == "squared" else None,
         )
 
     def nearest(self, values: FloatArray) -> tuple[FloatArray, FloatArray, Status]:
@@ -185,9 +190,8 @@ class LabelFit:
         if self.loss != "none":
             smooth = self.inverse.apply(residual)[self.nodes]
             if self.loss == "squared":
-                matrix = np.eye(self.nodes.size) + self.label_weight * self.kernel
                 missed = self.label_weight * (self.targets - smooth)
-                dual = sl.solve(matrix, missed, assume_a="pos")
+                dual = np.asarray(sl.cho_solve(self.factor, missed, check_finite=False))
             else:
                 dual, intercepts, status = self._hinge_dual(smooth)
             residual = residual.copy()
@@ -197,11 +201,12 @@ class LabelFit:
     def _hinge_dual(self, smooth: FloatArray) -> tuple[FloatArray, FloatArray, Status]:
         """Y b of (G11) for every column, with b <= label_weight / margin."""
         most = self.label_weight / self.margin
-        kernel = self.kernel
+        kernel, constant = self.kernel, np.zeros(self.nodes.size)
         if self.offset is not None:
             smooth = smooth + self.offset
         else:  # constants cost nothing, and may be nearly all of it
-            kernel = kernel - kernel.mean(axis=0) - kernel.mean(axis=1)[:, None] + kernel.mean()
+            constant = kernel.mean(axis=0)  # what centring takes off f is put into b again
+            kernel = kernel - constant - constant[:, None] + kernel.mean()
         dual, intercepts = np.zeros_like(smooth), np.zeros(smooth.shape[1])
         status = Status.CONVERGED
         for column in range(smooth.shape[1]):
@@ -212,6 +217,7 @@ class LabelFit:
                 balance=target if self.offset is None else None,
             )
             dual[:, column] = most * target * found.shares
-            intercepts[column] = found.multiplier
-            status = found.status if status is Status.CONVERGED else status
+            if self.offset is None:
+                intercepts[column] = found.multiplier - constant @ dual[:, column]
+            status = first_failure(status, found.status)
         return dual, intercepts, status

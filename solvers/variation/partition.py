@@ -21,13 +21,15 @@ from solvers.solution import Status
 from solvers.variation.cheeger import partition_balances, ratio
 from solvers.variation.proximal import TotalVariation
 
-STEPS: Final = (100.0, 30.0, 10.0, 3.0, 1.0)
+STEPS: Final = (200.0, 60.0, 20.0, 6.0, 2.0)
 """How far the subgradient of the balance pushes, longest first: short steps stop at borders that
 long ones pass."""
 
+_RTOLS: Final = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
+"""Gaps of the proximal steps, tighter as steps get shorter."""
+
 _LEAST_GAIN: Final = 1e-6
-_PROXIMAL_RTOL: Final = 1e-3
-_MAX_PROXIMAL: Final = 300
+_MAX_PROXIMAL: Final = 1_000
 
 Smoother = Callable[[FloatArray], FloatArray]
 """What a step's target goes through first: the regularised fit of (G.4) or (G11)."""
@@ -35,7 +37,11 @@ Smoother = Callable[[FloatArray], FloatArray]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PartitionState:
-    """A partition, its energy and what the next step needs of it."""
+    """A partition, its energy and what the next step needs of it.
+
+    ``values`` are those before the last partition, ``place`` the number of the present length of
+    steps, ``proximal`` how the last proximal step ended.
+    """
 
     classes: Int64Array
     energy: float
@@ -46,6 +52,7 @@ class PartitionState:
     place: int = 0
     n_steps: int = 0
     n_proximal: int = 0
+    proximal: Status = Status.CONVERGED
     history: list[float] = field(default_factory=list)
 
 
@@ -96,7 +103,7 @@ class PartitionDescent:
             pull=np.ones(self.n_classes),
             on_simplex=True,
             fixed=self.fixed,
-            rtol=_PROXIMAL_RTOL,
+            rtol=_RTOLS[state.place],
             max_iter=_MAX_PROXIMAL,
             watch=self.watch,
         )
@@ -109,12 +116,17 @@ class PartitionDescent:
         else:
             after.place, after.history = state.place, [*state.history, *after.history]
         after.n_steps, after.n_proximal = n_steps, n_proximal
+        after.proximal = found.status
         return after
 
     def terminate(self, state: PartitionState) -> Status | None:
-        """Converged once the shortest step lowers nothing, or nothing is left to lower."""
-        is_over = state.place == len(STEPS) or state.energy == 0.0
-        return Status.CONVERGED if is_over else None
+        """Converged once the shortest step lowers nothing, or nothing is left to lower.
+
+        If that step was as accurate as asked.
+        """
+        if state.energy == 0.0:
+            return Status.CONVERGED
+        return state.proximal if state.place == len(STEPS) else None
 
     def fraction(self, state: PartitionState) -> float:
         """Share of the lengths of steps that are done with."""

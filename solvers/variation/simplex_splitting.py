@@ -6,7 +6,7 @@ import numpy as np
 
 from solvers.arrays import FloatArray
 from solvers.kernels.simplex import project_rows
-from solvers.solution import Status
+from solvers.solution import Status, first_failure
 from solvers.variation.label_fit import LabelFit
 
 
@@ -74,7 +74,7 @@ class SimplexSplitting:
         state.dual += pull * missed
         moved = float(np.abs(state.values - before).max(initial=0.0))
         state.residual = max(float(np.abs(missed).max(initial=0.0)), moved)
-        state.status = status if state.status is Status.CONVERGED else state.status
+        state.status = first_failure(state.status, status)
         return state
 
     def terminate(self, state: SimplexState) -> Status | None:

@@ -36,7 +36,8 @@ class SplitState:
     """Where the splitting is.
 
     ``values`` is g, ``norm_dual`` and ``label_dual`` are l1 and l2; ``n_still`` counts the last
-    steps that moved hardly a node, ``residual`` is the largest difference of g from f and h.
+    steps that moved hardly a node, ``residual`` is the largest difference of g from f and h, and
+    ``is_accurate`` says whether the last proximal step was.
     """
 
     values: FloatArray
@@ -65,8 +66,9 @@ class VariationSplitting:
         The norm in a kernel's space; without it f is left out.
     first : (n_nodes, n_columns) float64
         g to start from: one column for two classes, or distributions.
-    reachable : (n_nodes,) bool
-        Nodes that count in means and norms.
+    contested : (n_nodes,) bool
+        Nodes that count in means and norms, and are rescaled. Where all labels are of one class
+        there is nothing to balance, and no border.
     penalty : float
         gamma.
     pull : float
@@ -75,7 +77,7 @@ class VariationSplitting:
         Whether g is rescaled after each step: not, to root mean square 1 (columns of
         distributions to sqrt(n / c)), or to norm n before the mean is subtracted, as printed.
     rtol : float
-        Share of the nodes that may still move; without normalisation the largest residual.
+        Share of the nodes that may still move; without normalization the largest residual.
     proximal_rtol : float
         Gap of the proximal steps.
     watch : Watch or None
@@ -96,7 +98,7 @@ class VariationSplitting:
     fidelity: Fidelity
     smoothing: Smoothing | None
     first: FloatArray
-    reachable: BoolArray
+    contested: BoolArray
     penalty: float
     pull: float
     normalization: Normalization
@@ -110,7 +112,7 @@ class VariationSplitting:
         return int(self.first.shape[1]) > 1
 
     def init(self) -> SplitState:
-        """The first values, normalised, with duals of 0."""
+        """The first values, normalized, with duals of 0."""
         values = self._normalized(self.first)
         return SplitState(
             values=values,
@@ -148,11 +150,11 @@ class VariationSplitting:
             if self.normalization == "none":
                 state.norm_dual += pull * (smooth - state.values)
             missed.append(smooth - state.values)
-        state.residual = max(float(np.abs(part[self.reachable]).max()) for part in missed)
-        state.residual = max(state.residual, float(np.abs(state.values - values).max()))
+        state.residual = max(float(np.abs(part).max(initial=0.0)) for part in missed)
+        state.residual = max(state.residual, float(np.abs(state.values - values).max(initial=0.0)))
         classes = self._classes(state.values, state.intercepts)
-        state.n_moved = int(np.count_nonzero((classes != state.classes)[self.reachable]))
-        is_still = state.n_moved <= self.rtol * np.count_nonzero(self.reachable)
+        state.n_moved = int(np.count_nonzero((classes != state.classes)[self.contested]))
+        is_still = state.n_moved <= self.rtol * np.count_nonzero(self.contested)
         state.n_still = state.n_still + 1 if is_still else 0
         state.classes = classes
         state.n_proximal += found.n_iter
@@ -165,7 +167,7 @@ class VariationSplitting:
             is_over = state.residual <= self.rtol
         else:
             is_over = state.n_still >= _PATIENCE
-        return Status.CONVERGED if is_over else None
+        return Status.CONVERGED if is_over and state.is_accurate else None
 
     def fraction(self, state: SplitState) -> float:
         """How far the stop rule is."""
@@ -184,10 +186,10 @@ class VariationSplitting:
         return np.asarray(values[:, 0] + intercepts[0] > 0, np.int64)
 
     def _normalized(self, values: FloatArray) -> FloatArray:
-        """The reachable rows rescaled, the others as they are."""
-        if self.normalization == "none":
+        """The contested rows rescaled, the others as they are."""
+        if self.normalization == "none" or not self.contested.any():
             return values
-        own = values[self.reachable]
+        own = values[self.contested]
         n_rows, n_columns = own.shape
         is_printed = self.normalization == "as-printed"
         if not (self.of_distributions or is_printed):
@@ -198,5 +200,5 @@ class VariationSplitting:
         if is_printed and not self.of_distributions:
             own = own - own.mean(axis=0)
         scaled = values.copy()
-        scaled[self.reachable] = own
+        scaled[self.contested] = own
         return scaled

@@ -61,7 +61,7 @@ def test_ends_of_the_penalty(graph, seed) -> None:
     variation = TotalVariation(graph)
     kept = variation.nearest(target, penalty=0.0 * one, pull=one, **FINE).values
     np.testing.assert_allclose(kept, target, atol=1e-12)
-    flat = variation.nearest(target, penalty=1e9 * one, pull=one, rtol=1e-12, max_iter=50_000)
+    flat = variation.nearest(target, penalty=1e5 * one, pull=one, rtol=1e-10, max_iter=5_000)
     sums = np.bincount(graph.component, target[:, 0], graph.n_components)
     means = (sums / graph.component_sizes())[graph.component]
     np.testing.assert_allclose(flat.values[:, 0], means, atol=1e-4)
