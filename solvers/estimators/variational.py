@@ -131,7 +131,7 @@ class TVRLS(ScoreClassifier):
         labels, or from Poisson learning. 'auto' is 'cut' below five labels per class, else
         'harmonic'.
     graph_penalty : float or 'auto'
-        Weight of the total variation, in units of the mean degree; 'auto' is 1 for two classes,
+        Weight of the total variation, in units of the mean degree; 'auto' is 2 for two classes,
         0.4 for more.
     label_weight : float
         Weight of the loss at each label.
@@ -195,7 +195,7 @@ class TVSVM(ScoreClassifier):
         labels, or from Poisson learning. 'auto' is 'cut' below five labels per class, else
         'harmonic'.
     graph_penalty : float or 'auto'
-        Weight of the total variation, in units of the mean degree; 'auto' is 1 for two classes,
+        Weight of the total variation, in units of the mean degree; 'auto' is 2 for two classes,
         0.4 for more.
     label_weight : float
         Weight of the loss at each label.

@@ -19,7 +19,7 @@ from solvers.variation.fidelity import Fidelity, HingeFidelity, SquaredFidelity
 from solvers.variation.proximal import TotalVariation
 from solvers.variation.splitting import NORMALIZATIONS, Normalization, VariationSplitting
 
-_AUTO_PENALTIES: Final = (1.0, 0.4)
+_AUTO_PENALTIES: Final = (2.0, 0.4)
 """Graph penalties of two classes, and of more."""
 
 
@@ -34,7 +34,7 @@ class TotalVariationModel(StartedModel):
     graph_penalty: float | Literal["auto"] = hyperparameter(
         "auto",
         Rule(
-            doc="Weight of the total variation, gamma, in units of the mean degree; 'auto' is 1 "
+            doc="Weight of the total variation, gamma, in units of the mean degree; 'auto' is 2 "
             "for two classes, 0.4 for more.",
             minimum=0.0,
             words=("auto",),
