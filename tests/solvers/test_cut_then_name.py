@@ -71,6 +71,14 @@ def test_names_go_by_the_majority() -> None:
     assert found.n_missed == 1
 
 
+def test_labels_outvote_what_the_harmonic_function_leans_to() -> None:
+    graph, classes = clusters(2)
+    against = np.eye(2)[1 - classes]
+    labels = Labels.from_pairs([7, 27], [0, 1])
+    found = cut_then_name(graph, labels, against, {}, watch=SILENT)
+    np.testing.assert_array_equal(found.classes, classes)
+
+
 def test_labels_in_one_cluster_leave_a_class_to_each() -> None:
     graph, classes = clusters(2)
     found = named(graph, Labels.from_pairs([1, 2], ["a", "b"]))
