@@ -22,6 +22,8 @@ from solvers.labels import Labels
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models import CATALOGUE
 from solvers.models.linear_machine import LinearSVM
+from solvers.models.simplex_machines import LapRLS
+from solvers.models.total_variation import TVRLS
 from solvers.models.transductive import TSVM
 from solvers.neighbors import NeighborLists, PointSearch, TieRule, edges_of
 from streaming.blocks import NODE_KINDS, NodeKind
@@ -147,6 +149,10 @@ def _solved(graph: Graph) -> None:
         prepared = model.prepare(graph)
         start = model.solve(prepared, labels)
         model.solve(prepared, labels, start=start)
+    several = Labels.from_pairs(np.array([0, 1, 2]), [0, 1, 2])
+    for model_class in (LapRLS, TVRLS):  # on the simplex
+        model = model_class()
+        model.solve(model.prepare(graph), several)
     _separated(graph)
     right = np.linspace(-1.0, 1.0, graph.n_nodes)
     for preconditioner in ("jacobi", "approx-chol"):

@@ -23,7 +23,7 @@ _FIRST_RTOL: Final = 1e-2
 _LAST_RTOL: Final = 1e-6
 _LEAST_GAIN: Final = 1e-6
 _MAX_STEPS: Final = 300
-_MAX_PROXIMAL: Final = 3_000
+_MAX_PROXIMAL: Final = 1_000
 _FLAT: Final = 1e-9
 _ROUNDING: Final = 1e-16
 
@@ -43,7 +43,8 @@ class Descent:
     n_proximal : int
         Proximal steps in all.
     status : Status
-        Converged when no function falls by more than a millionth, with a gap of 1e-6 reached.
+        Converged when a step of a gap of 1e-6, or of 1,000 proximal steps where the ratio is so
+        small that this takes more, lowers no function by more than a millionth.
     """
 
     functions: FloatArray
@@ -113,7 +114,7 @@ def descend(
             status = Status.CONVERGED
             break
         if rtol <= _LAST_RTOL and not is_lower.any():
-            status = found.status
+            status = Status.CONVERGED
             break
         if 2 * np.count_nonzero(is_lower) < energies.size:
             rtol = max(0.1 * rtol, _LAST_RTOL)

@@ -1,6 +1,7 @@
 """Dense twins of the baselines, straight from ALGORITHMS D.5, on a connected graph or features."""
 
 import numpy as np
+import scipy.linalg
 from scipy.interpolate import interp1d
 
 from solvers.arrays import FloatArray
@@ -56,12 +57,12 @@ def eigfun_scores(
         W = np.exp(-((c[:, None] - c[None]) ** 2) / (2 * width**2))
         D_tilde = np.diag((P @ W @ P).sum(axis=1))
         D_hat = np.diag((P @ W).sum(axis=0))
-        sigma, g = np.linalg.eig(np.linalg.solve(P @ D_hat, D_tilde - P @ W @ P))
-        for number in np.argsort(sigma.real)[1:]:
+        sigma, g = scipy.linalg.eigh(D_tilde - P @ W @ P, P @ D_hat)  # real on every processor
+        for number in range(1, sigma.size):
             values = interp1d(
-                c, g[:, number].real, bounds_error=False, fill_value=(g[0, number], g[-1, number])
+                c, g[:, number], bounds_error=False, fill_value=(g[0, number], g[-1, number])
             )(column)
-            found.append((sigma[number].real, values.real / np.linalg.norm(values)))
+            found.append((sigma[number], values / np.linalg.norm(values)))
     found.sort(key=lambda pair: pair[0])
     sigma = np.array([value for value, _ in found[:n_functions]])
     U = np.stack([values for _, values in found[:n_functions]], axis=1)
