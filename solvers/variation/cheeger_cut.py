@@ -21,9 +21,9 @@ from solvers.variation.proximal import TotalVariation
 
 _FIRST_RTOL: Final = 1e-2
 _LAST_RTOL: Final = 1e-6
-_LEAST_GAIN: Final = 1e-6
+_LEAST_GAIN: Final = 1e-4
 _MAX_STEPS: Final = 300
-_MAX_PROXIMAL: Final = 1_000
+_MAX_PROXIMAL: Final = 300
 _FLAT: Final = 1e-9
 _ROUNDING: Final = 1e-16
 
@@ -43,8 +43,8 @@ class Descent:
     n_proximal : int
         Proximal steps in all.
     status : Status
-        Converged when a step of a gap of 1e-6, or of 1,000 proximal steps where the ratio is so
-        small that this takes more, lowers no function by more than a millionth.
+        Converged when a step of a gap of 1e-6, or of 300 proximal steps where the ratio is so
+        small that this takes more, lowers no function by more than a ten-thousandth.
     """
 
     functions: FloatArray
