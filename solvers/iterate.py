@@ -68,6 +68,10 @@ class Watch:
         if self.cancelled is not None and self.cancelled():
             raise Stopped
 
+    def silent(self) -> "Watch":
+        """One that is asked the same and tells nobody."""
+        return Watch(progress=None, cancelled=self.cancelled)
+
     def teller(self, phase: str) -> "Teller":
         """`step` of one phase."""
         return partial(self.step, phase)

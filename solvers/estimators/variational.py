@@ -28,18 +28,14 @@ _OF_KERNEL: Final = frozenset(
 class LapRLS(ScoreClassifier):
     """Lap-RLS on the simplex: `solvers.models.simplex_machines.LapRLS` as an estimator.
 
+    On a graph alone one linear solve; nothing has to be brought to the simplex.
+
     Parameters
     ----------
     graph_penalty : float
         Weight of f' L f of the functions f, in units of the mean degree.
     label_weight : float
         Weight of the loss at each label.
-    pull : float
-        Weight of the terms that tie the splitting together.
-    rtol : float
-        Largest difference of functions and simplex left.
-    max_iter : int
-        Most steps to the simplex.
     affinity : {'precomputed', 'knn'}
         Whether `fit` takes a graph, or features whose nearest neighbors make one.
     n_neighbors : int
@@ -49,25 +45,19 @@ class LapRLS(ScoreClassifier):
     """
 
     _model = simplex_machines.LapRLS
-    _left_out: ClassVar[frozenset[str]] = _OF_KERNEL
+    _left_out: ClassVar[frozenset[str]] = _OF_KERNEL | {"pull", "rtol", "max_iter"}
 
     def __init__(
         self,
         *,
         graph_penalty: float = 0.1,
         label_weight: float = 1.0,
-        pull: float = 10.0,
-        rtol: float = 1e-3,
-        max_iter: int = 500,
         affinity: Literal["precomputed", "knn"] = "precomputed",
         n_neighbors: int = 10,
         unlabeled: Marker = -1,
     ) -> None:
         self.graph_penalty = graph_penalty
         self.label_weight = label_weight
-        self.pull = pull
-        self.rtol = rtol
-        self.max_iter = max_iter
         self.affinity = affinity
         self.n_neighbors = n_neighbors
         self.unlabeled = unlabeled
@@ -85,7 +75,7 @@ class SimplexLapSVM(ScoreClassifier):
     pull : float
         Weight of the terms that tie the splitting together.
     rtol : float
-        Largest difference of functions and simplex left.
+        Largest difference left of functions and simplex, and of a step from the last, times pull.
     max_iter : int
         Most steps to the simplex.
     affinity : {'precomputed', 'knn'}
@@ -104,9 +94,9 @@ class SimplexLapSVM(ScoreClassifier):
         *,
         graph_penalty: float = 0.1,
         label_weight: float = 1.0,
-        pull: float = 10.0,
+        pull: float = 3.0,
         rtol: float = 1e-3,
-        max_iter: int = 500,
+        max_iter: int = 1_000,
         affinity: Literal["precomputed", "knn"] = "precomputed",
         n_neighbors: int = 10,
         unlabeled: Marker = -1,

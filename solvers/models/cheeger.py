@@ -1,7 +1,7 @@
 """Cheeger-RLS and Cheeger-SVM: partitions of least cut over balance that keep the labels."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,8 +14,9 @@ from solvers.models.centring import CentredLabels
 from solvers.models.point_model import Points, Stats
 from solvers.models.variational import StartedModel, held_classes, mean_degree
 from solvers.solution import Solution, Status, first_failure
-from solvers.variation.label_fit import LabelFit, SpaceInverse
+from solvers.variation.hinge_fit import HingeFit
 from solvers.variation.partition import PartitionDescent
+from solvers.variation.penalties import Smoothing, SpaceInverse
 from solvers.variation.proximal import TotalVariation
 
 _HISTORY = 40
@@ -61,18 +62,15 @@ class CheegerModel(StartedModel):
             weight[weight == 0] = weight.min(initial=1.0, where=weight > 0)  # labels without edges
         weight[~reachable] = 0.0
         weight /= weight[reachable].mean()
-        smoother = None
-        if self._has_norm(prepared):
-            inverse = self._inverse(prepared, watch, stats, graph_penalty=0.0, pull=1.0)
-            smoother = _Smoother(self._label_fit(inverse, labels, graph.n_nodes))
+        smoothing = self._smoothing(prepared, labels, watch, stats)
         descent = PartitionDescent(
             variation=TotalVariation(graph, unit=mean_degree(prepared), parallel=prepared.parallel),
             first=first,
             n_classes=labels.n_classes,
             fixed=held_classes(labels, graph.n_nodes),
             weight=weight,
-            smoother=smoother,
-            watch=Watch(progress=None, cancelled=watch.cancelled),
+            smoothing=smoothing,
+            watch=watch.silent(),
         )
         outcome = iterate(
             descent,
@@ -85,26 +83,28 @@ class CheegerModel(StartedModel):
         stats["n_iter"], stats["n_proximal"] = outcome.n_iter, state.n_proximal
         stats["energy"] = state.energy
         stats["energies"] = " ".join(f"{energy:.6g}" for energy in state.history[-_HISTORY:])
-        fitted = Status.CONVERGED if smoother is None else smoother.status
+        fitted = Status.CONVERGED if smoothing is None else smoothing.status
         status = first_failure(outcome.status, before, fitted)
-        return task.solution(state.values, status, stats)
+        solution = task.solution(state.values, status, stats)
+        return replace(solution, warnings=self._warnings(prepared))
+
+    def _warnings(self, prepared: Points) -> tuple[str, ...]:  # noqa: ARG002
+        """What a user should know of settings that did nothing."""
+        return ()
+
+    def _smoothing(
+        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
+    ) -> Smoothing | None:
+        """What a step's target goes through: nothing where functions have no norm."""
+        if not self._has_norm(prepared):
+            return None
+        return self._fitted(
+            self._inverse(prepared, watch, stats, graph_penalty=0.0, pull=1.0), labels
+        )
 
     @abstractmethod
-    def _label_fit(self, inverse: SpaceInverse, labels: Labels, n_nodes: int) -> LabelFit:
-        """What a step's target goes through."""
-
-
-class _Smoother:
-    """e = K alpha of (G.4) or (G11), and how the hinges' programs ended."""
-
-    def __init__(self, fit: LabelFit) -> None:
-        self._fit = fit
-        self.status = Status.CONVERGED
-
-    def __call__(self, target: FloatArray) -> FloatArray:
-        values, _, status = self._fit.nearest(target)
-        self.status = first_failure(self.status, status)
-        return values
+    def _fitted(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:
+        """The fit to a target, by functions of the space."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +133,8 @@ class CheegerRLS(CheegerModel):
     Convergence and energy landscape for Cheeger cut clustering, 2012.
     """
 
-    def _label_fit(self, inverse: SpaceInverse, labels: Labels, n_nodes: int) -> LabelFit:
-        return LabelFit.of(
-            inverse, labels.nodes, labels.targets(), n_nodes, loss="none", label_weight=0.0
-        )
+    def _fitted(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:  # noqa: ARG002
+        return inverse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +153,37 @@ class CheegerSVM(CheegerModel):
         1.0, Rule(doc="Weight of the hinge at each label, mu.", above=0.0)
     )
 
-    def _label_fit(self, inverse: SpaceInverse, labels: Labels, n_nodes: int) -> LabelFit:
-        return LabelFit.of(
+    def _fitted(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:
+        fit = HingeFit.of(
             inverse,
             labels.nodes,
             2.0 * labels.targets() - 1.0,
-            n_nodes,
-            loss="hinge",
+            inverse.space.n_rows,
             label_weight=self.label_weight,
             margin=0.5,
         )
+        return _HingeSmoothing(fit)
+
+    def _warnings(self, prepared: Points) -> tuple[str, ...]:
+        is_given = self.label_weight != CheegerSVM().label_weight
+        if not is_given or self._has_norm(prepared):
+            return ()
+        text = (
+            f"label_weight={self.label_weight} is not used: it weighs hinges of functions of the "
+            "features, and there are none here; labels are held instead"
+        )
+        return (text,)
+
+
+class _HingeSmoothing:
+    """e = K alpha of (G11), and how the programs ended."""
+
+    def __init__(self, fit: HingeFit) -> None:
+        self._fit = fit
+        self.status = Status.CONVERGED
+
+    def nearest(self, values: FloatArray) -> FloatArray:
+        """Functions of the space, near to the values and to the labels' margins."""
+        found, _, status = self._fit.nearest(values)
+        self.status = first_failure(self.status, status)
+        return found

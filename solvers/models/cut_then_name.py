@@ -23,12 +23,9 @@ from solvers.labels import Labels
 from solvers.models.embedding import spectral_embedding
 from solvers.parallel import Parallel
 from solvers.solution import Status, first_failure
-from solvers.variation.cheeger_cut import best_threshold, descend
+from solvers.variation.cheeger_cut import best_cut
 
 _N_EIGENVECTORS: Final = 3
-_N_RANDOM: Final = 2
-_SEED: Final = 0
-
 _MAX_KNOWN: Final = 256
 
 Cuts = dict[bytes, tuple[npt.NDArray[np.uint8], Status]]
@@ -90,7 +87,7 @@ def cut_then_name(
     Notes
     -----
     Each cut is the best, by Cheeger ratio with nodes weighed by degree, of five starts: three
-    eigenvectors of the normalized Laplacian and two random functions with a fixed seed. By degree,
+    eigenvectors of the normalized Laplacian, and sum and difference of the first two. By degree,
     because a single node that hangs on little weight would else be the best cut of many a graph.
     """
     given = np.full(graph.n_nodes, -1, np.int64)
@@ -169,14 +166,14 @@ class _Naming:
     def _best_cut(self, nodes: Int64Array) -> tuple[BoolArray, Status]:
         part = self.graph.subgraph(nodes)
         embedded = spectral_embedding(part, _N_EIGENVECTORS, self.watch)
-        rng = np.random.default_rng(_SEED)
-        random = rng.standard_normal((nodes.size, _N_RANDOM))
-        starts = np.column_stack([embedded.coordinates, random])
-        silent = Watch(progress=None, cancelled=self.watch.cancelled)
-        found = descend(part, starts, part.degree, parallel=self.parallel, watch=silent)
-        best = int(found.energies.argmin())
-        above, _ = best_threshold(part, found.functions[:, best], part.degree)
-        return above, first_failure(embedded.status, found.status)
+        starts = embedded.coordinates
+        if starts.shape[1] > 1:
+            one, other = starts[:, 0], starts[:, 1]
+            starts = np.column_stack([starts, one + other, one - other])
+        found = best_cut(
+            part, starts, part.degree, parallel=self.parallel, watch=self.watch.silent()
+        )
+        return found.above, first_failure(embedded.status, found.status)
 
     def shared_out(self, nodes: Int64Array, above: BoolArray, classes: Int64Array) -> BoolArray:
         """Which classes go to the nodes above: at least one, and at least one does not.

@@ -9,14 +9,15 @@ import numpy as np
 from solvers.arrays import FloatArray
 from solvers.iterate import Watch, iterate
 from solvers.labels import Labels, class_scores, one_against_rest
-from solvers.laplacian.solver import LaplacianSolver
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.centring import CentredLabels
 from solvers.models.point_model import Points, Stats
-from solvers.models.variational import VariationalModel, mean_degree, targets_of
+from solvers.models.variational import VariationalModel, mean_degree
 from solvers.solution import Solution, Status, first_failure
-from solvers.variation.label_fit import GraphInverse, LabelFit, PenaltyInverse
-from solvers.variation.simplex_splitting import SimplexSplitting
+from solvers.variation.fidelity import HingeFidelity
+from solvers.variation.hinge_fit import HingeFit
+from solvers.variation.penalties import GraphInverse, PenaltyInverse
+from solvers.variation.simplex_splitting import SimplexSplitting, on_simplex
 
 _RIDGE: Final = 1e-4
 """Weight of |f|^2 that takes the place of the norm where there is none."""
@@ -42,14 +43,21 @@ class SimplexMachine(VariationalModel):
         1.0, Rule(doc="Weight of the loss at each label, eta or mu.", above=0.0)
     )
     pull: float = hyperparameter(
-        10.0,
+        3.0,
         Rule(doc="Weight of the terms that tie functions to the simplex, r.", above=0.0),
     )
     rtol: float = hyperparameter(
         1e-3,
-        Rule(doc="Largest difference of functions and simplex left.", above=0.0, below=1.0),
+        Rule(
+            doc="Largest difference left of functions and simplex, and of a step from the last, "
+            "times pull.",
+            above=0.0,
+            below=1.0,
+        ),
     )
-    max_iter: int = hyperparameter(500, Rule(doc="Most steps to the simplex.", kind=int, minimum=1))
+    max_iter: int = hyperparameter(
+        1_000, Rule(doc="Most steps to the simplex.", kind=int, minimum=1)
+    )
 
     def _solution(
         self,
@@ -60,36 +68,34 @@ class SimplexMachine(VariationalModel):
         watch: Watch,
         stats: Stats,
     ) -> Solution:
-        n_nodes = prepared.graph.n_nodes
-        zero = np.zeros((n_nodes, targets_of(labels).shape[1]))
-        base = np.zeros(1) if labels.n_classes == 2 else labels.class_prior()
-        inverse = free = self._penalized(prepared, 0.0, watch, stats)
-        fit = self._label_fit(inverse, labels, base, n_nodes, watch)
-        values, intercepts, status = fit.nearest(zero)
         stats["n_iter"] = 1
-        if labels.n_classes > 2:
-            inverse = self._penalized(prepared, self.pull, watch, stats)
-            outcome = iterate(
-                SimplexSplitting(
-                    fit=self._label_fit(inverse, labels, base, n_nodes, watch),
-                    base=base,
-                    first=values + base,
-                    rtol=self.rtol,
-                ),
-                max_iter=self.max_iter,
-                phase="simplex",
-                progress=watch.progress,
-                cancelled=watch.cancelled,
-            )
-            state = outcome.state
-            values = state.values
-            status = first_failure(status, _solves(free), outcome.status, state.status)
-            stats["n_iter"], stats["residual"] = max(1, outcome.n_iter), state.residual
-        status = first_failure(status, _solves(inverse), self._points_status(prepared, watch))
-        return task.solution(class_scores(values + intercepts), status, stats)
+        if labels.n_classes == 2:
+            values, status = self._function(prepared, labels, watch, stats)
+        else:
+            values, status = self._distributions(prepared, labels, watch, stats)
+        status = first_failure(status, self._points_status(prepared, watch))
+        return task.solution(class_scores(values), status, stats)
+
+    @abstractmethod
+    def _function(
+        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
+    ) -> tuple[FloatArray, Status]:
+        """(n_nodes, 1) of two classes, > 0 at the second."""
+
+    @abstractmethod
+    def _distributions(
+        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
+    ) -> tuple[FloatArray, Status]:
+        """(n_nodes, n_classes) on the simplex, of more than two."""
 
     def _penalized(
-        self, prepared: Points, pull: float, watch: Watch, stats: Stats
+        self,
+        prepared: Points,
+        pull: float,
+        watch: Watch,
+        stats: Stats,
+        *,
+        tells_solves: bool = False,
     ) -> PenaltyInverse:
         """The penalty inverted, in the kernel's space or on the graph."""
         graph_penalty = self.graph_penalty / mean_degree(prepared)
@@ -102,30 +108,40 @@ class SimplexMachine(VariationalModel):
                 pull=pull,
                 name="tied inverse" if pull else "inverse",
             )
-        pull = max(pull, _RIDGE)
-        solver = LaplacianSolver(
+        return GraphInverse(
             prepared.graph,
-            scale=graph_penalty,
-            shift=np.full(prepared.graph.n_nodes, pull),
+            graph_penalty=graph_penalty,
+            pull=max(pull, _RIDGE),
             parallel=prepared.parallel,
+            watch=watch if tells_solves else watch.silent(),
         )
-        return GraphInverse(solver, pull)
 
-    @abstractmethod
-    def _label_fit(
-        self,
-        inverse: PenaltyInverse,
-        labels: Labels,
-        base: FloatArray,
-        n_nodes: int,
-        watch: Watch,
-    ) -> LabelFit:
-        """The loss of base + f at the labels, under a penalty of f."""
+    def _free(
+        self, inverse: PenaltyInverse, labels: Labels, targets: FloatArray, n_nodes: int
+    ) -> tuple[FloatArray, Status]:
+        """The fit of squares, without the simplex."""
+        fit = inverse.with_squares(labels.nodes, self.label_weight)
+        return fit.apply(self._pulled(labels, targets, n_nodes)), fit.status
 
+    def _pulled(self, labels: Labels, targets: FloatArray, n_nodes: int) -> FloatArray:
+        """What squares of the labels pull at: eta J y."""
+        pulled = np.zeros((n_nodes, targets.shape[1]))
+        pulled[labels.nodes] = self.label_weight * targets
+        return pulled
 
-def _solves(inverse: PenaltyInverse) -> Status:
-    """How the linear solves ended; those of a space are direct."""
-    return inverse.status if isinstance(inverse, GraphInverse) else Status.CONVERGED
+    def _to_simplex(
+        self, splitting: SimplexSplitting, watch: Watch, stats: Stats
+    ) -> tuple[FloatArray, Status]:
+        """Where the splitting ends."""
+        outcome = iterate(
+            splitting,
+            max_iter=self.max_iter,
+            phase="simplex",
+            progress=watch.progress,
+            cancelled=watch.cancelled,
+        )
+        stats["n_iter"], stats["residual"] = outcome.n_iter, outcome.state.residual
+        return outcome.state.values, first_failure(outcome.status, splitting.inverse.status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,30 +149,40 @@ class LapRLS(SimplexMachine):
     """Lap-RLS as Bresson and Zhang (2012) compare with: squares, all classes on the simplex (G2).
 
     Of two classes the closed form of `solvers.models.lapsvm.LapRLSC` with weights named as in that
-    paper; without a norm it is soft HFS, on any number of classes.
+    paper; without a norm it is soft HFS, whose scores are on the simplex by themselves.
 
     References
     ----------
     As `solvers.models.total_variation.TVRLS`; Belkin, Niyogi and Sindhwani, JMLR 2006.
     """
 
-    def _label_fit(
-        self,
-        inverse: PenaltyInverse,
-        labels: Labels,
-        base: FloatArray,
-        n_nodes: int,
-        watch: Watch,
-    ) -> LabelFit:
-        return LabelFit.of(
-            inverse,
-            labels.nodes,
-            targets_of(labels) - base,
-            n_nodes,
-            loss="squared",
-            label_weight=self.label_weight,
-            teller=watch.teller("labels"),
+    def _function(
+        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
+    ) -> tuple[FloatArray, Status]:
+        inverse = self._penalized(prepared, 0.0, watch, stats, tells_solves=True)
+        return self._free(inverse, labels, one_against_rest(labels), prepared.graph.n_nodes)
+
+    def _distributions(
+        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
+    ) -> tuple[FloatArray, Status]:
+        base, targets = labels.class_prior(), labels.targets()
+        inverse = self._penalized(prepared, 0.0, watch, stats, tells_solves=True)
+        n_nodes = prepared.graph.n_nodes
+        free, status = self._free(inverse, labels, targets - base, n_nodes)
+        first = on_simplex(base + free)
+        if float(np.abs(base + free - first).max(initial=0.0)) <= self.rtol:
+            return first, status
+        tied = self._penalized(prepared, self.pull, watch, stats)
+        splitting = SimplexSplitting(
+            inverse=tied.with_squares(labels.nodes, self.label_weight),
+            linear=self._pulled(labels, targets - base, n_nodes),
+            hinges=None,
+            base=base,
+            first=first,
+            rtol=self.rtol,
         )
+        values, ended = self._to_simplex(splitting, watch, stats)
+        return values, first_failure(status, ended)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,23 +203,45 @@ class SimplexLapSVM(SimplexMachine):
     As `LapRLS`.
     """
 
-    def _label_fit(
-        self,
-        inverse: PenaltyInverse,
-        labels: Labels,
-        base: FloatArray,
-        n_nodes: int,
-        watch: Watch,
-    ) -> LabelFit:
-        is_single = labels.n_classes == 2
-        return LabelFit.of(
+    def _function(
+        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
+    ) -> tuple[FloatArray, Status]:
+        inverse = self._penalized(prepared, 0.0, watch, stats)
+        n_nodes = prepared.graph.n_nodes
+        fit = HingeFit.of(
             inverse,
             labels.nodes,
             one_against_rest(labels),
             n_nodes,
-            loss="hinge",
             label_weight=self.label_weight,
-            offset=None if is_single else base - 0.5,
-            margin=1.0 if is_single else 0.5,
             teller=watch.teller("labels"),
         )
+        values, intercepts, status = fit.nearest(np.zeros((n_nodes, 1)))
+        return values + intercepts, first_failure(status, inverse.status)
+
+    def _distributions(
+        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
+    ) -> tuple[FloatArray, Status]:
+        base, targets = labels.class_prior(), labels.targets()
+        inverse = self._penalized(prepared, 0.0, watch, stats, tells_solves=True)
+        near, status = self._free(inverse, labels, targets - base, prepared.graph.n_nodes)
+        first = on_simplex(base + near)
+        signs = one_against_rest(labels)
+        forces = self.label_weight * (targets - first[labels.nodes])
+        forces = signs * np.clip(signs * forces, 0.0, 2.0 * self.label_weight)
+        splitting = SimplexSplitting(
+            inverse=self._penalized(prepared, self.pull, watch, stats),
+            linear=np.zeros_like(first),
+            hinges=HingeFidelity(
+                nodes=labels.nodes,
+                targets=signs,
+                label_weight=self.label_weight,
+                of_distributions=True,
+            ),
+            base=base,
+            first=first,
+            rtol=self.rtol,
+            forces=forces,
+        )
+        values, ended = self._to_simplex(splitting, watch, stats)
+        return values, first_failure(status, ended)

@@ -98,7 +98,7 @@ class TotalVariationModel(StartedModel):
             normalization=self.normalization,
             rtol=self.rtol,
             proximal_rtol=self.proximal_rtol,
-            watch=Watch(progress=None, cancelled=watch.cancelled),
+            watch=watch.silent(),
         )
         outcome = iterate(
             splitting,

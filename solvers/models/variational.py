@@ -20,14 +20,13 @@ from solvers.models.point_model import Points, Stats
 from solvers.models.poisson import Poisson
 from solvers.models.prepared_graph import GraphModel, PreparedGraph
 from solvers.solution import Solution, Status, first_failure
-from solvers.variation.label_fit import LabelFit, SpaceInverse
+from solvers.variation.penalties import SpaceInverse
 from solvers.variation.simplex_splitting import on_simplex
 
 FEW_LABELS: Final = 5
 """Labels per class, on average, below which clusters come first and labels name them."""
 
 _DENSE_ROWS: Final = 1_000
-_NO_PULL: Final = 1e-9
 _FIRST_LABEL_WEIGHT: Final = 100.0
 
 InitialName = Literal["auto", "cut", "harmonic", "poisson"]
@@ -150,7 +149,7 @@ class VariationalModel(KernelSpaceModel):
         return prepared.latest(
             name,
             ("variational", id(features), norm_penalty, graph_penalty, pull),
-            lambda: SpaceInverse(
+            lambda: SpaceInverse.of(
                 features,
                 prepared.graph,
                 norm_penalty=norm_penalty,
@@ -255,20 +254,12 @@ class StartedModel(VariationalModel):
     ) -> FloatArray:
         """Least squares of the features alone, for nodes that no edges lead to."""
         space = self._feature_map(prepared, watch, stats)
-        norm = SpaceInverse(
-            space, prepared.graph, norm_penalty=1.0, graph_penalty=0.0, pull=_NO_PULL
-        )
+        norm = SpaceInverse.of(space, prepared.graph, norm_penalty=1.0, graph_penalty=0.0, pull=0.0)
         prior = labels.class_prior()
-        fit = LabelFit.of(
-            norm,
-            labels.nodes,
-            labels.targets() - prior,
-            prepared.graph.n_nodes,
-            loss="squared",
-            label_weight=_FIRST_LABEL_WEIGHT,
-        )
-        values, _, _ = fit.nearest(np.zeros((prepared.graph.n_nodes, labels.n_classes)))
-        return on_simplex(prior + values)
+        pulled = np.zeros((prepared.graph.n_nodes, labels.n_classes))
+        pulled[labels.nodes] = _FIRST_LABEL_WEIGHT * (labels.targets() - prior)
+        fit = norm.with_squares(labels.nodes, _FIRST_LABEL_WEIGHT)
+        return on_simplex(prior + fit.apply(pulled))
 
 
 def mean_degree(prepared: Points) -> float:

@@ -2,7 +2,12 @@
 
 Steepest descent of the Cheeger ratio (Bresson, Laurent, Uminsky and von Brecht 2012): its energy
 falls with every step as long as the proximal steps are accurate enough. So a step that does not
-lower it is not taken, and is tried again with a tenth of the gap.
+lower it is not taken; where most functions take none, the next one has a tenth of the gap.
+
+Decision: starts race, the two best of all after two steps, the best of those after three more.
+Context: what a start leads to shows early, on graphs of digits and citations after two steps of
+the twenty or so that it takes to the end, and those are most of the cost. Consequence: a cut costs
+a quarter, and of 60 compared 7 had a larger ratio, by a percent or two, and 13 a smaller one.
 """
 
 from dataclasses import dataclass
@@ -20,12 +25,14 @@ from solvers.variation.cheeger import Balances, ratio
 from solvers.variation.proximal import TotalVariation
 
 _FIRST_RTOL: Final = 1e-2
-_LAST_RTOL: Final = 1e-6
+_LAST_RTOL: Final = 1e-4
 _LEAST_GAIN: Final = 1e-4
 _MAX_STEPS: Final = 300
 _MAX_PROXIMAL: Final = 300
 _FLAT: Final = 1e-9
 _ROUNDING: Final = 1e-16
+_RACE: Final = ((2, 2), (3, 1))
+"""Steps, and how many functions go on after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,7 +50,7 @@ class Descent:
     n_proximal : int
         Proximal steps in all.
     status : Status
-        Converged when a step of a gap of 1e-6, or of 300 proximal steps where the ratio is so
+        Converged when a step of a gap of 1e-4, or of 300 proximal steps where the ratio is so
         small that this takes more, lowers no function by more than a ten-thousandth.
     """
 
@@ -125,6 +132,45 @@ def descend(
         n_proximal=n_proximal,
         status=status,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cut:
+    """The nodes on one side of a cut, its Cheeger ratio, and how it was found."""
+
+    above: BoolArray
+    ratio: float
+    status: Status
+
+
+def best_cut(
+    graph: Graph,
+    starts: FloatArray,
+    weight: FloatArray,
+    *,
+    parallel: Parallel = map,
+    watch: Watch | None = None,
+) -> Cut:
+    """The best threshold of the function that wins the race of steepest descents.
+
+    Parameters
+    ----------
+    graph, starts, weight, parallel, watch
+        As in `descend`.
+
+    Raises
+    ------
+    solvers.iterate.Stopped
+        The watch says so.
+    """
+    functions = starts
+    for n_steps, n_kept in _RACE:
+        found = descend(graph, functions, weight, parallel=parallel, watch=watch, max_iter=n_steps)
+        best = np.argsort(found.energies, kind="stable")[:n_kept]
+        functions = found.functions[:, best]
+    found = descend(graph, functions, weight, parallel=parallel, watch=watch)
+    above, least = best_threshold(graph, found.functions[:, 0], weight)
+    return Cut(above=above, ratio=least, status=found.status)
 
 
 def best_threshold(

@@ -64,18 +64,24 @@ class HingeFidelity:
         """The step of (G10) in closed form, where the text descends a gradient."""
         own = values[self.nodes]
         intercepts = np.zeros(values.shape[1])
-        if self.of_distributions:
-            own, pull = 2.0 * own - 1.0, pull / 4.0
-        else:
+        if not self.of_distributions:
             for column in range(own.shape[1]):
                 intercepts[column] = balanced_intercept(
                     own[:, column], self.targets[:, column], pull, self.label_weight
                 )
+        nearest = values.copy()
+        nearest[self.nodes] = self.at_labels(own, pull, intercepts)
+        return nearest, intercepts
+
+    def at_labels(
+        self, own: FloatArray, pull: float, intercepts: FloatArray | float = 0.0
+    ) -> FloatArray:
+        """The step of `nearest` at the labels alone, with the intercepts that are right."""
+        if self.of_distributions:
+            own, pull = 2.0 * own - 1.0, pull / 4.0
         missed = 1.0 - self.targets * (own + intercepts)
         own = own + self.targets * np.clip(pull * missed, 0.0, self.label_weight) / pull
-        nearest = values.copy()
-        nearest[self.nodes] = 0.5 * (own + 1.0) if self.of_distributions else own
-        return nearest, intercepts
+        return 0.5 * (own + 1.0) if self.of_distributions else own
 
 
 def balanced_intercept(

@@ -9,7 +9,6 @@ is below .0325. Consequence: every step ends in a partition, and its own energy 
 kept; of two classes both energies have the same minimum.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +18,7 @@ from solvers.arrays import FloatArray, Int64Array
 from solvers.iterate import Watch
 from solvers.solution import Status
 from solvers.variation.cheeger import partition_balances, ratio
+from solvers.variation.penalties import Smoothing
 from solvers.variation.proximal import TotalVariation
 
 STEPS: Final = (200.0, 60.0, 20.0, 6.0, 2.0)
@@ -29,10 +29,7 @@ _RTOLS: Final = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
 """Gaps of the proximal steps, tighter as steps get shorter."""
 
 _LEAST_GAIN: Final = 1e-6
-_MAX_PROXIMAL: Final = 1_000
-
-Smoother = Callable[[FloatArray], FloatArray]
-"""What a step's target goes through first: the regularised fit of (G.4) or (G11)."""
+_MAX_PROXIMAL: Final = 300
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -70,7 +67,8 @@ class PartitionDescent:
         Class of the nodes with a label, -1 of the others.
     weight : (n_nodes,) float64
         What nodes count in the balance, > 0; 0 takes them out.
-    smoother : callable or None
+    smoothing : Smoothing or None
+        What a step's target goes through first: the regularised fit of (G.4) or (G11).
     watch : Watch or None
         Asked within proximal steps, too, whether to go on.
     """
@@ -80,7 +78,7 @@ class PartitionDescent:
     n_classes: int
     fixed: Int64Array
     weight: FloatArray
-    smoother: Smoother | None = None
+    smoothing: Smoothing | None = None
     watch: Watch | None = None
 
     def init(self) -> PartitionState:
@@ -95,8 +93,8 @@ class PartitionDescent:
         reach = STEPS[state.place] * float(state.balances.max())
         target = np.eye(self.n_classes)[state.classes]
         target += reach * state.ratios / state.balances * state.slopes
-        if self.smoother is not None:
-            target = self.smoother(target)
+        if self.smoothing is not None:
+            target = self.smoothing.nearest(target)
         found = self.variation.nearest(
             target,
             penalty=reach / state.balances,

@@ -6,8 +6,9 @@ import numpy as np
 
 from solvers.arrays import FloatArray
 from solvers.kernels.simplex import project_rows
-from solvers.solution import Status, first_failure
-from solvers.variation.label_fit import LabelFit
+from solvers.solution import Status
+from solvers.variation.fidelity import HingeFidelity
+from solvers.variation.penalties import PenaltyInverse
 
 
 def on_simplex(values: FloatArray) -> FloatArray:
@@ -19,66 +20,86 @@ def on_simplex(values: FloatArray) -> FloatArray:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SimplexState:
-    """The fit, its copy on the simplex, their dual, and their largest difference."""
+    """g, the duals of its copies f and h, and what they differ by.
 
-    fitted: FloatArray
+    ``residual`` is the largest difference of g from f and from h, and r times that from the g
+    before where r > 1: a strong pull makes for short steps.
+    """
+
     values: FloatArray
     dual: FloatArray
+    label_dual: FloatArray
     residual: float
-    status: Status = Status.CONVERGED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimplexSplitting:
-    """ADMM for min fit(f) with the rows of g = f on the simplex, for `solvers.iterate.iterate`.
+    """ADMM for min penalty(f) - <linear, f> + hinges(h), base + f = g = h on the simplex.
+
+    For `solvers.iterate.iterate`.
 
     Attributes
     ----------
-    fit : LabelFit
-        Its pull is r.
+    inverse : PenaltyInverse
+        With the pull r in it.
+    linear : (n_nodes, n_columns) float64
+    hinges : HingeFidelity or None
+        Of distributions; h are values at the labels.
     base : (n_columns,) float64
-        What the fit is added to, a distribution.
+        A distribution.
     first : (n_nodes, n_columns) float64
-        The sum without the constraint; where it is on the simplex, it is the answer.
+        Distributions to start from.
+    forces : (n_labeled, n_columns) float64 or None
+        What the labels pull at ``first`` with, the dual of the hinges to start from; None for 0.
     rtol : float
-        Largest difference of f and g, and of g from the one before.
+        The residual to reach.
 
     Notes
     -----
     The text leaves out the update of the dual, l += r (f - g). Nor has it a base: functions that
-    a norm pulls to 0 are then pulled off the simplex wherever there is no label.
+    a norm pulls to 0 are then pulled off the simplex wherever there is no label. And the text
+    solves the dual program of the hinges in every step: as a copy of its own their step is (G10).
     """
 
-    fit: LabelFit
+    inverse: PenaltyInverse
+    linear: FloatArray
+    hinges: HingeFidelity | None
     base: FloatArray
     first: FloatArray
     rtol: float
+    forces: FloatArray | None = None
 
     def init(self) -> SimplexState:
-        """The free fit and its projection."""
-        values = on_simplex(self.first)
-        return SimplexState(
-            fitted=self.first,
-            values=values,
-            dual=np.zeros_like(values),
-            residual=float(np.abs(self.first - values).max(initial=0.0)),
-        )
+        """The first values and duals."""
+        values = self.first
+        n_labeled = 0 if self.hinges is None else self.hinges.nodes.size
+        dual, label_dual = np.zeros_like(values), np.zeros((n_labeled, values.shape[1]))
+        if self.hinges is not None and self.forces is not None:
+            label_dual = self.forces
+            dual[self.hinges.nodes] = -label_dual
+        return SimplexState(values=values, dual=dual, label_dual=label_dual, residual=np.inf)
 
     def step(self, state: SimplexState) -> SimplexState:
-        """One fit, one projection, and the dual."""
-        pull = self.fit.inverse.pull
-        fitted, _, status = self.fit.nearest(state.values - state.dual / pull - self.base)
-        state.fitted = fitted + self.base
-        before, state.values = state.values, on_simplex(state.fitted + state.dual / pull)
-        missed = state.fitted - state.values
-        state.dual += pull * missed
-        moved = float(np.abs(state.values - before).max(initial=0.0))
-        state.residual = max(float(np.abs(missed).max(initial=0.0)), moved)
-        state.status = first_failure(state.status, status)
+        """The copies f and h, then g, then the duals."""
+        pull, before = self.inverse.pull, state.values
+        inside = before - state.dual / pull - self.base
+        fitted = self.base + self.inverse.apply(self.linear + pull * inside)
+        target = fitted + state.dual / pull
+        if self.hinges is not None:
+            nodes = self.hinges.nodes
+            labeled = self.hinges.at_labels(before[nodes] - state.label_dual / pull, pull)
+            target[nodes] = 0.5 * (target[nodes] + labeled + state.label_dual / pull)
+        state.values = on_simplex(target)
+        differences = [fitted - state.values, max(1.0, pull) * (state.values - before)]
+        state.dual += pull * differences[0]
+        if self.hinges is not None:
+            differences.append(labeled - state.values[nodes])
+            state.label_dual += pull * differences[-1]
+        state.residual = max(float(np.abs(part).max(initial=0.0)) for part in differences)
         return state
 
     def terminate(self, state: SimplexState) -> Status | None:
-        """Converged once f and g are the same."""
+        """Converged once the copies are the same."""
         return Status.CONVERGED if state.residual <= self.rtol else None
 
     def fraction(self, state: SimplexState) -> float:

@@ -1,7 +1,7 @@
 """Alternating directions for label loss + total variation + norm (G5, G7)."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from solvers.arrays import BoolArray, FloatArray, Int64Array
 from solvers.iterate import Watch
 from solvers.solution import Status
 from solvers.variation.fidelity import Fidelity
+from solvers.variation.penalties import Smoothing
 from solvers.variation.proximal import TotalVariation
 
 Normalization = Literal["none", "sqrt", "as-printed"]
@@ -22,13 +23,6 @@ _FADING: Final = 0.9
 """What each step after those changes the duals by, times the last: rescaled iterations may cycle,
 on graphs of a few nodes above all, and end once their duals do."""
 _TINY: Final = 1e-12
-
-
-class Smoothing(Protocol):
-    """Functions that a quadratic penalty makes smooth."""
-
-    def nearest(self, values: FloatArray) -> FloatArray:
-        """argmin_f penalty(f) + pull / 2 |f - values|^2 for the pull it was made for."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.graph import Graph
+from solvers.iterate import Watch
+from solvers.models.embedding import spectral_embedding
 from solvers.solution import Status
 from solvers.variation.cheeger import Balances, ratio
-from solvers.variation.cheeger_cut import best_threshold, descend
+from solvers.variation.cheeger_cut import best_cut, best_threshold, descend
 from solvers.variation.proximal import TotalVariation
 from tests.strategies import graphs
 
@@ -139,6 +141,32 @@ def test_the_least_cut_of_small_graphs_is_found() -> None:
     assert min(excess) >= -1e-9
     assert np.mean(np.array(excess) < 1e-9) >= 0.9
     assert max(excess) < 0.25
+
+
+@pytest.mark.parametrize("n_starts", [1, 2, 5])
+def test_the_winner_of_the_race_is_hardly_ever_beaten(n_starts) -> None:
+    """By all bipartitions, and by the same starts without a race."""
+    excess, lost = [], []
+    for seed in range(20):
+        graph = random_graph(seed)
+        starts = spectral_embedding(graph, 5, Watch(progress=None, cancelled=None)).coordinates
+        starts = starts[:, :n_starts]
+        cut = best_cut(graph, starts, graph.degree)
+        assert cut.status is Status.CONVERGED
+        assert cut.above.any()
+        assert not cut.above.all()
+        inside = graph.degree[cut.above].sum()
+        u, v, weight = graph.edges()
+        least = weight[cut.above[u] != cut.above[v]].sum()
+        assert cut.ratio == pytest.approx(least / min(inside, graph.degree.sum() - inside))
+        excess.append(cut.ratio / best_ratio(graph, graph.degree) - 1.0)
+        found = descend(graph, starts, graph.degree)
+        function = found.functions[:, found.energies.argmin()]
+        lost.append(cut.ratio / best_threshold(graph, function, graph.degree)[1] - 1.0)
+    assert min(excess) >= -1e-9
+    assert np.mean(np.array(excess) < 1e-9) >= 0.6
+    assert max(excess) < 0.25
+    assert np.mean(lost) < 0.02
 
 
 def test_scales_of_weights_do_not_count() -> None:

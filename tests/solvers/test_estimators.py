@@ -33,6 +33,9 @@ CLASSIFIERS = [
     if issubclass(made, ClassifierMixin) and issubclass(made, GraphEstimator)
 ]
 both = pytest.mark.parametrize("estimator", CLASSIFIERS)
+iterative = pytest.mark.parametrize(
+    "estimator", [made for made in CLASSIFIERS if "max_iter" in inspect.signature(made).parameters]
+)
 
 PATH = np.diag([1.0, 2.0, 1.0, 0.0], 1) + np.diag([1.0, 2.0, 1.0, 0.0], -1)
 """Nodes 0 - 1 - 2 - 3 in a row; node 4 is alone."""
@@ -255,7 +258,6 @@ def test_matrices_that_are_no_graph_are_refused(estimator, matrix, message) -> N
         ({"affinity": "knn", "n_neighbors": 0}, ValueError, "n_neighbors must be an integer >= 1"),
         ({"affinity": "knn", "n_neighbors": 5}, ValueError, "got 5 neighbors for 5 samples"),
         ({"affinity": "knn", "n_neighbors": 2.5}, TypeError, "n_neighbors must be an integer"),
-        ({"max_iter": 0}, ValueError, "max_iter must be an integer >= 1"),
     ],
 )
 def test_parameters_that_break_their_rule_are_refused(
@@ -263,6 +265,12 @@ def test_parameters_that_break_their_rule_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         estimator(**parameters).fit(PATH, [0, -1, -1, 1, -1])
+
+
+@iterative
+def test_parameters_that_break_their_models_rule_are_refused(estimator) -> None:
+    with pytest.raises(ValueError, match="max_iter must be an integer >= 1"):
+        estimator(max_iter=0).fit(PATH, [0, -1, -1, 1, -1])
 
 
 def test_a_graph_with_neighbors_to_find_is_refused() -> None:
@@ -328,7 +336,7 @@ def test_only_nodes_that_a_label_reaches_lend_their_scores(estimator) -> None:
     assert fitted.predict(between).tolist() == [1, 1]
 
 
-@both
+@iterative
 def test_a_solve_that_stops_early_warns(estimator) -> None:
     points, classes = make_blobs(300, centers=4, random_state=0)
     y = np.where(np.arange(300) < 8, classes, -1)
@@ -374,12 +382,12 @@ def test_a_search_over_parameters_in_a_pipeline(estimator) -> None:
     assert is_classifier(estimator())
     points, classes = make_blobs(120, random_state=0)
     name = estimator.__name__.lower()
+    grid = {f"{name}__n_neighbors": np.array([3, 8])}
+    if "max_iter" in estimator().get_params():
+        grid[f"{name}__max_iter"] = np.array([100, 1000])
     search = GridSearchCV(
         make_pipeline(StandardScaler(), estimator(affinity="knn")),
-        {
-            f"{name}__n_neighbors": np.array([3, 8]),
-            f"{name}__max_iter": np.array([100, 1000]),
-        },
+        grid,
         cv=3,
         error_score="raise",
     )

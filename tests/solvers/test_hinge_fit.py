@@ -1,12 +1,13 @@
-"""Fits of labels under quadratic penalties, in a kernel's space and on the graph: dense twins."""
+"""Quadratic penalties and hinges under them, in a kernel's space and on the graph: dense twins."""
 
 import numpy as np
 import pytest
 
 from solvers.gram.feature_maps import GramFactor
-from solvers.laplacian.solver import LaplacianSolver
+from solvers.iterate import Stopped, Watch
 from solvers.solution import Status
-from solvers.variation.label_fit import GraphInverse, LabelFit, PenaltyInverse, SpaceInverse
+from solvers.variation.hinge_fit import HingeFit
+from solvers.variation.penalties import GraphInverse, PenaltyInverse, SpaceInverse
 from tests.reference.kernel_machines import laplacian_power
 from tests.reference.variation import Composite, Hinge
 from tests.solvers.machines import Small, small
@@ -20,10 +21,11 @@ def penalties(problem: Small, where: str) -> tuple[PenaltyInverse, np.ndarray]:
     laplacian = laplacian_power(problem.graph, "combinatorial", 1)
     dense = ENERGY * laplacian + PULL * np.eye(N_NODES)
     if where == "graph":
-        shift = np.full(N_NODES, PULL)
-        return GraphInverse(LaplacianSolver(problem.graph, scale=ENERGY, shift=shift), PULL), dense
+        return GraphInverse(problem.graph, graph_penalty=ENERGY, pull=PULL), dense
     space = GramFactor.of(problem.space("polynomial"))
-    inverse = SpaceInverse(space, problem.graph, norm_penalty=NORM, graph_penalty=ENERGY, pull=PULL)
+    inverse = SpaceInverse.of(
+        space, problem.graph, norm_penalty=NORM, graph_penalty=ENERGY, pull=PULL
+    )
     gram = problem.space("polynomial").values(np.eye(N_NODES))
     return inverse, dense + NORM * np.linalg.inv(gram)
 
@@ -47,43 +49,50 @@ def test_inverses_are_those_of_the_dense_penalty(problem, where, values) -> None
     inverse, dense = penalties(problem, where)
     np.testing.assert_allclose(inverse.apply(values), np.linalg.solve(dense, values), atol=1e-6)
     assert inverse.pull == PULL
+    assert inverse.status is Status.CONVERGED
     if isinstance(inverse, SpaceInverse):
         expected = np.linalg.solve(dense, PULL * values)
         np.testing.assert_allclose(inverse.nearest(values), expected, atol=1e-6)
-    else:
-        assert inverse.status is Status.CONVERGED
 
 
-def test_a_fit_without_loss_is_the_smoothing(problem, where, values) -> None:
+@pytest.mark.parametrize("weight", [0.1, 1.0, 50.0])
+def test_squares_are_added_at_their_nodes(problem, where, values, weight) -> None:
     inverse, dense = penalties(problem, where)
-    fit = LabelFit.of(
-        inverse, problem.nodes, problem.targets, N_NODES, loss="none", label_weight=3.0
+    more = inverse.with_squares(problem.nodes, weight)
+    at_nodes = np.zeros((N_NODES, N_NODES))
+    at_nodes[problem.nodes, problem.nodes] = weight
+    np.testing.assert_allclose(
+        more.apply(values), np.linalg.solve(dense + at_nodes, values), atol=1e-6
     )
-    found, intercepts, status = fit.nearest(values)
-    np.testing.assert_allclose(found, np.linalg.solve(dense, PULL * values), atol=1e-6)
-    assert not intercepts.any()
-    assert status is Status.CONVERGED
+    twice = more.with_squares(problem.nodes, weight)
+    np.testing.assert_allclose(
+        twice.apply(values), np.linalg.solve(dense + 2.0 * at_nodes, values), atol=1e-6
+    )
+    np.testing.assert_allclose(inverse.apply(values), np.linalg.solve(dense, values), atol=1e-6)
+    assert more.pull == PULL
 
 
-@pytest.mark.parametrize("label_weight", [0.1, 1.0, 50.0])
-def test_squares_are_least_in_closed_form(problem, where, values, label_weight) -> None:
-    inverse, dense = penalties(problem, where)
-    fit = LabelFit.of(
-        inverse,
-        problem.nodes,
-        problem.targets,
-        N_NODES,
-        loss="squared",
-        label_weight=label_weight,
+def test_solves_that_begin_where_the_last_ended_are_as_good(problem, values) -> None:
+    inverse, dense = penalties(problem, "graph")
+    first = inverse.apply(values)
+    kept = first.copy()
+    for factor in (1.01, -3.0, 0.0):
+        expected = np.linalg.solve(dense, factor * values)
+        np.testing.assert_allclose(inverse.apply(factor * values), expected, atol=1e-6)
+    narrow = np.linalg.solve(dense, values[:, :1])
+    np.testing.assert_allclose(inverse.apply(values[:, :1]), narrow, atol=1e-6)
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_a_solve_on_the_graph_ends_when_asked_to(problem, values) -> None:
+    inverse = GraphInverse(
+        problem.graph,
+        graph_penalty=ENERGY,
+        pull=PULL,
+        watch=Watch(progress=None, cancelled=lambda: True),
     )
-    before = values.copy()
-    found, intercepts, _ = fit.nearest(values)
-    np.testing.assert_array_equal(values, before)
-    pulled, matrix = PULL * values, dense.copy()
-    pulled[problem.nodes] += label_weight * problem.targets
-    matrix[problem.nodes, problem.nodes] += label_weight
-    np.testing.assert_allclose(found, np.linalg.solve(matrix, pulled), atol=1e-6)
-    assert not intercepts.any()
+    with pytest.raises(Stopped):
+        inverse.apply(values)
 
 
 @pytest.mark.parametrize("label_weight", [0.1, 1.0, 50.0])
@@ -93,12 +102,11 @@ def test_hinges_are_those_of_a_quadratic_program(
     problem, where, values, label_weight, margin, offset
 ) -> None:
     inverse, dense = penalties(problem, where)
-    fit = LabelFit.of(
+    fit = HingeFit.of(
         inverse,
         problem.nodes,
         problem.targets,
         N_NODES,
-        loss="hinge",
         label_weight=label_weight,
         offset=offset,
         margin=margin,
@@ -127,21 +135,19 @@ def test_hinges_are_those_of_a_quadratic_program(
 def test_more_labels_than_are_solved_for_at_once(where) -> None:
     """Kernel columns are made 64 at a time."""
     problem = small(4, n_nodes=100, n_labeled=70)
-    shift = np.full(100, PULL)
-    inverse = GraphInverse(LaplacianSolver(problem.graph, scale=ENERGY, shift=shift), PULL)
+    inverse: PenaltyInverse = GraphInverse(problem.graph, graph_penalty=ENERGY, pull=PULL)
     dense = ENERGY * laplacian_power(problem.graph, "combinatorial", 1) + PULL * np.eye(100)
     if where == "space":
         space = GramFactor.of(problem.space("linear"))
-        inverse = SpaceInverse(
+        inverse = SpaceInverse.of(
             space, problem.graph, norm_penalty=NORM, graph_penalty=ENERGY, pull=PULL
         )
     told: list[tuple[int, int]] = []
-    fit = LabelFit.of(
+    fit = HingeFit.of(
         inverse,
         problem.nodes,
         problem.targets,
         100,
-        loss="squared",
         label_weight=2.0,
         teller=lambda done, total: told.append((done, total)),
     )

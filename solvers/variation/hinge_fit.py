@@ -1,0 +1,109 @@
+"""Fits of hinges at the labels under a quadratic penalty, by their dual (G4, G11)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from solvers.arrays import FloatArray, Int64Array
+from solvers.iterate import Teller
+from solvers.solution import Status, first_failure
+from solvers.svm.dual import box_program
+from solvers.variation.penalties import PenaltyInverse
+
+_CHUNK_COLUMNS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HingeFit:
+    """argmin_f penalty(f) + pull / 2 |f - values|^2 + hinges; build it with `of`.
+
+    Attributes
+    ----------
+    inverse : PenaltyInverse
+        With the pull in it.
+    nodes : (n_labeled,) int64
+    targets : (n_labeled, n_columns) float64
+        1 or -1.
+    label_weight : float
+        mu.
+    offset : (n_columns,) float64 or None
+        What the hinge adds to f; None for a free intercept b.
+    margin : float
+        What the hinge asks of y f: label_weight max(0, 1 - y f / margin).
+    kernel : (n_labeled, n_labeled) float64
+        The inverse between the labels, G of (G11).
+    """
+
+    inverse: PenaltyInverse
+    nodes: Int64Array
+    targets: FloatArray
+    label_weight: float
+    offset: FloatArray | None
+    margin: float
+    kernel: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        inverse: PenaltyInverse,
+        nodes: Int64Array,
+        targets: FloatArray,
+        n_nodes: int,
+        *,
+        label_weight: float,
+        offset: FloatArray | None = None,
+        margin: float = 1.0,
+        teller: Teller | None = None,
+    ) -> "HingeFit":
+        """One solve for each label, some at a time."""
+        kernel = np.empty((nodes.size, nodes.size))
+        for start in range(0, nodes.size, _CHUNK_COLUMNS):
+            if teller is not None:
+                teller(start, nodes.size)
+            some = nodes[start : start + _CHUNK_COLUMNS]
+            unit = np.zeros((n_nodes, some.size))
+            unit[some, np.arange(some.size)] = 1.0
+            kernel[:, start : start + some.size] = inverse.apply(unit)[nodes]
+        if teller is not None:
+            teller(nodes.size, nodes.size)
+        return cls(
+            inverse=inverse,
+            nodes=nodes,
+            targets=targets,
+            label_weight=label_weight,
+            offset=offset,
+            margin=margin,
+            kernel=0.5 * (kernel + kernel.T),
+        )
+
+    def nearest(self, values: FloatArray) -> tuple[FloatArray, FloatArray, Status]:
+        """Functions without intercept, the intercepts (n_columns,), and how the program ended."""
+        residual = self.inverse.pull * values
+        dual, intercepts, status = self._dual(self.inverse.apply(residual)[self.nodes])
+        residual[self.nodes] += dual
+        return self.inverse.apply(residual), intercepts, status
+
+    def _dual(self, smooth: FloatArray) -> tuple[FloatArray, FloatArray, Status]:
+        """Y b of (G11) for every column, with b <= label_weight / margin."""
+        most = self.label_weight / self.margin
+        kernel, constant = self.kernel, np.zeros(self.nodes.size)
+        if self.offset is not None:
+            smooth = smooth + self.offset
+        else:  # constants cost nothing, and may be nearly all of it
+            constant = kernel.mean(axis=0)  # what centring takes off f is put into b again
+            kernel = kernel - constant - constant[:, None] + kernel.mean()
+        dual, intercepts = np.zeros_like(smooth), np.zeros(smooth.shape[1])
+        status = Status.CONVERGED
+        for column in range(smooth.shape[1]):
+            target = self.targets[:, column]
+            found = box_program(
+                most * kernel * np.outer(target, target),
+                gain=self.margin - target * smooth[:, column],
+                balance=target if self.offset is None else None,
+            )
+            dual[:, column] = most * target * found.shares
+            if self.offset is None:
+                intercepts[column] = found.multiplier - constant @ dual[:, column]
+            status = first_failure(status, found.status)
+        return dual, intercepts, status
