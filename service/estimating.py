@@ -13,6 +13,7 @@ import psutil
 
 from service.catalog import GraphRecord
 from service.jobs import Job, JobQueue, JobStatus
+from service.labels import LabelStore
 from service.solve_memory import RESERVED_BYTES, graph_bytes, kept_bytes, refusal
 from service.solve_options import validate_solve
 from solvers.features import FeatureRows
@@ -26,6 +27,7 @@ from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 
 _JOBS_LOOKED_AT: Final = 100
 _GIB: Final = 2**30
+_LEAST_CLASSES: Final = 2
 
 
 class NoSnapshot(ValueError):
@@ -110,6 +112,8 @@ class Estimator:
     ----------
     jobs : JobQueue
         Remembers what others took.
+    labels : LabelStore
+        Knows the classes.
     graphs_directory : Path
         ``Settings.graphs_directory``.
     memory_bytes : int
@@ -117,6 +121,7 @@ class Estimator:
     """
 
     jobs: JobQueue
+    labels: LabelStore
     graphs_directory: Path
     memory_bytes: int
 
@@ -142,7 +147,8 @@ class Estimator:
         if version:
             rows = FeatureStore(paths.features).load(version, snapshot.n_nodes)
         points = _points(chosen, snapshot, rows)
-        need = self._need(model, chosen, snapshot, points, rows)
+        held = self._held_bytes(graph, chosen, snapshot)
+        need = self._need(model, chosen, snapshot, points, rows, held)
         last = self._last_equal(graph.id, model, parameters)
         taken = None if last is None or last.result is None else last.result["seconds"]
         return Estimate(
@@ -182,8 +188,9 @@ class Estimator:
         snapshot: SnapshotMeta,
         points: tuple[int, int] | None,
         rows: FeatureRows | None,
+        held_bytes: int,
     ) -> _Need:
-        n_bytes = RESERVED_BYTES + graph_bytes(snapshot.n_nodes, snapshot.edges_kept)
+        n_bytes = RESERVED_BYTES + graph_bytes(snapshot.n_nodes, snapshot.edges_kept) + held_bytes
         if isinstance(model, KernelSpaceModel) and points is not None:
             n_points, n_columns = points
             budget = kept_bytes(self.memory_bytes, model, snapshot)
@@ -209,6 +216,13 @@ class Estimator:
             "have that solve"
         )
         return _Need(n_bytes=n_bytes, limit_bytes=limit, message=message)
+
+    def _held_bytes(self, graph: GraphRecord, model: Model, snapshot: SnapshotMeta) -> int:
+        """What a solve holds for the edges, of as many classes as there are now."""
+        if model.entry_bytes(_LEAST_CLASSES) == 0:  # classes cost a look at every label
+            return 0
+        n_classes = max(_LEAST_CLASSES, len(self.labels.class_counts(graph.id)))
+        return 2 * snapshot.edges_kept * model.entry_bytes(n_classes)
 
     def _last_equal(self, graph_id: str, model: str, parameters: Mapping[str, Any]) -> Job | None:
         """The last job of the graph that was asked the same and succeeded."""

@@ -73,6 +73,7 @@ class Stores:
             jobs=jobs,
             estimator=Estimator(
                 jobs=jobs,
+                labels=labels,
                 graphs_directory=settings.graphs_directory,
                 memory_bytes=settings.child_memory_bytes,
             ),

@@ -21,6 +21,7 @@ from service.cli.tables import parsed_settings
 from service.estimating import Estimate, Estimator
 from service.job_queue import DatabaseJobQueue
 from service.jobs import Job, JobSpec, JobStatus, lane_of
+from service.labels import LabelStore
 from service.solve_options import validate_solve
 from solvers.models import DEFAULT_MODEL
 
@@ -101,6 +102,7 @@ def estimator_of(session: Session) -> Estimator:
     """What tells whether a solve fits, with the settings of this process."""
     return Estimator(
         jobs=DatabaseJobQueue(session.database),
+        labels=LabelStore(session.database),
         graphs_directory=session.settings.graphs_directory,
         memory_bytes=session.settings.child_memory_bytes,
     )

@@ -207,6 +207,11 @@ class Model(ABC):
         """Whether an answer may show where its solve started, as after an early stop."""
         return False
 
+    def entry_bytes(self, n_classes: int) -> int:
+        """What a solve holds for every entry of the adjacency matrix, beside a few vectors."""
+        del n_classes
+        return 0
+
     @abstractmethod
     def prepare(
         self,

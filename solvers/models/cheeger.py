@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from solvers.variation.partition import PartitionDescent
 from solvers.variation.penalties import Smoothing, SpaceInverse
 from solvers.variation.proximal import TotalVariation
 
-_HISTORY = 40
+_HISTORY: Final = 40
 """Energies that the stats show."""
 
 

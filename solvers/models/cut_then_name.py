@@ -25,6 +25,9 @@ from solvers.parallel import Parallel
 from solvers.solution import Status, first_failure
 from solvers.variation.cheeger_cut import best_cut
 
+N_STARTS: Final = 5
+"""Functions that a cut begins with."""
+
 _N_EIGENVECTORS: Final = 3
 _MAX_KNOWN: Final = 256
 
@@ -86,9 +89,9 @@ def cut_then_name(
 
     Notes
     -----
-    Each cut is the best, by Cheeger ratio with nodes weighed by degree, of five starts: three
-    eigenvectors of the normalized Laplacian, and sum and difference of the first two. By degree,
-    because a single node that hangs on little weight would else be the best cut of many a graph.
+    Each cut is the best, by Cheeger ratio with nodes weighed by degree, of the `cut_starts`. By
+    degree, because a single node that hangs on little weight would else be the best cut of many a
+    graph.
     """
     given = np.full(graph.n_nodes, -1, np.int64)
     given[labels.nodes] = labels.classes
@@ -116,6 +119,19 @@ def cut_then_name(
     watch.step("cut", n_cuts, n_cuts)
     n_missed = int(np.count_nonzero(classes[labels.nodes] != labels.classes))
     return NamedCut(classes=classes, n_cuts=n_cuts, n_missed=n_missed, status=status)
+
+
+def cut_starts(graph: Graph, watch: Watch) -> tuple[FloatArray, Status]:
+    """(n_nodes, n_starts) functions to cut a connected graph from, and how they were found.
+
+    Three eigenvectors of the normalized Laplacian, sum and difference of the first two.
+    """
+    embedded = spectral_embedding(graph, _N_EIGENVECTORS, watch)
+    starts = embedded.coordinates
+    if starts.shape[1] > 1:
+        one, other = starts[:, 0], starts[:, 1]
+        starts = np.column_stack([starts, one + other, one - other])
+    return starts, embedded.status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -165,15 +181,11 @@ class _Naming:
 
     def _best_cut(self, nodes: Int64Array) -> tuple[BoolArray, Status]:
         part = self.graph.subgraph(nodes)
-        embedded = spectral_embedding(part, _N_EIGENVECTORS, self.watch)
-        starts = embedded.coordinates
-        if starts.shape[1] > 1:
-            one, other = starts[:, 0], starts[:, 1]
-            starts = np.column_stack([starts, one + other, one - other])
+        starts, status = cut_starts(part, self.watch)
         found = best_cut(
             part, starts, part.degree, parallel=self.parallel, watch=self.watch.silent()
         )
-        return found.above, first_failure(embedded.status, found.status)
+        return found.above, first_failure(status, found.status)
 
     def shared_out(self, nodes: Int64Array, above: BoolArray, classes: Int64Array) -> BoolArray:
         """Which classes go to the nodes above: at least one, and at least one does not.

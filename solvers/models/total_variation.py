@@ -16,7 +16,7 @@ from solvers.models.point_model import Points, Stats
 from solvers.models.variational import StartedModel, mean_degree, targets_of
 from solvers.solution import Solution, first_failure
 from solvers.variation.fidelity import Fidelity, HingeFidelity, SquaredFidelity
-from solvers.variation.proximal import TotalVariation
+from solvers.variation.proximal import SINGLE_RTOL, TotalVariation
 from solvers.variation.splitting import NORMALIZATIONS, Normalization, VariationSplitting
 
 _AUTO_PENALTIES: Final = (2.0, 0.4)
@@ -112,6 +112,11 @@ class TotalVariationModel(StartedModel):
         stats["n_moved"], stats["residual"] = state.n_moved, state.residual
         scores = class_scores(state.values + state.intercepts)
         return task.solution(scores, first_failure(outcome.status, before), stats)
+
+    def entry_bytes(self, n_classes: int) -> int:
+        """As `StartedModel.entry_bytes`; of double precision where accuracy asks for it."""
+        single = StartedModel.entry_bytes(self, n_classes)
+        return single if self.proximal_rtol >= SINGLE_RTOL else 2 * single
 
     def _penalty(self, labels: Labels) -> float:
         if self.graph_penalty != "auto":

@@ -13,7 +13,7 @@ from solvers.iterate import Cancelled, Progress, Watch
 from solvers.labels import Labels, one_against_rest
 from solvers.models.base import Rule, hyperparameter
 from solvers.models.class_mass import normalized_masses
-from solvers.models.cut_then_name import Cuts, NamedCut, cut_then_name
+from solvers.models.cut_then_name import N_STARTS, Cuts, NamedCut, cut_then_name
 from solvers.models.harmonic import HFS
 from solvers.models.kernel_space import KernelSpaceModel
 from solvers.models.point_model import Points, Stats
@@ -175,6 +175,14 @@ class StartedModel(VariationalModel):
         ),
     )
 
+    def entry_bytes(self, n_classes: int) -> int:
+        """A weight, and two numbers of single precision for each function that varies.
+
+        Those are the classes, and while clusters are cut the starts.
+        """
+        n_starts = N_STARTS if self.initial in ("auto", "cut") else 1
+        return 4 + 2 * 4 * max(n_classes, n_starts)
+
     def _start_name(self, labels: Labels) -> InitialName:
         if self.initial != "auto":
             return self.initial
@@ -226,18 +234,18 @@ class StartedModel(VariationalModel):
             stats["n_missed_labels"], status = named.n_missed, named.status
             shares = np.eye(n_classes)[named.classes]
         else:
-            shares, status = self._soft_shares(prepared, labels, watch)
+            shares, status = self._soft_shares(prepared, initial, labels, watch)
         shares[~touched] = 1.0 / n_classes
         if self._has_norm(prepared) and not touched.all():
             shares[~touched] = self._fitted_shares(prepared, labels, watch, stats)[~touched]
         return shares, first_failure(status, self._points_status(prepared, watch))
 
     def _soft_shares(
-        self, prepared: Points, labels: Labels, watch: Watch
+        self, prepared: Points, initial: InitialName, labels: Labels, watch: Watch
     ) -> tuple[FloatArray, Status]:
         """`_first_shares` from scores of the graph alone, where labels reach."""
         graph, n_classes = prepared.graph, labels.n_classes
-        if self.initial == "poisson":
+        if initial == "poisson":
             scores, status = self._graph_scores(prepared, Poisson(), labels, watch)
             lowest = np.full((graph.n_components, n_classes), np.inf)
             np.minimum.at(lowest, graph.component, scores)

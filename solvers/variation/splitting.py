@@ -81,7 +81,7 @@ class VariationSplitting:
     -----
     Rescaled functions are no functions of the kernel's space, and those of landmarks are few: where
     f is to equal g all the same, its dual drags the borders along until they are nowhere near the
-    thinnest places (on digits, from 1.6 to 8 % in 40 steps). So l1 stays 0 unless the problem is
+    thinnest places. So l1 stays 0 unless the problem is
     the convex one, and f is tied to g by the pull alone.
 
     Distributions are kept on the simplex inside the proximal step, which is the joint one; the

@@ -1,7 +1,7 @@
 """What do total variation and Cheeger models get right, and what do they cost?
 
-Run ``python -m tests.benchmarks.total_variation tables``, ``sparsified``, ``speed`` or
-``million``; all but the last read the folder that ``LAPWING_DATA`` names.
+Run ``python -m tests.benchmarks.total_variation tables``, ``sparsified``, ``clusters``, ``cuts``,
+``speed`` or ``million``; all but the last read the folder that ``LAPWING_DATA`` names.
 
 ``tables`` repeats Tables 1 and 2 of Bresson and Zhang (2012) on USPS digits, 4 against 9 and
 {0, 1, 4, 9}: errors in percent of the unlabeled digits with 1, 5, 10 and 50 labels per class, the
@@ -9,7 +9,9 @@ same draws for every method, beside the published figures. Digits are joined to 
 neighbors, w = exp(-d^2 / (s_i s_j)), s the distance of the fifth, made symmetric by (W + W^T) / 2.
 "graph" models see the graph alone, some also as "kernel" models with the pixels. With
 ``--test-subset`` they are the 2,007 test digits of that set. ``sparsified`` does the same on
-sparsifiers of the graph.
+sparsifiers of the graph. ``clusters`` asks for graphs whose classes are clusters to a different
+degree what each start of the models gets right, and ``cuts`` what the race of the starts of a cut
+gains and loses.
 ``speed`` takes ``mnist_knn10`` with 10 labels per class, ``million`` a generated graph of a
 million nodes and eight million edges with two classes.
 """
@@ -32,10 +34,13 @@ from scipy.spatial import cKDTree
 
 from solvers.arrays import FloatArray, Int64Array
 from solvers.graph import Graph
+from solvers.iterate import Watch
 from solvers.labels import Labels
 from solvers.models import CATALOGUE
 from solvers.models.base import Model
+from solvers.models.cut_then_name import cut_starts
 from solvers.neighbors import NeighborLists, TieRule, edges_of
+from solvers.variation.cheeger_cut import best_cut, best_threshold, descend
 from streaming.notebook import sparsify
 from tests.data_sets import draw_per_class, labeled_graph
 
@@ -152,13 +157,8 @@ def show(title: str, digits: Digits, graph: Graph, name: str, options: argparse.
 
 
 def rows(name: str) -> Iterator[tuple[str, str]]:
-    """Methods and what they see; Cheeger-SVM without a kernel is Cheeger-RLS.
-
-    On the simplex Lap-SVM takes hundreds of quadratic programs a solve, and is left out.
-    """
+    """Methods and what they see; Cheeger-SVM without a kernel is Cheeger-RLS."""
     for model in PUBLISHED[name]:
-        if model == "lap-svm" and len(SETS[name]) > 2:
-            continue
         yield model, "graph"
         if model in {"tv-rls", "tv-svm", "cheeger-rls"}:
             yield model, "kernel"
@@ -202,7 +202,7 @@ def speed(options: argparse.Namespace) -> None:
     """One solve of each model on the graph of all MNIST digits, by two threads."""
     graph, classes = labeled_graph(_folder(), "mnist_knn10")
     per_class = (10,) if options.quick else (1, 5, 10)
-    models = ["tv-rls", "tv-svm", "cheeger-rls", *PEERS]
+    models = [*PEERS, "tv-rls", "tv-svm", "cheeger-rls"]
     table = Table(title=f"mnist_knn10, {graph}: accuracy and seconds, {options.draws} draws")
     table.add_column("model")
     for count in per_class:
@@ -235,6 +235,74 @@ def timed(
     return float((solution.scores.argmax(axis=1) == classes)[asked].mean()), seconds
 
 
+def clusters(options: argparse.Namespace) -> None:
+    """Accuracy from each start, beside models without cuts, with 1 and 10 labels per class."""
+    per_class = (1, 10)
+    kinds: dict[str, Model] = {
+        **{name: CATALOGUE[name]() for name in ("hfs", *PEERS)},
+        **{
+            f"{name}, {initial}": CATALOGUE[name](initial=initial)
+            for name in ("tv-rls", "cheeger-rls")
+            for initial in ("cut", "harmonic", "poisson")
+        },
+    }
+    for name in ("cora", "citeseer", "facebook_pagepage"):
+        graph, classes = labeled_graph(_folder(), name)
+        graph, classes = largest_component(graph, classes)
+        title = f"{name}, {graph}: accuracy and seconds, {options.draws} draws"
+        table = Table("model", title=title)
+        for count in per_class:
+            table.add_column(f"{count} per class", justify="right")
+        for kind, model in kinds.items():
+            cells = []
+            for count in per_class:
+                draws = range(options.draws)
+                runs = [timed(model, graph, classes, count, seed) for seed in draws]
+                right, seconds = np.array(runs).T
+                cells.append(
+                    f"{right.mean():.3f} ± {right.std():.3f} in {np.median(seconds):.1f} s"
+                )
+            table.add_row(kind, *cells)
+        Console(width=140).print(table)
+
+
+def largest_component(graph: Graph, classes: Int64Array) -> tuple[Graph, Int64Array]:
+    """The largest component, and its classes."""
+    nodes = np.flatnonzero(graph.component == np.bincount(graph.component).argmax())
+    return graph.subgraph(nodes), classes[nodes]
+
+
+def cuts(options: argparse.Namespace) -> None:
+    """Cheeger ratios and seconds of a cut by the race, and by all of its starts to the end."""
+    quiet = Watch(progress=None, cancelled=None)
+    table = Table("graph", "nodes", "race", "s", "all starts", "s", title="Least Cheeger ratio")
+    given: dict[str, Graph] = {}
+    for name, chosen in {**SETS, "all digits": tuple(range(10))}.items():
+        for is_test_only in (True, False):
+            digits = usps(chosen, n_neighbors=options.neighbors, is_test_only=is_test_only)
+            given[f"{name}{', test' * is_test_only}"] = digits.graph
+    for name in () if options.quick else ("cora", "citeseer", "mnist_knn10"):
+        given[name] = labeled_graph(_folder(), name)[0]
+    for name, whole in given.items():
+        graph, _ = largest_component(whole, np.zeros(whole.n_nodes, np.int64))
+        starts, _ = cut_starts(graph, quiet)
+        with ThreadPoolExecutor(2) as pool:
+            began = time.perf_counter()
+            cut = best_cut(graph, starts, graph.degree, parallel=pool.map)
+            raced = time.perf_counter()
+            found = descend(graph, starts, graph.degree, parallel=pool.map)
+            least = min(best_threshold(graph, each, graph.degree)[1] for each in found.functions.T)
+            ended = time.perf_counter()
+        figures = [
+            f"{cut.ratio:.5f}",
+            f"{raced - began:.2f}",
+            f"{least:.5f}",
+            f"{ended - raced:.2f}",
+        ]
+        table.add_row(name, f"{graph.n_nodes:,}", *figures)
+    Console(width=140).print(table)
+
+
 def million(options: argparse.Namespace) -> None:
     """Two moons of points in the plane, joined to their nearest."""
     n_nodes = 100_000 if options.quick else 1_000_000
@@ -252,7 +320,7 @@ def million(options: argparse.Namespace) -> None:
     console = Console(width=140)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
     console.print(f"{graph}; making it took {peak:.1f} GiB")
-    for model in ("tv-rls", "cheeger-rls", *PEERS):
+    for model in (*PEERS, "tv-rls", "cheeger-rls"):
         right, seconds = timed(CATALOGUE[model](), graph, classes, 10, 0)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
         console.print(f"{model}: {right:.4f} right in {seconds:.1f} s, peak so far {peak:.1f} GiB")
@@ -271,6 +339,8 @@ def main(argv: list[str] | None = None) -> int:
     kinds: dict[str, Any] = {
         "tables": tables,
         "sparsified": sparsified,
+        "clusters": clusters,
+        "cuts": cuts,
         "speed": speed,
         "million": million,
     }

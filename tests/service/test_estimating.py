@@ -14,6 +14,7 @@ from service.database import open_database
 from service.estimating import DoesNotFit, Estimate, Estimator, NoSnapshot
 from service.job_queue import DatabaseJobQueue
 from service.jobs import JobSpec
+from service.labels import LabelStore
 from service.settings import Settings
 from service.solve_memory import RESERVED_BYTES, graph_bytes
 from service.solving import WarmSolver
@@ -39,6 +40,7 @@ class Home:
     def estimator(self, memory_bytes: int) -> Estimator:
         return Estimator(
             jobs=DatabaseJobQueue(self.graph.database),
+            labels=LabelStore(self.graph.database),
             graphs_directory=self.graph.settings.graphs_directory,
             memory_bytes=memory_bytes,
         )
@@ -200,3 +202,17 @@ def test_linear_machines_read_rows_where_they_lie_and_hold_vectors(home: Home) -
     own = CATALOGUE["da-svm"]().working_bytes(N_NODES, 3, 12)
     assert 8 * N_NODES < own < 200 * (N_NODES + 3)
     assert found.n_bytes == RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges) + own
+
+
+def test_duals_of_total_variation_count_by_the_classes(home: Home) -> None:
+    graph = loaded(home)
+    without = home.estimate("hfs").n_bytes
+    assert without is not None
+    two = home.estimate("tv-rls", initial="harmonic").n_bytes
+    assert two == without + 2 * graph.n_edges * (4 + 2 * 4 * 2)
+    home.graph.label({f"n{node}": f"class {node}" for node in range(10, 17)})  # nine in all
+    nine = 2 * graph.n_edges * (4 + 2 * 4 * 9)
+    assert home.estimate("tv-rls", initial="harmonic").n_bytes == without + nine
+    assert home.estimate("cheeger-rls").n_bytes == without + nine
+    assert home.estimate("tv-rls", proximal_rtol=1e-6).n_bytes == without + 2 * nine
+    assert home.estimate("hfs").n_bytes == without

@@ -387,6 +387,16 @@ def test_cheeger_svm_without_norm_is_cheeger_rls(n_classes, features) -> None:
     np.testing.assert_array_equal(one, other)
 
 
+def test_cheeger_svm_says_when_its_label_weight_is_not_used(n_classes) -> None:
+    given = clouds(n_classes)
+    weighed = CheegerSVM(label_weight=7.0)
+    (warning,) = solved(weighed, given).warnings
+    assert "label_weight=7.0 is not used" in warning
+    assert solved(replace(weighed, norm_penalty=0.0), given, features=True).warnings
+    assert not solved(weighed, given, features=True).warnings
+    assert not solved(CheegerSVM(), given).warnings
+
+
 # ----------------------------------------------------------------------------------- invariances
 
 
