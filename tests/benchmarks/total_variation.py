@@ -1,7 +1,8 @@
 """What do total variation and Cheeger models get right, and what do they cost?
 
-Run ``python -m tests.benchmarks.total_variation tables``, ``sparsified``, ``clusters``, ``cuts``,
-``speed`` or ``million``; all but the last read the folder that ``LAPWING_DATA`` names.
+Run ``python -m tests.benchmarks.total_variation tables``, ``sparsified``,
+``normalizations``, ``clusters``, ``cuts``, ``speed`` or ``million``; all but the last read the
+folder that ``LAPWING_DATA`` names.
 
 ``tables`` repeats Tables 1 and 2 of Bresson and Zhang (2012) on USPS digits, 4 against 9 and
 {0, 1, 4, 9}: errors in percent of the unlabeled digits with 1, 5, 10 and 50 labels per class, the
@@ -9,9 +10,9 @@ same draws for every method, beside the published figures. Digits are joined to 
 neighbors, w = exp(-d^2 / (s_i s_j)), s the distance of the fifth, made symmetric by (W + W^T) / 2.
 "graph" models see the graph alone, some also as "kernel" models with the pixels. With
 ``--test-subset`` they are the 2,007 test digits of that set. ``sparsified`` does the same on
-sparsifiers of the graph. ``clusters`` asks for graphs whose classes are clusters to a different
-degree what each start of the models gets right, and ``cuts`` what the race of the starts of a cut
-gains and loses.
+sparsifiers of the graph, ``normalizations`` with each normalization of TV-RLS. ``clusters`` asks
+for graphs whose classes are clusters to a different degree what each start of the models gets
+right, and ``cuts`` what the race of the starts of a cut gains and loses.
 ``speed`` takes ``mnist_knn10`` with 10 labels per class, ``million`` a generated graph of a
 million nodes and eight million edges with two classes.
 """
@@ -39,8 +40,10 @@ from solvers.labels import Labels
 from solvers.models import CATALOGUE
 from solvers.models.base import Model
 from solvers.models.cut_then_name import cut_starts
+from solvers.models.total_variation import TVRLS
 from solvers.neighbors import NeighborLists, TieRule, edges_of
 from solvers.variation.cheeger_cut import best_cut, best_threshold, descend
+from solvers.variation.splitting import NORMALIZATIONS
 from streaming.notebook import sparsify
 from tests.data_sets import draw_per_class, labeled_graph
 
@@ -198,6 +201,25 @@ def sparsified(options: argparse.Namespace) -> None:
         Console(width=140).print(table)
 
 
+def normalizations(options: argparse.Namespace) -> None:
+    """TV-RLS by its normalization, started from the labels so that only that differs."""
+    for name, chosen in SETS.items():
+        digits = usps(chosen, n_neighbors=options.neighbors, is_test_only=options.test_subset)
+        table = Table("normalization", title=f"{name}: errors in %, {options.draws} draws")
+        for count in COUNTS:
+            table.add_column(f"{count} per class", justify="right")
+        table.add_column("seconds", justify="right")
+        for normalization in NORMALIZATIONS:
+            model = TVRLS(normalization=normalization, initial="harmonic")
+            cells, seconds = [], []
+            for count in COUNTS:
+                found, each = errors(model, digits, digits.graph, None, count, options.draws)
+                cells.append(f"{found.mean():.2f} ({np.median(found):.2f}) ± {found.std():.2f}")
+                seconds.append(each)
+            table.add_row(normalization, *cells, f"{np.mean(seconds):.2f}")
+        Console(width=140).print(table)
+
+
 def speed(options: argparse.Namespace) -> None:
     """One solve of each model on the graph of all MNIST digits, by two threads."""
     graph, classes = labeled_graph(_folder(), "mnist_knn10")
@@ -339,6 +361,7 @@ def main(argv: list[str] | None = None) -> int:
     kinds: dict[str, Any] = {
         "tables": tables,
         "sparsified": sparsified,
+        "normalizations": normalizations,
         "clusters": clusters,
         "cuts": cuts,
         "speed": speed,
