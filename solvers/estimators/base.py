@@ -115,6 +115,11 @@ class GraphEstimator(ModelEstimator):
         )
         if self.affinity == "precomputed":
             self._neighborhood = None
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(
+                    f"X must be the square adjacency matrix of a graph, got shape {X.shape}; "
+                    "of features affinity='knn' makes one"
+                )
             return Graph.from_adjacency(X), y
         n_neighbors = plain(self.n_neighbors)
         N_NEIGHBORS.check("n_neighbors", n_neighbors)

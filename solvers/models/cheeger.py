@@ -86,7 +86,7 @@ class CheegerModel(StartedModel):
         fitted = Status.CONVERGED if smoothing is None else smoothing.status
         status = first_failure(outcome.status, before, fitted)
         solution = task.solution(state.values, status, stats)
-        return replace(solution, warnings=self._warnings(prepared))
+        return self._warned(replace(solution, warnings=self._warnings(prepared)), labels)
 
     def _warnings(self, prepared: Points) -> tuple[str, ...]:  # noqa: ARG002
         """What a user should know of settings that did nothing."""

@@ -111,7 +111,8 @@ class TotalVariationModel(StartedModel):
         stats["n_iter"], stats["n_proximal"] = outcome.n_iter, state.n_proximal
         stats["n_moved"], stats["residual"] = state.n_moved, state.residual
         scores = class_scores(state.values + state.intercepts)
-        return task.solution(scores, first_failure(outcome.status, before), stats)
+        solution = task.solution(scores, first_failure(outcome.status, before), stats)
+        return self._warned(solution, labels)
 
     def entry_bytes(self, n_classes: int) -> int:
         """As `StartedModel.entry_bytes`; of double precision where accuracy asks for it."""

@@ -27,6 +27,9 @@ FEW_LABELS: Final = 5
 """Labels per class, on average, below which clusters come first and labels name them."""
 
 _DENSE_ROWS: Final = 1_000
+_LEAST_JUDGED: Final = 10
+"""Unlabeled nodes per class from which on it says something that a class gets none."""
+_MISSED_SHARE: Final = 0.2
 _FIRST_LABEL_WEIGHT: Final = 100.0
 
 InitialName = Literal["auto", "cut", "harmonic", "poisson"]
@@ -208,6 +211,31 @@ class StartedModel(VariationalModel):
         watch.check()
         alone.last[kind] = solution
         return solution.scores, solution.status
+
+    def _warned(self, solution: Solution, labels: Labels) -> Solution:
+        """The solution with what should be known of clusters that do not fit the classes."""
+        predicted = solution.scores.argmax(axis=1)[solution.reachable]
+        n_unlabeled = predicted.size - labels.n_labeled
+        if n_unlabeled < _LEAST_JUDGED * labels.n_classes:
+            return solution
+        texts = list(solution.warnings)
+        n_missed = int(solution.stats.get("n_missed_labels", 0))
+        if n_missed > _MISSED_SHARE * labels.n_labeled:
+            texts.append(
+                f"{n_missed} of {labels.n_labeled} labels lie in clusters that were named after "
+                "another class: the classes are no clusters of this graph; "
+                "initial=harmonic starts from the labels instead"
+            )
+        counts = np.bincount(labels.classes, minlength=labels.n_classes)
+        sizes = np.bincount(predicted, minlength=labels.n_classes)
+        bare = [labels.class_names[k] for k in np.flatnonzero(sizes <= counts)]
+        if bare:
+            texts.append(
+                f"no node but labeled ones came to class {', '.join(map(repr, bare))}: the border "
+                "around its labels cuts less weight than one between the classes; label more "
+                "nodes, or use a model without cuts"
+            )
+        return replace(solution, warnings=tuple(texts))
 
     def _named_cut(self, prepared: Points, labels: Labels, watch: Watch) -> NamedCut:
         harmonic, status = self._graph_scores(prepared, HFS(graph_penalty=0.0), labels, watch)

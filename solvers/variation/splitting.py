@@ -167,7 +167,9 @@ class VariationSplitting:
         """How far the stop rule is."""
         if self.normalization != "none":
             return state.n_still / _PATIENCE
-        return min(1.0, self.rtol / state.residual) if state.residual > 0 else 1.0
+        if state.residual <= self.rtol:
+            return 1.0
+        return float(np.clip(np.log(state.residual) / np.log(self.rtol), 0.0, 1.0))
 
     def _dual_step(self, n_steps: int) -> float:
         """1, or less and less where rescaling has kept the iteration going for long."""

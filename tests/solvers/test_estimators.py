@@ -241,7 +241,7 @@ def test_targets_that_pose_no_problem_are_refused(
         (sp.csr_array(np.where(PATH > 1, np.nan, PATH)), "NaN"),
         (np.triu(PATH), "symmetric"),
         (-PATH, ">= 0"),
-        (PATH[:, :4], r"square, got shape \(5, 4\)"),
+        (PATH[:, :4], r"square .*got shape \(5, 4\); of features affinity='knn'"),
         (PATH.astype(complex), "Complex"),
     ],
 )

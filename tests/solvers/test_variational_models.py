@@ -397,6 +397,33 @@ def test_cheeger_svm_says_when_its_label_weight_is_not_used(n_classes) -> None:
     assert not solved(CheegerSVM(), given).warnings
 
 
+@pytest.mark.parametrize("kind", [TVRLS, TVSVM, CheegerRLS])
+def test_labels_in_clusters_of_another_name_are_told(kind) -> None:
+    """Two clusters, and labels that have nothing to do with them."""
+    given = clouds(2, size=30, n_labels=4)
+    fitting = solved(kind(initial="cut"), given)
+    assert not [text for text in fitting.warnings if "labels lie in clusters" in text]
+    nodes = given.labels.nodes
+    mixed = Labels.from_pairs(nodes, np.arange(nodes.size) % 2)
+    told = solved(kind(initial="cut"), replace(given, labels=mixed))
+    n_missed = told.stats["n_missed_labels"]
+    assert int(n_missed) > 1
+    assert [text for text in told.warnings if f"{n_missed} of 8 labels lie in clusters" in text]
+    assert "n_missed_labels" not in solved(kind(initial="harmonic"), given).stats
+
+
+@pytest.mark.parametrize("n_nodes", [20, 40])
+def test_classes_that_get_no_node_are_told(n_nodes) -> None:
+    """A complete graph has no clusters: to cut one off costs more than its label is worth."""
+    graph = Graph.from_adjacency(1.0 - np.eye(n_nodes))
+    labels = Labels.from_pairs([0, 1, 2], ["a", "a", "b"])
+    model = TVRLS(initial="harmonic", normalization="none", label_weight=1.0)
+    solution = model.solve(model.prepare(graph), labels)
+    assert (solution.scores.argmax(axis=1) == 0).all()
+    told = [text for text in solution.warnings if "labeled ones came to class 'b'" in text]
+    assert len(told) == (1 if n_nodes == 40 else 0)
+
+
 # ----------------------------------------------------------------------------------- invariances
 
 
