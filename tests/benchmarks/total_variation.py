@@ -268,7 +268,7 @@ def clusters(options: argparse.Namespace) -> None:
             for initial in ("cut", "harmonic", "poisson")
         },
     }
-    for name in ("cora", "citeseer", "facebook_pagepage"):
+    for name in ("cora", "citeseer"):
         graph, classes = labeled_graph(_folder(), name)
         graph, classes = largest_component(graph, classes)
         title = f"{name}, {graph}: accuracy and seconds, {options.draws} draws"
