@@ -1,5 +1,6 @@
 """Ingest on a dask cluster of real processes: reproducible, accurate as threads, hard to kill."""
 
+import fcntl
 import os
 import signal
 import socket
@@ -393,8 +394,11 @@ def test_a_cluster_without_workers_is_told(tmp_path: Path, monkeypatch: pytest.M
 def test_workers_that_do_not_see_the_file_are_told(tmp_path: Path, two_workers: str) -> None:
     [file, *_] = make_data(tmp_path / "data", "dense")
     with Path(file.path).open("rb") as open_here:
-        path = f"/proc/self/fd/{open_here.fileno()}"  # exists in this process alone
+        # so high that no worker has one of that number
+        descriptor = fcntl.fcntl(open_here.fileno(), fcntl.F_DUPFD, 900)
+        path = f"/proc/self/fd/{descriptor}"
         with (
+            os.fdopen(descriptor, "rb"),
             stage(ParquetEdges(path).list()[0], tmp_path, part_rows=ROW_GROUP) as staged,
             Cluster(two_workers, SHARE_SETTINGS, wave_shares=2) as cluster,
         ):
