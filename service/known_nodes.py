@@ -138,6 +138,10 @@ class _Index:
 
     def lookup(self, nodes: pa.Array) -> Int32Array:
         with self._lock:
+            if self._nodes is not None:
+                found = self._nodes.lookup(nodes)
+                if (found >= 0).all():  # a committed node keeps its id: no need to look for news
+                    return found
             index = self._followed()
             return np.full(len(nodes), -1, np.int32) if index is None else index.lookup(nodes)
 

@@ -14,15 +14,14 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from service.jobs import Job, JobStatus
-from service.predictions import (
+from service.prediction_files import (
     PredictionFile,
     PredictionMeta,
-    PredictionsNotFound,
-    PredictionStore,
     class_columns,
     label_values,
     predictor_path,
 )
+from service.predictions import PredictionsNotFound, PredictionStore
 from solvers.gram.functions import KernelFunction, ScaledRows
 from solvers.gram.spaces import Expansion
 from solvers.linear.functions import LinearFunctions

@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 
 from service.assessing import Answered, Assessment, assess
-from service.predictions import PredictionMeta, predictor_path, write_predictions
+from service.prediction_files import PredictionMeta, predictor_path, write_predictions
 from service.predictors import write_predictor
 from service.refining import refined
 from service.solve_memory import kept_bytes, refusal

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from service.predictions import label_values
+from service.prediction_files import label_values
 from service.tasks import SolveTask
 from solvers.labels import Labels, RealLabels
 from streaming.blocks import NodeKind

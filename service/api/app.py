@@ -28,17 +28,18 @@ from service.api.schemas.base import Problem
 from service.api.schemas.labels import LabelsIn
 from service.api.schemas.predictions import PointsIn
 from service.api.stores import Stores
+from service.api.waiting import Arrivals
 from service.database import open_database
 from service.settings import Settings, prepare_environment
 
 _RESOURCES: Final = (
+    predictions,  # paths are tried in this order, and these are asked for most
+    labels,
     graphs,
     edges,
     features,
     sources,
-    labels,
     jobs,
-    predictions,
     predictors,
     snapshots,
     operations,
@@ -90,6 +91,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.stores = stores
     app.add_middleware(BodyCap, max_bytes=settings.max_body_bytes)
+    app.add_middleware(Arrivals)
     errors.install(app)
     for each in _RESOURCES:
         app.include_router(each.router)
@@ -102,7 +104,7 @@ def _closing(stores: Stores) -> Any:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
-        stores.database.close()
+        stores.close()
 
     return lifespan
 

@@ -1,13 +1,14 @@
 """Sending tables: the format is chosen by ``?format=`` or by the `Accept` header."""
 
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Header, Query
+from fastapi import Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
 from service.formats import Format
-from service.predictions import PredictionMeta
+from service.prediction_files import PredictionMeta
 
 _WILDCARDS: Final = {
     "*/*": Format.CSV,
@@ -20,7 +21,7 @@ class FormatNotOffered(ValueError):
     """No format that is accepted can be sent."""
 
 
-def _chosen(
+async def _chosen(
     asked: Annotated[
         Format | None, Query(alias="format", description="Wins over the header Accept.")
     ] = None,
@@ -51,7 +52,7 @@ def accepted_format(accept: str) -> Format:
 
 
 def table_response(
-    pieces: Iterable[bytes],
+    pieces: Iterable[bytes | memoryview],
     table_format: Format,
     *,
     name: str,
@@ -61,7 +62,7 @@ def table_response(
 
     Parameters
     ----------
-    pieces : iterable of bytes
+    pieces : iterable of bytes or memoryview
         From `service.formats.encode`.
     table_format : Format
         How they are written.
@@ -78,6 +79,22 @@ def table_response(
     )
 
 
+def not_modified(tag: str, if_none_match: str | None) -> Response | None:
+    """The answer to a client that has the present table already, else None.
+
+    Parameters
+    ----------
+    tag : str
+        `ETag` of the present one, quoted.
+    if_none_match : str, optional
+        The client's header: tags, weak ones too, or ``*``.
+    """
+    known = {each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")}
+    if known.isdisjoint({tag, "*"}):
+        return None
+    return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag, "Vary": "Accept"})
+
+
 def provenance_headers(meta: PredictionMeta) -> dict[str, str]:
     """Where predictions come from, in the headers of a table of them."""
     return {
@@ -88,6 +105,11 @@ def provenance_headers(meta: PredictionMeta) -> dict[str, str]:
         "Lapwing-Features-Version": str(meta.features_version),
         "Lapwing-Solver-Status": meta.solver_status,
     }
+
+
+IfNoneMatch = Annotated[
+    str | None, Header(description="`ETag` of what is there already; 304 while it is the same.")
+]
 
 
 def table_answer(description: str) -> dict[int | str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Answers that may wait (``?wait=30``): looking again and again without blocking the loop."""
+"""When requests come, and answers that may wait (``?wait=30``) without blocking the loop."""
 
 from collections.abc import Callable
 from typing import Annotated, Final, TypeVar
@@ -6,6 +6,9 @@ from typing import Annotated, Final, TypeVar
 import anyio
 from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.recent import arriving
 
 LONGEST_WAIT_SECONDS: Final = 300
 
@@ -17,6 +20,24 @@ WaitSeconds = Annotated[
     float,
     Query(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for the end at most."),
 ]
+
+
+class Arrivals:
+    """Middleware: one look at the database may serve all questions of a request.
+
+    Parameters
+    ----------
+    app : ASGI application
+        Runs within `service.recent.arriving`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on."""
+        with arriving():
+            await self._app(scope, receive, send)
 
 
 async def wait_until(

@@ -23,7 +23,8 @@ from service.evaluation import evaluate as compare
 from service.evaluation import evaluate_numbers as compare_numbers
 from service.formats import Format, encode
 from service.labels import LabelStore
-from service.predictions import PredictionFile, PredictionsNotFound, PredictionStore
+from service.prediction_files import PredictionFile
+from service.predictions import PredictionsNotFound, PredictionStore
 
 app = command_group()
 

@@ -23,7 +23,7 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 
 from service.digits import N_NEIGHBORS, neighbor_edges
-from service.predictions import PredictionFile
+from service.prediction_files import PredictionFile
 from service.solving import WarmSolver
 from service.tasks import Solved, SolveTask
 from solvers.arrays import FloatArray, Int64Array

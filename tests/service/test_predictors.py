@@ -10,7 +10,12 @@ import pytest
 import scipy.sparse as sp
 
 from service.new_points import checked_points
-from service.predictions import PredictionFile, class_columns, label_values, predictor_path
+from service.prediction_files import (
+    PredictionFile,
+    class_columns,
+    label_values,
+    predictor_path,
+)
 from service.predictors import (
     inductive_models,
     read_functions,

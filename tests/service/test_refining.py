@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from service.predictions import PredictionFile
+from service.prediction_files import PredictionFile
 from service.solving import WarmSolver
 from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
 from solvers.arrays import FloatArray

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from service.child import _answer
-from service.predictions import PredictionFile
+from service.prediction_files import PredictionFile
 from service.solving import WarmSolver
 from service.tasks import Failed, Solved, SolveTask
 from solvers.models import CATALOGUE

@@ -1,19 +1,21 @@
 """Predictions: the whole table, one node, or some nodes."""
 
-from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import Header, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
+from service.api.answers import json_response
 from service.api.auth import requires
 from service.api.errors import problems
 from service.api.routes.common import ONE_GRAPH, resource
-from service.api.schemas.predictions import LookupIn, LookupOut, NodePrediction, Provenance
+from service.api.schemas.predictions import LookupIn, LookupOut, NodePrediction
 from service.api.stores import GraphHere, StoresHere
 from service.api.tables import (
     ChosenFormat,
     FormatNotOffered,
+    IfNoneMatch,
+    not_modified,
     provenance_headers,
     table_answer,
     table_response,
@@ -21,7 +23,8 @@ from service.api.tables import (
 from service.catalog import GraphNotFound
 from service.formats import Format, encode
 from service.jobs import Job, UnknownJob
-from service.predictions import PredictionFile, PredictionsNotFound
+from service.prediction_files import PredictionFile
+from service.predictions import PredictionsNotFound
 from service.reading import NodeNotFound, NodeNotPredicted
 from service.uploads import BadUpload, node_id
 
@@ -49,18 +52,18 @@ def get_predictions(
     table_format: ChosenFormat,
     model: Model = None,
     job_id: JobId = None,
-    if_none_match: Annotated[str | None, Header()] = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """All predictions, as a table; the freshest unless a job is named."""
     job = stores.predictions.find(graph, model=model, job_id=job_id)
     tag = _entity_tag(job, table_format)
-    if if_none_match is not None and tag in {each.strip() for each in if_none_match.split(",")}:
-        return Response(
-            status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag, "Vary": "Accept"}
-        )
+    unchanged = not_modified(tag, if_none_match)
+    if unchanged is not None:
+        return unchanged
     file = stores.predictions.open(job)
+    is_as_stored = table_format is Format.ARROW
     return table_response(
-        encode(file.schema, file.batches(), table_format),
+        file.stream() if is_as_stored else encode(file.schema, file.batches(), table_format),
         table_format,
         name=f"{graph.settings.name}-predictions",
         headers={"ETag": tag, **provenance_headers(file.meta)},
@@ -70,6 +73,7 @@ def get_predictions(
 @router.get(
     "/predictions/node",
     dependencies=[requires("read")],
+    response_model=NodePrediction,
     responses=problems(
         GraphNotFound, UnknownJob, PredictionsNotFound, NodeNotFound, NodeNotPredicted, BadUpload
     ),
@@ -80,16 +84,18 @@ def get_prediction(
     node: Annotated[str, Query(alias="id", description="External id of the node.")],
     model: Model = None,
     job_id: JobId = None,
-) -> NodePrediction:
+) -> Response:
     """The prediction of one node."""
     asked = node_id(node, graph.settings.node_ids, name="id")
     file = stores.predictions.open(stores.predictions.find(graph, model=model, job_id=job_id))
-    return NodePrediction.of(_provenance(file), stores.predictions.one(graph, file, asked))
+    prediction = stores.predictions.one(graph, file, asked)
+    return json_response({**_provenance(file), "prediction": prediction})
 
 
 @router.post(
     "/predictions:lookup",
     dependencies=[requires("read")],
+    response_model=LookupOut,
     responses=problems(GraphNotFound, UnknownJob, PredictionsNotFound, BadUpload),
 )
 def look_up_predictions(
@@ -98,29 +104,38 @@ def look_up_predictions(
     stores: StoresHere,
     model: Model = None,
     job_id: JobId = None,
-) -> LookupOut:
+) -> Response:
     """The predictions of some nodes; those that have none are named."""
     asked = [
         node_id(node, graph.settings.node_ids, name="nodes", row=row)
         for row, node in enumerate(body.nodes)
     ]
     file = stores.predictions.open(stores.predictions.find(graph, model=model, job_id=job_id))
-    return LookupOut.of(_provenance(file), stores.predictions.lookup(graph, file, asked))
+    found = stores.predictions.lookup(graph, file, asked)
+    return json_response(
+        {
+            **_provenance(file),
+            "predictions": found.predictions,
+            "newer": found.newer,
+            "unknown": found.unknown,
+        }
+    )
 
 
 def _entity_tag(job: Job, table_format: Format) -> str:
     return f'"{job.id}-{job.attempt}-{table_format}"'
 
 
-def _provenance(file: PredictionFile) -> Provenance:
+def _provenance(file: PredictionFile) -> dict[str, Any]:
+    """The fields of `Provenance`."""
     meta = file.meta
-    return Provenance(
-        job=meta.job_id,
-        model=meta.model,
-        snapshot=meta.snapshot,
-        labels_seq=meta.labels_seq,
-        features_version=meta.features_version,
-        solver_status=meta.solver_status,
-        refined=bool(meta.stats.get("refined")),
-        score=meta.score,
-    )
+    return {
+        "job": meta.job_id,
+        "model": meta.model,
+        "snapshot": meta.snapshot,
+        "labels_seq": meta.labels_seq,
+        "features_version": meta.features_version,
+        "solver_status": meta.solver_status,
+        "refined": bool(meta.stats.get("refined")),
+        "score": meta.score,
+    }

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Response
 from fastapi.responses import StreamingResponse
 
 from service.api.auth import requires
@@ -10,7 +10,14 @@ from service.api.errors import problems
 from service.api.routes.common import MAX_ID, ONE_GRAPH, resource
 from service.api.schemas.graphs import SnapshotList, SnapshotOut
 from service.api.stores import GraphHere, StoresHere
-from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
+from service.api.tables import (
+    ChosenFormat,
+    FormatNotOffered,
+    IfNoneMatch,
+    not_modified,
+    table_answer,
+    table_response,
+)
 from service.catalog import GraphNotFound
 from service.export import snapshot_edges
 from service.formats import encode
@@ -36,6 +43,7 @@ def list_snapshots(graph: GraphHere, stores: StoresHere) -> SnapshotList:
     dependencies=[requires("read")],
     response_class=StreamingResponse,
     responses=table_answer("Columns `src`, `dst`, `weight`; each edge once.")
+    | {304: {"description": "The `ETag` in If-None-Match is that of these edges."}}
     | problems(GraphNotFound, SnapshotNotFound, FormatNotOffered),
 )
 def get_snapshot_edges(
@@ -43,12 +51,17 @@ def get_snapshot_edges(
     graph: GraphHere,
     stores: StoresHere,
     table_format: ChosenFormat,
-) -> StreamingResponse:
+    if_none_match: IfNoneMatch = None,
+) -> Response:
     """The edges of a snapshot, with the ids that they came with."""
+    tag = f'"{graph.id}-{number}-{table_format}"'
+    unchanged = not_modified(tag, if_none_match)
+    if unchanged is not None:
+        return unchanged
     edges = snapshot_edges(graph, stores.settings.graphs_directory, stores.nodes, number)
     return table_response(
         encode(edges.schema, edges.batches(), table_format),
         table_format,
         name=f"{graph.settings.name}-snapshot-{number}",
-        headers={"Lapwing-Snapshot": str(number), "ETag": f'"{graph.id}-{number}-{table_format}"'},
+        headers={"Lapwing-Snapshot": str(number), "ETag": tag},
     )

@@ -1,11 +1,10 @@
 """Predictions of nodes and of new points."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import Field
 
 from service.api.schemas.base import Answer, Body, NodeIn
-from service.reading import Lookup, Prediction
 
 MAX_LOOKUP: int = 10_000
 """Nodes in one lookup; more come as a table."""
@@ -32,7 +31,7 @@ class LookupIn(Body):
 
 
 class PredictionOut(Answer):
-    """What is predicted for one node."""
+    """What is predicted for one node; `service.prediction_files.Prediction` has these fields."""
 
     node: NodeIn = Field(description="A string where a float would not hold the integer.")
     label: int | str | float | None = Field(description="Null where no label reaches.")
@@ -61,12 +60,6 @@ class NodePrediction(Provenance):
 
     prediction: PredictionOut
 
-    @classmethod
-    def of(cls, provenance: Provenance, prediction: Prediction) -> Self:
-        """What people see of a prediction."""
-        shown = PredictionOut.model_validate(prediction)
-        return cls(**provenance.model_dump(), prediction=shown)
-
 
 class LookupOut(Provenance):
     """The predictions of some nodes, with where they come from."""
@@ -74,13 +67,3 @@ class LookupOut(Provenance):
     predictions: list[PredictionOut]
     newer: list[NodeIn] = Field(description="Nodes that came after the snapshot.")
     unknown: list[NodeIn] = Field(description="Nodes that the graph does not know.")
-
-    @classmethod
-    def of(cls, provenance: Provenance, lookup: Lookup) -> Self:
-        """What people see of a lookup."""
-        return cls(
-            **provenance.model_dump(),
-            predictions=[PredictionOut.model_validate(each) for each in lookup.predictions],
-            newer=lookup.newer,
-            unknown=lookup.unknown,
-        )

@@ -2,12 +2,14 @@
 
 import io
 
+import orjson
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 import pytest
 
+from service.api.schemas.predictions import LookupOut, NodePrediction
 from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api
 
 COLUMNS = ["node", "label", "score", "margin", "reachable", "score:left", "score:right"]
@@ -49,6 +51,30 @@ def test_unchanged_predictions_are_not_sent_again(solved: Api) -> None:
     same = solved.call("GET", "/graphs/g/predictions?format=csv", 304, headers=headers)
     assert (same.content, same.headers["etag"]) == (b"", found.headers["etag"])
     solved.call("GET", "/graphs/g/predictions?format=ndjson", 200, headers=headers)
+    for known in ("*", f"W/{found.headers['etag']}"):
+        headers = {"If-None-Match": known}
+        solved.call("GET", "/graphs/g/predictions?format=csv", 304, headers=headers)
+
+
+def test_unchanged_edges_of_a_snapshot_are_not_sent_again(solved: Api) -> None:
+    path = "/graphs/g/snapshots/1/edges"
+    found = solved.call("GET", f"{path}?format=csv", 200)
+    headers = {"If-None-Match": found.headers["etag"]}
+    same = solved.call("GET", f"{path}?format=csv", 304, headers=headers)
+    assert (same.content, same.headers["etag"]) == (b"", found.headers["etag"])
+    solved.call("GET", f"{path}?format=arrow", 200, headers=headers)
+    solved.call("GET", "/graphs/g/snapshots/2/edges?format=csv", 404)
+
+
+def test_answers_in_json_are_what_the_schemas_say(solved: Api) -> None:
+    """Nothing checks them on their way."""
+    one = solved.call("GET", "/graphs/g/predictions/node?id=n7", 200).content
+    told = NodePrediction.model_validate_json(one, strict=True, extra="forbid")
+    assert orjson.loads(told.model_dump_json()) == orjson.loads(one)
+    asked = {"nodes": ["n1", "nobody", "n2"]}
+    some = solved.call("POST", "/graphs/g/predictions:lookup", 200, json=asked).content
+    found = LookupOut.model_validate_json(some, strict=True, extra="forbid")
+    assert orjson.loads(found.model_dump_json()) == orjson.loads(some)
 
 
 def test_one_node_is_told_with_its_origin(solved: Api) -> None:
@@ -138,3 +164,16 @@ def test_snapshots_are_listed_and_downloaded(solved: Api) -> None:
     problem = solved.problem("GET", "/graphs/g/snapshots/2/edges", 404)
     assert "the newest is 1" in problem["detail"]
     solved.problem("GET", "/graphs/g/snapshots/0/edges", 422)
+
+
+def test_the_freshest_predictions_are_told_as_soon_as_their_job_has_ended(solved: Api) -> None:
+    """The last test, since the others know what was solved first."""
+    for label in ("right", "left", "right"):
+        before = solved.call("GET", "/graphs/g/predictions/node?id=n7", 200).json()
+        rows = {"labels": [{"node": "n7", "label": label}]}
+        solved.call("PUT", "/graphs/g/labels", 200, json=rows)
+        job = solved.call("POST", "/graphs/g/jobs", 202, json={"model": "hfs"}).json()["id"]
+        solved.run_job(job)
+        after = solved.call("GET", "/graphs/g/predictions/node?id=n7", 200).json()
+        assert (after["job"], after["prediction"]["label"]) == (job, label)
+        assert after["labels_seq"] == before["labels_seq"] + 1
