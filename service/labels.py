@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Connection, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
 from service.catalog import find_graph, lock_graph
 from service.database import Database, graphs, label_events
+from service.label_events import insert_events
 from solvers.arrays import BoolArray, Int64Array
 
 LabelValue = str | int | float
@@ -148,7 +149,7 @@ class LabelStore:
                 f"nodes and labels must be equally long, got {len(nodes)} and {len(labels)}"
             )
         names = _checked_nodes(nodes)
-        values = [_label_text(row, label) for row, label in enumerate(labels)]
+        values = _label_texts(labels)
         unknown = [] if known is None else _unknown(names, known)
         with self._database.joined(connection) as joined:
             if unknown:
@@ -256,14 +257,7 @@ def _append(
         .values(labels_seq=graphs.c.labels_seq + len(nodes))
         .returning(graphs.c.labels_seq)
     ).scalar_one()
-    first = last - len(nodes) + 1
-    connection.execute(
-        insert(label_events),
-        [
-            {"graph_id": graph_id, "seq": seq, "node": node, "label": label}
-            for seq, (node, label) in enumerate(zip(nodes, labels, strict=True), start=first)
-        ],
-    )
+    insert_events(connection, graph_id, nodes, labels, first=last - len(nodes) + 1)
     return LabelReceipt(labels_seq=last, accepted=len(nodes))
 
 
@@ -271,7 +265,8 @@ def _checked_nodes(nodes: Sequence[str]) -> pa.LargeStringArray:
     for row, node in enumerate(nodes):
         if not isinstance(node, str):
             raise BadLabels("node must be a string", row=row, value=node)
-        if not _fits(node, MAX_NODE_BYTES):
+        is_short = len(node) <= MAX_NODE_BYTES and node.isascii() and "\0" not in node
+        if not is_short and not _fits(node, MAX_NODE_BYTES):
             raise BadLabels(
                 f"node must be Unicode text of at most {MAX_NODE_BYTES} bytes without NUL",
                 row=row,
@@ -286,6 +281,22 @@ def _unknown(
     """Each unknown node once, in the order of the batch."""
     unknown: list[str] = names.filter(pa.array(~known(names))).unique().to_pylist()
     return unknown
+
+
+def _label_texts(labels: Sequence[LabelValue]) -> list[str]:
+    """The labels as JSON scalars; of equal ones the first is looked at."""
+    texts: dict[tuple[type, LabelValue], str] = {}
+    values = []
+    for row, label in enumerate(labels):
+        key = (type(label), label)  # 3 and 3.0 are equal, and other labels
+        try:
+            text = texts.get(key)
+        except TypeError:  # a list, say, which is refused now
+            text = None
+        if text is None:
+            text = texts[key] = _label_text(row, label)
+        values.append(text)
+    return values
 
 
 def _label_text(row: int, label: object) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
 from service.catalog import Catalog, GraphNotFound, GraphSettings
-from service.database import Database, label_events, open_database, workers
+from service.database import Database, label_events, now, open_database, workers
 from service.labels import BadLabels, LabelStore
 from solvers.arrays import BoolArray
 
@@ -157,6 +157,7 @@ def test_a_receipt_names_a_thousand_unknown_nodes_and_counts_all(
         (float("nan"), "label must be a finite number, got nan"),
         (-np.inf, "label must be a finite number, got -inf"),
         (None, "label must be a string or a number, got None"),
+        ([1], r"label must be a string or a number, got \[1\]"),
         (2**63, "label must be a 64-bit integer"),
         ("", "label must have 1 to 1000 bytes and no NUL, got ''"),
         ("é" * 501, "label must have 1 to 1000 bytes"),
@@ -259,10 +260,27 @@ def test_writers_at_once_get_numbers_without_gap_or_overlap(
 
 def test_many_labels_are_one_batch(store: LabelStore, graph_id: str) -> None:
     """More rows than a statement has parameters, on either back end."""
-    nodes = [f"node {number}" for number in range(70_000)]
-    assert store.put(graph_id, nodes, [number % 10 for number in range(70_000)]).accepted == 70_000
+    n_nodes = 120_000
+    nodes = [f"node {number}" for number in range(n_nodes)]
+    store.put(graph_id, ["before"], ["it"])
+    receipt = store.put(graph_id, nodes, [number % 10 for number in range(n_nodes)])
+    assert (receipt.accepted, receipt.labels_seq) == (n_nodes, n_nodes + 1)
+    current = store.current(graph_id)
+    assert current.nodes.to_pylist() == ["before", *nodes]
+    assert current.labels == ["it", *(number % 10 for number in range(n_nodes))]
+    assert current.seqs.tolist() == list(range(1, n_nodes + 2))
     assert store.delete(graph_id, nodes[:40_000]).accepted == 40_000
-    assert store.count(graph_id) == 30_000
+    assert store.count(graph_id) == n_nodes - 40_000 + 1
+
+
+def test_events_of_one_batch_have_one_time_that_of_the_database(
+    database: Database, store: LabelStore, graph_id: str
+) -> None:
+    store.put(graph_id, [f"n{number}" for number in range(5_000)], ["x"] * 5_000)
+    with database.read() as connection:
+        (at,) = connection.execute(select(label_events.c.created_at).distinct()).scalars()
+        age = connection.execute(select(now())).scalar_one() - at
+    assert 0 <= age.total_seconds() < 600
 
 
 @pytest.fixture(scope="module")
