@@ -267,7 +267,11 @@ class Catalog:
             return [_record(row) for row in connection.execute(_ACTIVE.order_by(graphs.c.name))]
 
     def update(
-        self, graph_id: str, change: Callable[[GraphSettings], GraphSettings]
+        self,
+        graph_id: str,
+        change: Callable[[GraphSettings], GraphSettings],
+        *,
+        request_solve: Callable[[Connection, str], object] | None = None,
     ) -> GraphRecord:
         """The graph with other settings.
 
@@ -279,6 +283,9 @@ class Catalog:
             From the present settings to the new ones, as in
             ``lambda settings: replace(settings, epsilon=0.5)``; runs inside the transaction, so
             that of two changes at once neither is lost.
+        request_solve : callable, optional
+            `service.job_queue.request_auto_solve`; called with the connection and the id, in the
+            transaction, when ``auto_solve`` has changed: labels that are there already count.
 
         Raises
         ------
@@ -297,7 +304,10 @@ class Catalog:
             _require_same_fixed(present, wanted)
             statement = update(graphs).where(graphs.c.id == graph_id).values(**asdict(wanted))
             with _unique_name(wanted.name):
-                return _record(connection.execute(statement.returning(graphs)).one())
+                changed = _record(connection.execute(statement.returning(graphs)).one())
+            if request_solve is not None and wanted.auto_solve != present.auto_solve:
+                request_solve(connection, graph_id)
+            return changed
 
     def record_progress(
         self, graph_id: str, progress: GraphProgress, connection: Connection | None = None

@@ -314,6 +314,7 @@ jobs = Table(
     Column("status", Text, nullable=False, default="queued"),
     Column("phase", Text),
     Column("progress", Float(53)),
+    _time("expected_end_at"),
     Column("cancel_requested", Boolean, nullable=False, default=False),
     Column("attempt", Integer, nullable=False, default=0),
     Column("max_attempts", Integer, nullable=False),
@@ -333,6 +334,7 @@ jobs = Table(
         "status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"
     ),
     Index(None, "status", "lane", "priority", "created_at"),
+    Index(None, "graph_id", "kind", "status", "snapshot", "labels_seq", "finished_at"),
     Index(None, "graph_id", "created_at"),
 )
 _is_waiting = (jobs.c.status == "queued") & jobs.c.coalesce_key.is_not(None)

@@ -12,7 +12,8 @@ from typing import Any, Final
 import psutil
 
 from service.catalog import GraphRecord
-from service.jobs import Job, JobQueue, JobStatus
+from service.forecasting import last_equal, seconds_by_stage
+from service.jobs import JobQueue
 from service.labels import LabelStore
 from service.solve_memory import RESERVED_BYTES, graph_bytes, kept_bytes, refusal
 from service.solve_options import validate_solve
@@ -25,7 +26,6 @@ from solvers.models.point_model import GIVEN, PointModel
 from streaming.features import FeatureStore
 from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 
-_JOBS_LOOKED_AT: Final = 100
 _GIB: Final = 2**30
 _LEAST_CLASSES: Final = 2
 
@@ -149,8 +149,8 @@ class Estimator:
         points = _points(chosen, snapshot, rows)
         held = self._held_bytes(graph, chosen, snapshot)
         need = self._need(model, chosen, snapshot, points, rows, held)
-        last = self._last_equal(graph.id, model, parameters)
-        taken = None if last is None or last.result is None else last.result["seconds"]
+        last = last_equal(self.jobs, graph.id, "solve", model, parameters)
+        taken = seconds_by_stage(last)
         return Estimate(
             model=model,
             input=_input(chosen, rows),
@@ -167,7 +167,7 @@ class Estimator:
             limit_bytes=need.limit_bytes,
             fits=need.message is None,
             message=need.message,
-            seconds=None if taken is None else round(sum(taken.values()), 3),
+            seconds=round(sum(taken.values()), 3) if taken else None,
             seconds_job=None if last is None else last.id,
             seconds_snapshot=None if last is None else last.snapshot,
         )
@@ -223,16 +223,6 @@ class Estimator:
             return 0
         n_classes = max(_LEAST_CLASSES, len(self.labels.class_counts(graph.id)))
         return 2 * snapshot.edges_kept * model.entry_bytes(n_classes)
-
-    def _last_equal(self, graph_id: str, model: str, parameters: Mapping[str, Any]) -> Job | None:
-        """The last job of the graph that was asked the same and succeeded."""
-        page = self.jobs.list(graph_id=graph_id, status=JobStatus.SUCCEEDED, limit=_JOBS_LOOKED_AT)
-        equal = (
-            job
-            for job in page.jobs
-            if job.kind == "solve" and job.model == model and job.parameters == parameters
-        )
-        return next(equal, None)
 
 
 def _input(model: Model, rows: FeatureRows | None) -> str:

@@ -227,13 +227,22 @@ class DatabaseJobQueue(JobQueue):
             _record(connection, job_id, "captured", captured)
 
     def progress(
-        self, job_id: str, attempt: int, *, phase: str, fraction: float | None = None
+        self,
+        job_id: str,
+        attempt: int,
+        *,
+        phase: str,
+        fraction: float | None = None,
+        seconds_left: float | None = None,
     ) -> bool:
         """See `JobQueue.progress`."""
+        told = {"phase": phase, "fraction": fraction, "seconds_left": seconds_left}
+        expected = None if seconds_left is None else now(seconds_left)
         with self._database.write() as connection:
             row = _current(connection, job_id, attempt)
-            _change(connection, row, {"phase": phase, "progress": fraction})
-            _record(connection, job_id, "progress", {"phase": phase, "fraction": fraction})
+            changes = {"phase": phase, "progress": fraction, "expected_end_at": expected}
+            _change(connection, row, changes)
+            _record(connection, job_id, "progress", told)
             return bool(row.cancel_requested)
 
     def finish(
@@ -292,7 +301,15 @@ class DatabaseJobQueue(JobQueue):
             "started_at": now(),
         }
         forgotten = dict.fromkeys(
-            ("phase", "progress", "snapshot", "labels_seq", "features_version", "error")
+            (
+                "phase",
+                "progress",
+                "expected_end_at",
+                "snapshot",
+                "labels_seq",
+                "features_version",
+                "error",
+            )
         )
         changed = _change(connection, row, started | forgotten)
         data = {"attempt": changed.attempt, "worker": worker_id}
@@ -453,6 +470,7 @@ def _end(
         "result": result,
         "error": error,
         "progress": 1.0 if status is JobStatus.SUCCEEDED else row.progress,
+        "expected_end_at": None,
         "lease_expires_at": None,
         "finished_at": now(),
     }
@@ -468,6 +486,7 @@ def _requeue(
         "status": JobStatus.QUEUED,
         "phase": None,
         "progress": None,
+        "expected_end_at": None,
         "lease_expires_at": None,
         "error": reason,
     }

@@ -31,6 +31,7 @@ KINDS = ("solve", "tune", "certify", "knn")
 """What jobs do."""
 
 MAX_KEY_LENGTH = 255
+MAX_PRIORITY = 100
 
 
 def lane_of(model: str, parameters: Mapping[str, Any]) -> Lane:
@@ -116,6 +117,10 @@ class JobSpec:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
         if self.lane not in LANES:
             raise ValueError(f"lane must be one of {', '.join(LANES)}, got {self.lane!r}")
+        if not -MAX_PRIORITY <= self.priority <= MAX_PRIORITY:
+            raise ValueError(
+                f"priority must lie in {-MAX_PRIORITY} to {MAX_PRIORITY}, got {self.priority}"
+            )
         if self.max_attempts < 1:
             raise ValueError(f"max_attempts must be at least 1, got {self.max_attempts}")
         if self.idempotency_key is not None and not 0 < len(self.idempotency_key) <= MAX_KEY_LENGTH:
@@ -144,6 +149,9 @@ class Job:
         What the current attempt is doing.
     progress : float, optional
         Part of the phase that is done, in [0, 1]; None where it cannot be known.
+    expected_end_at : datetime, optional
+        When a running job will end, estimated when it last told how far it is; None where nothing
+        tells.
     cancel_requested : bool
         True once a running job was asked to stop.
     attempt : int
@@ -172,6 +180,7 @@ class Job:
     status: JobStatus
     phase: str | None
     progress: float | None
+    expected_end_at: datetime | None
     cancel_requested: bool
     attempt: int
     max_attempts: int
@@ -299,7 +308,13 @@ class JobQueue(Protocol):
         ...
 
     def progress(
-        self, job_id: str, attempt: int, *, phase: str, fraction: float | None = None
+        self,
+        job_id: str,
+        attempt: int,
+        *,
+        phase: str,
+        fraction: float | None = None,
+        seconds_left: float | None = None,
     ) -> bool:
         """Store how far the attempt is; True when the job was asked to stop."""
         ...

@@ -65,15 +65,17 @@ class _Progress:
         self.seconds: dict[str, float] = {}
         self._report = report
         self._cancelled = cancelled
+        self._stage = ""
         self._last = Advanced(phase="")
         self._last_at = 0.0
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """One phase of the task."""
+        """One phase of the task, a stage that what models report is part of."""
         if self._cancelled():
             raise _StoppedEarly
-        self._report(Advanced(phase=name))
+        self._stage = name
+        self._report(Advanced(phase=name, stage=name))
         began = monotonic()
         yield
         self.seconds[name] = round(monotonic() - began, 6)
@@ -81,7 +83,7 @@ class _Progress:
     def iteration(self, report: ProgressReport) -> None:
         """Pass on what a model says after each step, at most every `REPORT_SECONDS`."""
         if report.phase != self._last.phase or monotonic() - self._last_at >= REPORT_SECONDS:
-            self._last = Advanced(phase=report.phase, fraction=report.fraction)
+            self._last = Advanced(phase=report.phase, fraction=report.fraction, stage=self._stage)
             self._last_at = monotonic()
             self._report(self._last)
 

@@ -138,10 +138,21 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advanced:
-    """From the child: how far the task is."""
+    """From the child: how far the task is.
+
+    Attributes
+    ----------
+    phase : str
+        What it is doing.
+    fraction : float, optional
+        Part of the phase that is done, in [0, 1].
+    stage : str, optional
+        Which stage of the job the phase belongs to; its result times these.
+    """
 
     phase: str
     fraction: float | None = None
+    stage: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from service.catalog import Catalog, GraphNotFound, GraphRecord
 from service.certifying import validate_certify
 from service.connecting import finish_knn, require_connectable, sweep_knn, validate_knn
 from service.database import Database
+from service.forecasting import Forecast, last_equal
 from service.job_queue import LEASE_SECONDS, DatabaseJobQueue
 from service.jobs import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
 from service.labels import LabelStore
@@ -72,8 +73,9 @@ class AnotherWorkerRunsError(RuntimeError):
 class _Attempt:
     """A job that this worker runs, and why it may have to stop."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, forecast: Forecast) -> None:
         self.job = job
+        self.forecast = forecast
         self.is_cancelled = Event()
         self.is_lost = Event()
 
@@ -192,7 +194,8 @@ class Worker:
         """One attempt from its capture to its last write."""
         log = _log.bind(job=job.id, attempt=job.attempt, lane=job.lane)
         log.info("attempt started", graph=job.graph_id, model=job.model)
-        attempt = _Attempt(job)
+        last = last_equal(self._queue, job.graph_id, job.kind, job.model, job.parameters)
+        attempt = _Attempt(job, Forecast(last))
         with self._lock:
             self._attempts.append(attempt)
         try:
@@ -337,7 +340,11 @@ class Worker:
         job = attempt.job
         try:
             if self._queue.progress(
-                job.id, job.attempt, phase=advanced.phase, fraction=advanced.fraction
+                job.id,
+                job.attempt,
+                phase=advanced.phase,
+                fraction=advanced.fraction,
+                seconds_left=attempt.forecast.seconds_left(advanced),
             ):
                 attempt.is_cancelled.set()
         except LeaseLost:

@@ -33,7 +33,7 @@ from service.cli.session import (
 from service.cli.tables import write_table
 from service.export import snapshot_edges
 from service.feature_sets import FeaturesStatus
-from service.job_queue import DatabaseJobQueue
+from service.job_queue import DatabaseJobQueue, request_auto_solve
 from service.known_nodes import KnownNodes
 from service.labels import LabelStore, LabelValue
 from streaming.blocks import NODE_KINDS
@@ -123,7 +123,9 @@ def set_settings(
             raise typer.BadParameter(str(error)) from error
 
     with open_session() as session:
-        record = session.catalog.update(session.graph(name).id, change)
+        record = session.catalog.update(
+            session.graph(name).id, change, request_solve=request_auto_solve
+        )
     if json:
         print_json(record)
     else:

@@ -1,8 +1,13 @@
 """Submit a job and wait for it, telling what it is doing."""
 
-import typer
+from datetime import UTC, datetime
+from typing import Self
 
-from service.cli.session import INTERRUPTED, Session, say
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from service.cli.session import INTERRUPTED, Session, say, stderr_console
 from service.job_queue import DatabaseJobQueue
 from service.jobs import Job, JobSpec
 from service.lifetime import StopSignal
@@ -16,12 +21,12 @@ def finished(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
     """
     queue = DatabaseJobQueue(session.database)
     job = queue.submit(spec)
-    with StopSignal() as stop:
+    with StopSignal() as stop, _Teller() as teller:
         job = run_until_finished(
             session.database,
             session.settings,
             job.id,
-            on_change=None if is_quiet else _Teller(),
+            on_change=None if is_quiet else teller,
             should_stop=stop,
         )
     if not job.status.is_final:
@@ -37,13 +42,35 @@ def tell_failure(job: Job) -> None:
 
 
 class _Teller:
-    """Says each new state of a job once, on stderr."""
+    """Says each new state of a job once, on stderr; on a terminal, how far it is besides."""
 
     def __init__(self) -> None:
         self._said = ""
+        self._live = Live(Text(), console=stderr_console(), transient=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        if self._live.console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._live.stop()
 
     def __call__(self, job: Job) -> None:
+        if job.status.is_final:
+            return
         state = str(job.status) if job.phase is None else f"{job.status}: {job.phase}"
-        if state != self._said and not job.status.is_final:
-            say(f"job {job.id} {state}")
-        self._said = state
+        if state != self._said:
+            self._live.console.print(f"job {job.id} {state}", soft_wrap=True)
+            self._said = state
+        if self._live.is_started:
+            self._live.update(Text(_how_far(job)), refresh=True)
+
+
+def _how_far(job: Job) -> str:
+    """Part of the phase that is done, and the time left."""
+    told = [] if job.progress is None else [f"{job.progress:.0%} of this phase"]
+    if job.expected_end_at is not None:
+        seconds = (job.expected_end_at - datetime.now(UTC)).total_seconds()
+        told.append(f"about {max(seconds, 0.0):.0f} s left")
+    return ", ".join(told)

@@ -20,7 +20,7 @@ from service.cli.session import (
 from service.cli.tables import parsed_settings
 from service.estimating import Estimate, Estimator
 from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobSpec, JobStatus, lane_of
+from service.jobs import MAX_PRIORITY, Job, JobSpec, JobStatus, lane_of
 from service.labels import LabelStore
 from service.solve_options import validate_solve
 from solvers.models import DEFAULT_MODEL
@@ -39,6 +39,10 @@ def solve(
     name: GraphName,
     model: ModelName = DEFAULT_MODEL,
     parameters: Parameters = None,
+    priority: Annotated[
+        int,
+        typer.Option(min=-MAX_PRIORITY, max=MAX_PRIORITY, help="Of the job; higher runs earlier."),
+    ] = 0,
     json: AsJson = False,
 ) -> None:
     """Predict every node's label: a class, or with --model hfs --set target=real a number.
@@ -55,6 +59,7 @@ def solve(
             model=model,
             parameters=values,
             lane=lane_of(model, values),
+            priority=priority,
         )
         job = finished(session, spec, is_quiet=json)
     if json:

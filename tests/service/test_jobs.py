@@ -186,15 +186,22 @@ def test_progress_and_capture_show_on_the_job_and_in_its_history(
     queue.submit(spec)
     job = claimed(queue)
     queue.capture(job.id, job.attempt, snapshot=7, labels_seq=3, features_version=0)
-    assert not queue.progress(job.id, job.attempt, phase="solving", fraction=0.5)
+    assert not queue.progress(job.id, job.attempt, phase="solving", fraction=0.5, seconds_left=60.0)
     seen = queue.get(job.id)
     assert (seen.snapshot, seen.labels_seq, seen.features_version) == (7, 3, 0)
     assert (seen.phase, seen.progress, seen.worker_id) == ("solving", 0.5, "w1")
     assert kinds(queue, job) == ["queued", "started", "captured", "progress"]
     last = queue.events(job.id, after_seq=3)
     assert [(event.seq, event.data) for event in last] == [
-        (4, {"phase": "solving", "fraction": 0.5})
+        (4, {"phase": "solving", "fraction": 0.5, "seconds_left": 60.0})
     ]
+    assert seen.started_at is not None
+    assert seen.expected_end_at is not None
+    assert 55 < (seen.expected_end_at - seen.started_at).total_seconds() < 600
+    queue.progress(job.id, job.attempt, phase="writing")
+    assert queue.get(job.id).expected_end_at is None
+    queue.progress(job.id, job.attempt, phase="writing", seconds_left=1.0)
+    assert queue.finish(job.id, job.attempt, {}).expected_end_at is None
 
 
 def test_a_finished_job_never_changes_again(queue: DatabaseJobQueue, spec: JobSpec) -> None:

@@ -20,6 +20,7 @@ from service.api.schemas.graphs import (
 )
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.catalog import GraphConflict, GraphExists, GraphNotFound, GraphRecord
+from service.job_queue import request_auto_solve
 from streaming.certificate import CertificateStore
 from streaming.snapshots import GraphPaths
 
@@ -57,9 +58,9 @@ def get_graph(graph: GraphHere, stores: StoresHere) -> GraphDetails:
     responses=problems(GraphNotFound, GraphConflict, GraphExists, InvalidArgument),
 )
 def change_graph(body: GraphPatch, graph: GraphHere, stores: StoresHere) -> GraphDetails:
-    """Change settings; they hold from the next block on."""
+    """Change settings; they hold from the next block on, and a new `auto_solve` at once."""
     with refusing():
-        changed = stores.catalog.update(graph.id, body.changed)
+        changed = stores.catalog.update(graph.id, body.changed, request_solve=request_auto_solve)
     return _details(changed, stores)
 
 

@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from service.api.schemas.base import Answer, Body
 from service.certifying import validate_certify
 from service.connecting import validate_knn
-from service.jobs import KINDS, Job, JobSpec, JobStatus, Lane, lane_of
+from service.jobs import KINDS, MAX_PRIORITY, Job, JobSpec, JobStatus, Lane, lane_of
 from service.solve_options import validate_solve
 from service.tuning import validate_tune
 from solvers.neighbors import Metric, Symmetrization, WeightName
@@ -24,6 +24,9 @@ class _JobBody(Body):
     """A body that asks for a job."""
 
     kind: str
+    priority: int = Field(
+        0, ge=-MAX_PRIORITY, le=MAX_PRIORITY, description="Higher runs earlier, then older."
+    )
 
     def to_spec(self, graph_id: str, idempotency_key: str | None) -> JobSpec:
         """The same for the queue."""
@@ -34,6 +37,7 @@ class _JobBody(Body):
             model=model,
             parameters=parameters,
             lane=lane,
+            priority=self.priority,
             idempotency_key=idempotency_key,
         )
 
@@ -214,9 +218,14 @@ class JobOut(Answer):
     kind: str
     model: str | None
     parameters: dict[str, Any]
+    lane: Lane = Field(description="Quick solves do not wait behind long work.")
+    priority: int
     status: JobStatus
     phase: str | None = Field(description="What it is doing.")
     progress: float | None = Field(description="Part of the phase that is done, in [0, 1].")
+    expected_end_at: datetime | None = Field(
+        description="By its pace and the last equal job; null where neither tells."
+    )
     cancel_requested: bool
     attempt: int
     idempotency_key: str | None

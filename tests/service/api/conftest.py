@@ -142,14 +142,19 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server with a graph of 60 nodes, pushed, labeled and solved; tests only look at it."""
     home = tmp_path_factory.mktemp("solved")
     with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:
-        api.create_graph("g", seed=1)
-        api.push(community_edges(PARQUET), PARQUET)
-        api.ingest()
-        api.put_labels({"n3": "left", "n33": "right"})
+        bring_communities(api)
         body = {"kind": "solve", "model": "stable-hfs"}
         job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
         api.run_job(job["id"])
         yield api
+
+
+def bring_communities(api: Api) -> None:
+    """A graph g of two communities, pushed and ingested, with a label in each."""
+    api.create_graph("g", seed=1)
+    api.push(community_edges(PARQUET), PARQUET)
+    api.ingest()
+    api.put_labels({"n3": "left", "n33": "right"})
 
 
 def community_edges(media_type: str) -> bytes:

@@ -46,12 +46,23 @@ def test_the_same_idempotency_key_is_the_same_job(graph: Api) -> None:
         ({"model": "hfs", "parameters": {"graph_penalty": True}}, "graph_penalty"),
         ({"model": "hfs", "parameters": {"penalty": 1}}, None),
         ({"parameters": {}}, "model"),
+        ({"model": "hfs", "priority": 101}, "priority"),
+        ({"model": "hfs", "priority": 1.5}, "priority"),
     ],
 )
 def test_a_wrong_job_is_refused(refusing: Api, body: Any, argument: str | None) -> None:
     problem = refusing.problem("POST", "/graphs/g/jobs", 422, json=body)
     assert problem.get("argument") == argument
     assert refusing.call("GET", "/jobs", 200).json()["jobs"] == []
+
+
+def test_a_worker_takes_the_highest_priority_first(graph: Api) -> None:
+    for priority in (0, 5, -5):
+        graph.call("POST", "/graphs/g/jobs", 202, json=SOLVE | {"priority": priority})
+    taken = [graph.stores.jobs.claim("w", ("fast",)) for _ in range(3)]
+    assert [job.priority for job in taken if job is not None] == [5, 0, -5]
+    shown = graph.call("GET", f"/jobs/{taken[0].id}", 200).json()
+    assert (shown["priority"], shown["lane"]) == (5, "fast")
 
 
 def test_jobs_are_listed_by_graph_and_status(graph: Api) -> None:

@@ -4,7 +4,16 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api, as_arrow, as_parquet
+from tests.service.api.conftest import (
+    ARROW,
+    CSV,
+    NDJSON,
+    PARQUET,
+    Api,
+    as_arrow,
+    as_parquet,
+    bring_communities,
+)
 
 EDGES = b"src,dst\na,b\nb,c\n"
 TABLE = pa.table({"node": ["a", "c"], "label": ["x", "y"]})
@@ -120,6 +129,16 @@ def test_a_changed_label_leads_to_one_solve(graph: Api) -> None:
     graph.put_labels({"c": "y"})
     graph.call("DELETE", "/graphs/g/labels?node=nobody", 200)
     (job,) = graph.call("GET", "/jobs?graph=g", 200).json()["jobs"]
+    assert (job["model"], job["status"]) == ("hfs", "queued")
+
+
+def test_a_new_auto_solve_counts_the_labels_that_are_there(api: Api) -> None:
+    bring_communities(api)
+    assert api.call("GET", "/jobs?graph=g", 200).json()["jobs"] == []
+    change = {"auto_solve": {"model": "hfs"}}
+    api.call("PATCH", "/graphs/g", 200, json=change)
+    api.call("PATCH", "/graphs/g", 200, json=change | {"epsilon": 0.5})
+    (job,) = api.call("GET", "/jobs?graph=g", 200).json()["jobs"]
     assert (job["model"], job["status"]) == ("hfs", "queued")
 
 
