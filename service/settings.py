@@ -1,7 +1,8 @@
-"""What the environment says, read once; nothing else in the project looks at environment variables.
+"""What the environment says, read once; nothing else of a server looks at environment variables.
 
 Light on purpose: every entry point imports this first and calls `prepare_environment` before numpy
 and numba are imported, since both read the environment when they load.
+`service.client` reads its two variables itself: it must load none of this.
 """
 
 import os

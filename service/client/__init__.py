@@ -1,0 +1,125 @@
+"""The Python way to use a Lapwing that runs elsewhere.
+
+    with Client("https://lapwing.example", api_key=key) as lapwing:
+        lapwing.push_edges("friends", table, wait=None)
+        lapwing.put_labels("friends", {"ann": "west", "xia": "east"})
+        print(lapwing.solve("friends").table)
+
+`Client` blocks, `AsyncClient` has the same methods for coroutines. Decisions that shaped it:
+
+One definition for both
+    Two copies of fifty methods drift apart. Each call is a generator that yields what is to be done
+    and is sent what it came to (`service.client.exchange`); two drivers of a few lines carry it
+    out. Paths, retries, errors and reading are written once and need no network to be tested.
+
+Nothing of the server
+    It runs in programs of others, which should start fast. It imports httpx, pyarrow, pydantic and
+    `service.formats`, and nothing else of Lapwing; a contract and a test say so.
+
+Records, not handles
+    A graph or a job that holds its client could belong to either of the two and could not be kept.
+    Answers are values, methods stand on the client and take names and ids.
+
+Only what is safe is repeated
+    A lost answer does not say whether the call was taken. Reads are repeated, and what replaces or
+    has a key: pushes and jobs get one unless they are given one. The rest is repeated only where
+    the server cannot have seen it, or has said that it took nothing.
+"""
+
+from service.client.answers import (
+    Certificate,
+    Estimate,
+    Features,
+    FeatureSet,
+    File,
+    Graph,
+    GraphDetails,
+    Job,
+    JobEvent,
+    LabelReceipt,
+    Lookup,
+    Model,
+    NodePrediction,
+    Prediction,
+    Predictions,
+    Push,
+    Refusal,
+    Snapshot,
+    Source,
+    Version,
+)
+from service.client.awaiting import AsyncClient
+from service.client.blocking import Client
+from service.client.errors import (
+    BodyTooLarge,
+    Conflict,
+    DoesNotFit,
+    Forbidden,
+    GraphExists,
+    GraphNotFound,
+    InvalidArgument,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    LapwingError,
+    NodeNotFound,
+    NotFound,
+    NotYet,
+    PredictionsNotFound,
+    RateLimited,
+    ServerFault,
+    ServerUnavailable,
+    ServerUnreachable,
+    StillWaiting,
+    Unauthorized,
+    UnknownNodes,
+)
+from service.client.exchange import Retries
+
+__all__ = [
+    "AsyncClient",
+    "BodyTooLarge",
+    "Certificate",
+    "Client",
+    "Conflict",
+    "DoesNotFit",
+    "Estimate",
+    "FeatureSet",
+    "Features",
+    "File",
+    "Forbidden",
+    "Graph",
+    "GraphDetails",
+    "GraphExists",
+    "GraphNotFound",
+    "InvalidArgument",
+    "Job",
+    "JobCancelled",
+    "JobEvent",
+    "JobFailed",
+    "JobNotFound",
+    "LabelReceipt",
+    "LapwingError",
+    "Lookup",
+    "Model",
+    "NodeNotFound",
+    "NodePrediction",
+    "NotFound",
+    "NotYet",
+    "Prediction",
+    "Predictions",
+    "PredictionsNotFound",
+    "Push",
+    "RateLimited",
+    "Refusal",
+    "Retries",
+    "ServerFault",
+    "ServerUnavailable",
+    "ServerUnreachable",
+    "Snapshot",
+    "Source",
+    "StillWaiting",
+    "Unauthorized",
+    "UnknownNodes",
+    "Version",
+]

@@ -1,0 +1,208 @@
+"""The client that blocks, and how it carries out the steps of a call."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+import httpx
+
+from service.client.calls import edges as edges_calls
+from service.client.calls import events as events_calls
+from service.client.calls import features as features_calls
+from service.client.calls import graphs as graphs_calls
+from service.client.calls import jobs as jobs_calls
+from service.client.calls import labels as labels_calls
+from service.client.calls import predictions as predictions_calls
+from service.client.calls import server as server_calls
+from service.client.exchange import (
+    Answer,
+    AskRetries,
+    Call,
+    Flow,
+    Item,
+    NextPiece,
+    Pause,
+    Request,
+    Step,
+    Steps,
+)
+from service.client.options import Connected
+from service.client.signatures import as_method
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Run(Generic[T]):
+    """A call that is carried out: `to_item` again and again until there is none, then `answer`."""
+
+    def __init__(self, client: "Client", call: Call[T] | Flow[T]) -> None:
+        self._client = client
+        self._steps = Steps(call)
+        self._response: httpx.Response | None = None
+        self._pieces: Iterator[bytes] = iter(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._steps.close()
+        self._hang_up()
+
+    @property
+    def answer(self) -> T:
+        answer: T = self._steps.answer
+        return answer
+
+    def to_item(self) -> Item[T] | None:
+        outcome: object = None
+        error: httpx.HTTPError | None = None
+        while True:
+            step = self._steps.after(outcome, error)
+            if step is None or isinstance(step, Item):
+                return step
+            outcome = error = None
+            try:
+                outcome = self._outcome(step)
+            except httpx.HTTPError as failure:
+                error = failure
+
+    def _outcome(self, step: Step) -> object:
+        match step:
+            case Request():
+                return self._sent(step)
+            case NextPiece():
+                return next(self._pieces, None)
+            case Pause(seconds=seconds):
+                time.sleep(seconds)
+                return None
+            case AskRetries():
+                return self._client.retries
+
+    def _sent(self, request: Request) -> Answer:
+        self._hang_up()
+        response = self._response = self._client.send(request)
+        if request.is_streamed and response.is_success:
+            self._pieces = response.iter_bytes()
+            content = b""
+        else:
+            content = response.read()
+        return Answer(status=response.status_code, headers=response.headers, content=content)
+
+    def _hang_up(self) -> None:
+        if self._response is not None:
+            self._response.close()
+
+
+def _method(call: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P], T]:
+    """A method that makes a call and returns its answer."""
+
+    @wraps(call)
+    def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with _Run(self, call(*args, **kwargs)) as run:
+            run.to_item()
+            return run.answer
+
+    return as_method(method, call)
+
+
+def _iterator(flow: Callable[P, Flow[T]]) -> Callable[Concatenate["Client", P], Iterator[T]]:
+    """A method that makes a call and iterates over its answers."""
+
+    @wraps(flow)
+    def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        with _Run(self, flow(*args, **kwargs)) as run:
+            while (item := run.to_item()) is not None:
+                yield item.value
+
+    return as_method(method, flow)
+
+
+class Client(Connected[httpx.BaseTransport]):
+    """A Lapwing server, from a program that waits for each answer.
+
+    Lists that come in pages and tables that come in batches are iterators, which fetch when they
+    are asked for the next. Parameters are those of `service.client.options.Connected`.
+    """
+
+    def _open(self, **options: Any) -> None:
+        self._http = httpx.Client(**options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that are open; a closed client makes no calls."""
+        self._http.close()
+
+    def send(self, request: Request) -> httpx.Response:
+        """The beginning of an answer, whose body is still to be read."""
+        content = None if request.body is None else request.body.pieces()
+        arguments = {"content": content, **self._arguments(request)}
+        return self._http.send(self._http.build_request(**arguments), stream=True)
+
+    create_graph = _method(graphs_calls.create_graph)
+    graphs = _method(graphs_calls.graphs)
+    graph = _method(graphs_calls.graph)
+    update_graph = _method(graphs_calls.update_graph)
+    delete_graph = _method(graphs_calls.delete_graph)
+    snapshots = _method(graphs_calls.snapshots)
+
+    push_edges = _method(edges_calls.push_edges)
+    push = _method(edges_calls.push)
+    add_source = _method(edges_calls.add_source)
+    sources = _method(edges_calls.sources)
+    remove_source = _method(edges_calls.remove_source)
+    retry_source = _method(edges_calls.retry_source)
+    files = _iterator(edges_calls.files)
+    file = _method(edges_calls.file)
+
+    put_features = _method(features_calls.put_features)
+    add_features = _method(features_calls.add_features)
+    features = _method(features_calls.features)
+    feature_set = _method(features_calls.feature_set)
+
+    put_labels = _method(labels_calls.put_labels)
+    labels = _method(labels_calls.labels)
+    delete_labels = _method(labels_calls.delete_labels)
+
+    submit_solve = _method(jobs_calls.submit_solve)
+    submit_tune = _method(jobs_calls.submit_tune)
+    submit_certify = _method(jobs_calls.submit_certify)
+    submit_knn = _method(jobs_calls.submit_knn)
+    estimate = _method(jobs_calls.estimate)
+    jobs = _iterator(jobs_calls.jobs)
+    job = _method(jobs_calls.job)
+    cancel = _method(jobs_calls.cancel)
+    wait = _method(jobs_calls.wait)
+
+    events = _iterator(events_calls.events)
+
+    solve = _method(jobs_calls.solve)
+
+    predictions = _method(predictions_calls.predictions)
+    predictions_if_changed = _method(predictions_calls.predictions_if_changed)
+    stream_predictions = _iterator(predictions_calls.stream_predictions)
+    download_predictions = _method(predictions_calls.download_predictions)
+    prediction = _method(predictions_calls.prediction)
+    look_up = _iterator(predictions_calls.look_up)
+    predict = _method(predictions_calls.predict)
+    snapshot_edges = _method(predictions_calls.snapshot_edges)
+    stream_snapshot_edges = _iterator(predictions_calls.stream_snapshot_edges)
+    download_snapshot_edges = _method(predictions_calls.download_snapshot_edges)
+
+    models = _method(server_calls.models)
+    version = _method(server_calls.version)
+    is_alive = _method(server_calls.is_alive)
+    is_ready = _method(server_calls.is_ready)
+    metrics = _method(server_calls.metrics)

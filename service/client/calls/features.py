@@ -1,0 +1,96 @@
+"""Features of nodes."""
+
+from typing import Literal
+
+from service.client.answers import Features, FeatureSet, Refusal
+from service.client.calls.common import get, path, read, until
+from service.client.errors import InvalidArgument
+from service.client.exchange import Call, Request
+from service.client.tables import TableLike, table_body
+
+
+def put_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Call[FeatureSet]:
+    """Replace the features of all nodes; nodes that the graph does not know are created.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    rows : TableLike
+        Column ``node`` and either ``features``, lists of equal length, or ``indices`` and
+        ``values``, one list of each; a CSV file has ``node`` and a column for each number.
+    wait : float or None
+        Longest time to wait until they are in the graph, in seconds; for ever when None. When time
+        is over the set is returned as it stands, pending.
+
+    Returns
+    -------
+    FeatureSet
+
+    Raises
+    ------
+    InvalidArgument
+        A row breaks a rule; ``row`` and ``value`` say which.
+    RateLimited
+        The backlog stayed full.
+    """
+    return (yield from _sent("PUT", graph, rows, wait))
+
+
+def add_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Call[FeatureSet]:
+    """Add rows, or overwrite those of the same nodes; the others stay. Else as `put_features`.
+
+    Not repeated after a broken connection: what others have written since would be overwritten.
+    """
+    return (yield from _sent("POST", graph, rows, wait))
+
+
+def features(graph: str) -> Call[Features]:
+    """The present version of the features, how many nodes have none, and what waits."""
+    return (yield from read(Features, get("graphs", graph, "features")))
+
+
+def feature_set(graph: str, set_id: str, *, wait: float | None = 0.0) -> Call[FeatureSet]:
+    """A set as it stands, or once it is pending no more if that is within ``wait`` seconds.
+
+    Raises
+    ------
+    NotFound
+        There is none of this id, or no longer.
+    InvalidArgument
+        The set was refused when it went in.
+    """
+    request = get("graphs", graph, "features", "sets", set_id)
+    return _taken(
+        (yield from until(FeatureSet, request, lambda each: each.status != "pending", seconds=wait))
+    )
+
+
+def _sent(
+    method: Literal["PUT", "POST"], graph: str, rows: TableLike, wait: float | None
+) -> Call[FeatureSet]:
+    request = Request(
+        method=method,
+        path=path("graphs", graph, "features"),
+        body=table_body(rows),
+        is_repeatable=method == "PUT",
+    )
+    sent = yield from read(FeatureSet, request)
+    if sent.status == "pending" and wait != 0:
+        return (yield from feature_set(graph, sent.id, wait=wait))
+    return _taken(sent)
+
+
+def _taken(sent: FeatureSet) -> FeatureSet:
+    """The set, unless ingest has refused it."""
+    if sent.status != "refused":
+        return sent
+    raise InvalidArgument(
+        Refusal(
+            title="Features break the contract",
+            detail=sent.reason or "the set was refused",
+            rule=sent.reason,
+            row=sent.row,
+            value=sent.value,
+        )
+    )

@@ -1,0 +1,131 @@
+"""Graphs, their settings, and their snapshots."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict, Unpack
+
+from service.client.answers import Graph, GraphDetails, Snapshot
+from service.client.calls.common import get, path, read
+from service.client.exchange import Call, Request, answered
+
+
+class ChangeableSettings(TypedDict, total=False):
+    """Settings that may change at any time; those left out keep their value or take the default.
+
+    Attributes
+    ----------
+    epsilon : float
+        Spectral accuracy asked, in (0, 1).
+    max_edges : int or None
+        Most edges to keep, but for a spanning forest; wins over ``epsilon``.
+    keep_raw : bool
+        Whether pushed edges are kept for later passes.
+    snapshot_every : mapping or None
+        ``edges`` or ``seconds`` after which a snapshot is published.
+    auto_solve : mapping or None
+        ``model`` and ``parameters`` that are solved again after every change.
+    """
+
+    epsilon: float
+    max_edges: int | None
+    keep_raw: bool
+    snapshot_every: Mapping[str, float] | None
+    auto_solve: Mapping[str, Any] | None
+
+
+class NewSettings(ChangeableSettings, total=False):
+    """Settings of a new graph; these are fixed from then on.
+
+    Attributes
+    ----------
+    node_ids : {"string", "int64", "dense"}
+        What the ids of nodes are.
+    expected_nodes, max_nodes : int
+        About how many nodes will come, and how many may.
+    seed : int
+        Draws the coins; drawn itself when left out.
+    """
+
+    node_ids: Literal["string", "int64", "dense"]
+    expected_nodes: int
+    max_nodes: int
+    seed: int
+
+
+def create_graph(name: str, **settings: Unpack[NewSettings]) -> Call[GraphDetails]:
+    """Create an empty graph.
+
+    Parameters
+    ----------
+    name : str
+        1 to 63 of a-z, 0-9, _ and -.
+    **settings
+        See `NewSettings`; those left out take the server's defaults.
+
+    Returns
+    -------
+    GraphDetails
+
+    Raises
+    ------
+    GraphExists
+        There is one of this name.
+    InvalidArgument
+        A setting breaks a rule.
+    """
+    body = {"name": name, **settings}
+    return (yield from read(GraphDetails, Request(method="POST", path=path("graphs"), json=body)))
+
+
+def graphs() -> Call[list[Graph]]:
+    """All graphs, by name."""
+    document = yield from read(dict[str, list[Graph]], get("graphs"))
+    return document["graphs"]
+
+
+def graph(name: str) -> Call[GraphDetails]:
+    """One graph: settings, counters, accuracy, backlog, snapshot, labels_seq and features.
+
+    Raises
+    ------
+    GraphNotFound
+        There is none of this name.
+    """
+    return (yield from read(GraphDetails, get("graphs", name)))
+
+
+def update_graph(
+    name: str, *, rename: str | None = None, **settings: Unpack[ChangeableSettings]
+) -> Call[GraphDetails]:
+    """Change settings of a graph; they hold from the next block on.
+
+    Parameters
+    ----------
+    name : str
+        Of the graph.
+    rename : str, optional
+        A new name.
+    **settings
+        See `ChangeableSettings`; those left out stay.
+
+    Raises
+    ------
+    GraphNotFound, GraphExists, InvalidArgument
+        There is no such graph, the new name is taken, or a setting breaks a rule.
+    """
+    body = {**settings, **({} if rename is None else {"name": rename})}
+    request = Request(method="PATCH", path=path("graphs", name), json=body)
+    return (yield from read(GraphDetails, request))
+
+
+def delete_graph(name: str) -> Call[None]:
+    """Delete a graph: its jobs are cancelled, its name is free at once, its files go later.
+
+    Not repeated after a broken connection, since another graph may have the name by then.
+    """
+    yield from answered(Request(method="DELETE", path=path("graphs", name)))
+
+
+def snapshots(graph: str) -> Call[list[Snapshot]]:
+    """The snapshots that are kept, newest first, with the accuracy of each."""
+    document = yield from read(dict[str, list[Snapshot]], get("graphs", graph, "snapshots"))
+    return document["snapshots"]

@@ -1,0 +1,227 @@
+"""Jobs: submit, watch, cancel, wait, and a solve in one call."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from uuid import uuid4
+
+from service.client.answers import Estimate, Job, JobStatus, Predictions
+from service.client.calls.common import get, pages, path, read, until
+from service.client.calls.predictions import predictions
+from service.client.errors import JobCancelled, JobFailed, StillWaiting
+from service.client.exchange import Call, Flow, Request
+
+DEFAULT_MODEL: Final = "harmonic-mbo"
+"""Needs no parameter and no class sizes; `lapwing solve` takes it, too."""
+
+
+def submit_solve(
+    graph: str,
+    model: str = DEFAULT_MODEL,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    key: str | None = None,
+) -> Call[Job]:
+    """Have labels predicted; the job is durable before this returns.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    model : str
+        See `models`.
+    parameters : mapping, optional
+        Hyperparameters of the model and options of the job; those left out take their defaults.
+    key : str, optional
+        Names the job: one that is submitted again with its key is the first one. Made up when left
+        out, so that a job whose answer was lost is not run twice.
+
+    Returns
+    -------
+    Job
+        Queued, or as it stands if it was submitted before.
+
+    Raises
+    ------
+    DoesNotFit
+        The server has no memory for it.
+    InvalidArgument
+        There is no such model, or a parameter breaks a rule.
+    """
+    return (yield from _submitted("solve", graph, model, parameters, key))
+
+
+def submit_tune(
+    graph: str, model: str, parameters: Mapping[str, Any] | None = None, *, key: str | None = None
+) -> Call[Job]:
+    """Have hyperparameters chosen by cross-validation over the labels.
+
+    Parameters
+    ----------
+    graph, model : str
+        Their names.
+    parameters : mapping, optional
+        ``grid`` (lists of values by hyperparameter), ``folds``, and hyperparameters that stay.
+    key : str, optional
+        As in `submit_solve`.
+    """
+    return (yield from _submitted("tune", graph, model, parameters, key))
+
+
+def submit_certify(
+    graph: str, parameters: Mapping[str, Any] | None = None, *, key: str | None = None
+) -> Call[Job]:
+    """Have the accuracy of a snapshot measured against its raw edges.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    parameters : mapping, optional
+        ``snapshot``, ``passes``, ``n_vectors``, ``gap``, ``probability``, ``seed``.
+    key : str, optional
+        As in `submit_solve`.
+    """
+    return (yield from _submitted("certify", graph, None, parameters, key))
+
+
+def submit_knn(
+    graph: str, parameters: Mapping[str, Any] | None = None, *, key: str | None = None
+) -> Call[Job]:
+    """Have edges to nearest neighbors made from the features of the nodes.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    parameters : mapping, optional
+        ``k``, ``weights``, ``symmetrize``, ``metric``, ``width``, ``method``, ``n_probes``.
+    key : str, optional
+        As in `submit_solve`.
+
+    Notes
+    -----
+    On a graph without features, or with edges that were made of them before, the job fails.
+    """
+    return (yield from _submitted("knn", graph, None, parameters, key))
+
+
+def estimate(
+    graph: str, model: str = DEFAULT_MODEL, parameters: Mapping[str, Any] | None = None
+) -> Call[Estimate]:
+    """Memory and time of such a solve, and whether it fits; nothing runs."""
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "jobs", verb="estimate"),
+        json={"model": model, "parameters": dict(parameters or {})},
+        is_repeatable=True,
+    )
+    return (yield from read(Estimate, request))
+
+
+def jobs(*, graph: str | None = None, status: JobStatus | None = None) -> Flow[Job]:
+    """Jobs, newest first: all of them, or those of a graph, or those that stand so."""
+    return pages(Job, "jobs", "jobs", graph=graph, status=status)
+
+
+def job(job_id: str) -> Call[Job]:
+    """One job as it stands.
+
+    Raises
+    ------
+    JobNotFound
+        There is none of this id.
+    """
+    return (yield from read(Job, get("jobs", job_id)))
+
+
+def cancel(job_id: str) -> Call[Job]:
+    """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
+    request = Request(method="POST", path=path("jobs", job_id, verb="cancel"), is_repeatable=True)
+    return (yield from read(Job, request))
+
+
+def wait(
+    job: Job | str,
+    *,
+    timeout: float | None = None,
+    progress: Callable[[Job], None] | None = None,
+) -> Call[Job]:
+    """A job once it has succeeded.
+
+    Parameters
+    ----------
+    job : Job or str
+        The job or its id.
+    timeout : float, optional
+        Seconds to wait; for ever when left out.
+    progress : callable, optional
+        Is shown the job whenever it has moved on, at most about once a second.
+
+    Returns
+    -------
+    Job
+
+    Raises
+    ------
+    JobFailed, JobCancelled
+        It ended otherwise; ``error.job`` is how.
+    StillWaiting
+        Time is over; the job goes on.
+    """
+    job_id = job if isinstance(job, str) else job.id
+    request = get("jobs", job_id)
+    ended = yield from until(
+        Job, request, lambda each: each.is_final, seconds=timeout, progress=progress
+    )
+    if not ended.is_final:
+        raise StillWaiting(f"job {job_id}", timeout or 0.0)
+    if ended.status == "cancelled":
+        raise JobCancelled(ended)
+    if ended.status == "failed":
+        raise JobFailed(ended)
+    return ended
+
+
+def solve(
+    graph: str,
+    model: str = DEFAULT_MODEL,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    timeout: float | None = None,
+    progress: Callable[[Job], None] | None = None,
+) -> Call[Predictions]:
+    """Submit a solve, wait for it, and read what it predicts.
+
+    Parameters
+    ----------
+    graph, model, parameters
+        As in `submit_solve`.
+    timeout, progress
+        As in `wait`.
+
+    Raises
+    ------
+    JobFailed, JobCancelled, StillWaiting
+        As in `wait`.
+    """
+    submitted = yield from submit_solve(graph, model, parameters)
+    ended = yield from wait(submitted, timeout=timeout, progress=progress)
+    return (yield from predictions(graph, job=ended.id))
+
+
+def _submitted(
+    kind: str,
+    graph: str,
+    model: str | None,
+    parameters: Mapping[str, Any] | None,
+    key: str | None,
+) -> Call[Job]:
+    named = {} if model is None else {"model": model}
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "jobs"),
+        headers={"Idempotency-Key": key or uuid4().hex},
+        json={"kind": kind, **named, "parameters": dict(parameters or {})},
+        is_repeatable=True,
+    )
+    return (yield from read(Job, request))

@@ -1,0 +1,76 @@
+"""Labels of nodes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from service.client.answers import Label, LabelReceipt, NodeId
+from service.client.calls.common import get, path, read
+from service.client.calls.reading import table_of
+from service.client.exchange import Call, Request
+from service.client.tables import TableLike, labels_body
+
+_NODES_PER_REQUEST = 200
+"""They stand in the address, whose length servers bound."""
+
+
+def put_labels(
+    graph: str,
+    labels: Mapping[Any, Label] | TableLike,
+    *,
+    unknown: Literal["refuse", "keep"] = "refuse",
+) -> Call[LabelReceipt]:
+    """Put labels; the latest of a node holds, and all are durable before this returns.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    labels : mapping or TableLike
+        Label by node, or a table or file with the columns ``node`` and ``label``.
+    unknown : {"refuse", "keep"}
+        What becomes of labels of nodes that the graph does not know: all labels of the call are
+        refused, or theirs take effect when the node arrives.
+
+    Returns
+    -------
+    LabelReceipt
+
+    Raises
+    ------
+    UnknownNodes
+        Some nodes are unknown, and ``unknown`` is ``refuse``.
+    InvalidArgument
+        A row breaks a rule.
+    """
+    request = Request(
+        method="PUT",
+        path=path("graphs", graph, "labels"),
+        params={"unknown": unknown},
+        body=labels_body(labels),
+        is_repeatable=True,
+    )
+    return (yield from read(LabelReceipt, request))
+
+
+def labels(graph: str) -> Call[pa.Table]:
+    """The present label of every labeled node: columns ``node`` and ``label``."""
+    return (yield from table_of(get("graphs", graph, "labels")))[0]
+
+
+def delete_labels(graph: str, nodes: Sequence[NodeId]) -> Call[int]:
+    """Take labels back; how many of the nodes had one.
+
+    Nodes go in several requests where they are many: those before one that fails stay taken back.
+    """
+    n_taken = 0
+    for first in range(0, len(nodes), _NODES_PER_REQUEST):
+        request = Request(
+            method="DELETE",
+            path=path("graphs", graph, "labels"),
+            params={"node": [str(node) for node in nodes[first : first + _NODES_PER_REQUEST]]},
+            is_repeatable=True,
+        )
+        n_taken += (yield from read(LabelReceipt, request)).accepted
+    return n_taken

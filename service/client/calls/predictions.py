@@ -1,0 +1,193 @@
+"""Predictions: whole tables, files, single nodes, new points; and the edges of snapshots."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+
+from service.client.answers import Lookup, NodeId, NodePrediction, Predictions
+from service.client.calls.common import get, path, read
+from service.client.calls.reading import batches_of, download, table_of
+from service.client.exchange import Call, Flow, Item, Request
+from service.client.tables import TableLike, plain, table_body
+
+_NODES_PER_REQUEST = 10_000
+"""As many as the server takes in one lookup."""
+
+
+def predictions(
+    graph: str, *, model: str | None = None, job: str | None = None
+) -> Call[Predictions]:
+    """All predictions in memory, with where they come from; the freshest unless a job is named.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    model : str, optional
+        Its latest predictions; of any model otherwise.
+    job : str, optional
+        Those of this job.
+
+    Returns
+    -------
+    Predictions
+
+    Raises
+    ------
+    PredictionsNotFound
+        Nothing has been predicted yet, or not by this model.
+    """
+    request = get("graphs", graph, "predictions", model=model, job=job)
+    return _predictions(*(yield from table_of(request)))
+
+
+def predictions_if_changed(
+    graph: str, etag: str, *, model: str | None = None, job: str | None = None
+) -> Call[Predictions | None]:
+    """The same, or None while they are those that had this `Predictions.etag`."""
+    request = get("graphs", graph, "predictions", model=model, job=job)
+    table, headers = yield from table_of(replace(request, headers={"If-None-Match": etag}))
+    return None if table is None else _predictions(table, headers)
+
+
+def stream_predictions(
+    graph: str, *, model: str | None = None, job: str | None = None
+) -> Flow[pa.RecordBatch]:
+    """All predictions, a batch at a time; no more than one is held.
+
+    The connection stays open until the last batch, or until the iterator is closed. What breaks off
+    on the way raises `ServerUnreachable`.
+    """
+    return batches_of(get("graphs", graph, "predictions", model=model, job=job))
+
+
+def download_predictions(
+    graph: str,
+    target: Path | str,
+    *,
+    table_format: str | None = None,
+    model: str | None = None,
+    job: str | None = None,
+) -> Call[Path]:
+    """All predictions in a file, which appears when it is whole.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    target : Path or str
+        Where to write; what is there is replaced.
+    table_format : {"arrow", "parquet", "csv", "ndjson"}, optional
+        The suffix of the file says it when left out.
+    model, job : str, optional
+        As in `predictions`.
+    """
+    request = get("graphs", graph, "predictions", model=model, job=job)
+    return (yield from download(request, target, table_format))
+
+
+def prediction(
+    graph: str, node: NodeId, *, model: str | None = None, job: str | None = None
+) -> Call[NodePrediction]:
+    """The prediction of one node, which is named as it was asked for.
+
+    Raises
+    ------
+    NodeNotFound
+        The graph does not know the node, or it is newer than the snapshot.
+    PredictionsNotFound
+        Nothing has been predicted yet, or not by this model.
+    """
+    request = get("graphs", graph, "predictions", "node", id=str(node), model=model, job=job)
+    found = yield from read(NodePrediction, request)
+    return replace(found, prediction=replace(found.prediction, node=node))
+
+
+def look_up(
+    graph: str, nodes: Sequence[NodeId], *, model: str | None = None, job: str | None = None
+) -> Flow[Lookup]:
+    """The predictions of some nodes, up to 10,000 in each answer, named as they were asked for.
+
+    Every answer says which job it is of: name one where a new one may come in between.
+    """
+    for first in range(0, len(nodes), _NODES_PER_REQUEST):
+        asked = [plain(node) for node in nodes[first : first + _NODES_PER_REQUEST]]
+        request = Request(
+            method="POST",
+            path=path("graphs", graph, "predictions", verb="lookup"),
+            params={"model": model, "job": job},
+            json={"nodes": asked},
+            is_repeatable=True,
+        )
+        yield Item(_as_asked((yield from read(Lookup, request)), asked))
+
+
+def predict(job: str, points: TableLike) -> Call[Predictions]:
+    """Predictions of points that are no nodes, in their order, by the model of a job.
+
+    Parameters
+    ----------
+    job : str
+        Id of a job whose model worked on features.
+    points : TableLike
+        Column ``features``, or ``indices`` and ``values``; a CSV file has a column for each number.
+
+    Raises
+    ------
+    InvalidArgument
+        The model predicts no new points, or a point breaks a rule.
+    NotYet
+        The job has not succeeded.
+    """
+    request = Request(
+        method="POST",
+        path=path("jobs", job, verb="predict"),
+        body=table_body(points),
+        is_repeatable=True,
+    )
+    return _predictions(*(yield from table_of(request)))
+
+
+def snapshot_edges(graph: str, number: int) -> Call[pa.Table]:
+    """The edges of a snapshot in memory: columns ``src``, ``dst``, ``weight``; each edge once."""
+    return (yield from table_of(get("graphs", graph, "snapshots", number, "edges")))[0]
+
+
+def stream_snapshot_edges(graph: str, number: int) -> Flow[pa.RecordBatch]:
+    """The edges of a snapshot, a batch at a time; see `stream_predictions`."""
+    return batches_of(get("graphs", graph, "snapshots", number, "edges"))
+
+
+def download_snapshot_edges(
+    graph: str, number: int, target: Path | str, *, table_format: str | None = None
+) -> Call[Path]:
+    """The edges of a snapshot in a file; see `download_predictions`."""
+    request = get("graphs", graph, "snapshots", number, "edges")
+    return (yield from download(request, target, table_format))
+
+
+def _as_asked(found: Lookup, asked: Sequence[NodeId]) -> Lookup:
+    """The same with the caller's ids: JSON has integers above 2^53 as strings."""
+    named = {str(node): node for node in asked}
+    return replace(
+        found,
+        predictions=tuple(replace(each, node=named[str(each.node)]) for each in found.predictions),
+        newer=tuple(named[str(node)] for node in found.newer),
+        unknown=tuple(named[str(node)] for node in found.unknown),
+    )
+
+
+def _predictions(table: pa.Table, headers: httpx.Headers) -> Predictions:
+    return Predictions(
+        table=table,
+        job=headers["lapwing-job"],
+        model=headers["lapwing-model"],
+        snapshot=int(headers["lapwing-snapshot"]),
+        labels_seq=int(headers["lapwing-labels-seq"]),
+        features_version=int(headers["lapwing-features-version"]),
+        solver_status=headers["lapwing-solver-status"],
+        etag=headers.get("etag"),
+    )

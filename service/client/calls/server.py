@@ -1,0 +1,43 @@
+"""The server itself: its models, its version, and whether it is well."""
+
+import httpx
+
+from service.client.answers import Model, Version
+from service.client.calls.common import get, read
+from service.client.errors import ServerUnavailable
+from service.client.exchange import Call, Request, answered, once
+
+
+def models() -> Call[list[Model]]:
+    """The catalogue: every model with the JSON Schemas of its hyperparameters and options."""
+    document = yield from read(dict[str, list[Model]], get("models"))
+    return document["models"]
+
+
+def version() -> Call[Version]:
+    """What runs on the server."""
+    return (yield from read(Version, get("version")))
+
+
+def is_alive() -> Call[bool]:
+    """Whether a server answers; asked once, since that is the question."""
+    return (yield from _is_well("/healthz"))
+
+
+def is_ready() -> Call[bool]:
+    """Whether its database answers and its directory takes files; asked once."""
+    return (yield from _is_well("/readyz"))
+
+
+def metrics() -> Call[str]:
+    """Numbers for Prometheus, as text."""
+    request = Request(method="GET", path="/metrics", is_repeatable=True)
+    return (yield from answered(request)).content.decode()
+
+
+def _is_well(path: str) -> Call[bool]:
+    try:
+        yield from once(Request(method="GET", path=path))
+    except (ServerUnavailable, httpx.TransportError):
+        return False
+    return True

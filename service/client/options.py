@@ -1,0 +1,94 @@
+"""Which server, with which key, and how patiently."""
+
+import os
+import ssl
+from abc import abstractmethod
+from importlib.metadata import version
+from typing import Any, Final, Generic, TypeVar
+
+import httpx
+
+from service.client.exchange import Request, Retries
+
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
+USER_AGENT: Final = f"lapwing-python/{version('lapwing')}"
+
+Transport = TypeVar("Transport", httpx.BaseTransport, httpx.AsyncBaseTransport)
+
+
+class Connected(Generic[Transport]):
+    """What both clients are made of.
+
+    Keeps connections open between calls: make one client, use it for long, close it or leave its
+    ``with``. It starts no thread, and holds nothing of a graph.
+
+    Parameters
+    ----------
+    url : str, optional
+        Address of the server, without ``/v1``; ``LAPWING_URL`` when left out, else this machine.
+    api_key : str, optional
+        ``<prefix>.<secret>`` of `lapwing key create`; ``LAPWING_API_KEY`` when left out.
+    timeout_seconds : float
+        Longest time to connect, and between two pieces of an answer; waits come on top.
+    retries : Retries
+        How often calls that may be repeated are repeated.
+    verify : bool or ssl.SSLContext
+        False trusts any certificate; a context says which to trust, and may hold the client's own.
+    transport : httpx transport, optional
+        What carries requests instead of the network: a proxy, or an application in this process.
+
+    Raises
+    ------
+    ValueError
+        ``url`` is no HTTP address, or ``timeout_seconds`` is not positive.
+
+    Notes
+    -----
+    The two variables are read here and not in `service.settings`: a client runs in other people's
+    programs, and must not load what a server needs to know its settings.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout_seconds: float = 30.0,
+        retries: Retries = Retries(),  # noqa: B008 (frozen)
+        verify: bool | ssl.SSLContext = True,
+        transport: Transport | None = None,
+    ) -> None:
+        self.url = url or os.environ.get("LAPWING_URL") or DEFAULT_URL
+        self.retries = retries
+        self.timeout_seconds = timeout_seconds
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"url must begin with http:// or https://, got {self.url!r}")
+        if not timeout_seconds > 0:
+            raise ValueError(f"timeout_seconds must be positive, got {timeout_seconds}")
+        key = api_key or os.environ.get("LAPWING_API_KEY")
+        headers = {"User-Agent": USER_AGENT}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        self._open(base_url=self.url, headers=headers, verify=verify, transport=transport)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    @abstractmethod
+    def _open(self, **options: Any) -> None:
+        """Make the httpx client."""
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        """A request as both kinds of httpx client want it, but for a body that is no JSON."""
+        body = {} if request.body is None else request.body.headers
+        headers = {**request.headers, **body}
+        return {
+            "method": request.method,
+            "url": request.path,
+            "params": {name: each for name, each in request.params.items() if each is not None},
+            "headers": {name: each for name, each in headers.items() if each is not None},
+            "json": request.json,
+            "timeout": httpx.Timeout(
+                self.timeout_seconds, read=self.timeout_seconds + request.wait_seconds
+            ),
+        }

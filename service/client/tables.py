@@ -1,0 +1,226 @@
+"""Tables on their way out and in: Arrow IPC streams a batch at a time, or files as they lie."""
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from service.client.answers import Label
+from service.client.exchange import Body
+from service.formats import Format, encode
+
+ROWS_PER_BATCH: Final = 1 << 16
+"""Rows that are encoded at once."""
+
+_BYTES_PER_PIECE: Final = 1 << 20
+_ROWS_PER_PIECE: Final = 1 << 12
+
+
+class ArrowStream(Protocol):
+    """What has the Arrow PyCapsule interface: tables of pyarrow, pandas, polars and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule with a stream of batches."""
+        ...
+
+
+TableLike: TypeAlias = ArrowStream | pa.RecordBatch | Iterable[pa.RecordBatch] | Path | str
+"""A table in memory, batches one after another, or a file in a format that its suffix names."""
+
+
+def table_body(table: TableLike) -> Body:
+    """A table as the body of a request.
+
+    Tables are encoded while they are sent, and files sent as they lie; nothing is copied whole.
+    Readers and iterators give their batches once: a call with one of them is repeated only if it
+    failed before the first batch was taken.
+
+    Parameters
+    ----------
+    table : TableLike
+        What to send.
+
+    Raises
+    ------
+    ValueError
+        The suffix of a file names no format, or there is not one batch to tell the columns.
+    TypeError
+        It is no table.
+    OSError
+        The file cannot be read.
+    """
+    if isinstance(table, str | Path):
+        return _file_body(Path(table))
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if isinstance(table, pa.Table):
+        return _arrow_body(lambda: table.to_reader(ROWS_PER_BATCH), is_repeatable=True)
+    if hasattr(table, "__arrow_c_stream__"):
+        # A data frame exports a stream each time it is asked; a reader its only one.
+        can_repeat = not isinstance(table, pa.RecordBatchReader) and not isinstance(table, Iterator)
+        return _arrow_body(
+            lambda: pa.RecordBatchReader.from_stream(table), is_repeatable=can_repeat
+        )
+    if isinstance(table, Iterable) and not isinstance(table, bytes | Mapping):
+        can_repeat = not isinstance(table, Iterator)
+        return _arrow_body(lambda: _reader_of(table), is_repeatable=can_repeat)
+    raise TypeError(
+        "a table must be a path, an Arrow table, record batches, or an object with "
+        f"__arrow_c_stream__ such as a data frame, got {type(table).__name__}"
+    )
+
+
+def labels_body(labels: Mapping[Any, Label] | TableLike) -> Body:
+    """Labels as the body of a request: a mapping as NDJSON, else a table."""
+    if not isinstance(labels, Mapping):
+        return table_body(labels)
+    return Body(Format.NDJSON.media_type, lambda: _label_lines(labels))
+
+
+def plain(value: Any) -> Any:
+    """The Python value of a scalar of numpy; any other value as it is."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _label_lines(labels: Mapping[Any, Label]) -> Iterator[bytes]:
+    lines: list[str] = []
+    for node, label in labels.items():
+        row = {"node": plain(node), "label": plain(label)}
+        lines.append(json.dumps(row, ensure_ascii=False))
+        if len(lines) == _ROWS_PER_PIECE:
+            yield "\n".join([*lines, ""]).encode()
+            lines.clear()
+    if lines:
+        yield "\n".join([*lines, ""]).encode()
+
+
+def _file_body(path: Path) -> Body:
+    def pieces() -> Iterator[bytes]:
+        with path.open("rb") as file:
+            while piece := file.read(_BYTES_PER_PIECE):
+                yield piece
+
+    media_type = Format.of_path(path).media_type
+    return Body(media_type, pieces, n_bytes=path.stat().st_size)
+
+
+def _arrow_body(reader: Any, *, is_repeatable: bool) -> Body:
+    def pieces() -> Iterator[bytes]:
+        with reader() as batches:
+            yield from encode(batches.schema, batches, Format.ARROW)
+
+    return Body(Format.ARROW.media_type, pieces, is_repeatable=is_repeatable)
+
+
+def _reader_of(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """A reader of batches whose columns the first one tells."""
+    rest = iter(batches)
+    first = next(rest, None)
+    if first is None:
+        raise ValueError("a table must have at least one batch, got none")
+
+    def all_of_them() -> Iterator[pa.RecordBatch]:
+        yield first
+        yield from rest
+
+    return pa.RecordBatchReader.from_batches(first.schema, all_of_them())
+
+
+class ArrowDecoder:
+    """Batches out of the bytes of an Arrow IPC stream, in pieces of any size.
+
+    A batch comes out with the piece that completes it, and no more than one incomplete batch is
+    held. pyarrow's own reader asks for bytes, which a caller that must not block cannot provide.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema or None
+        None until it has arrived.
+    is_ended : bool
+        Whether the stream has said that it is over.
+    """
+
+    def __init__(self) -> None:
+        self.is_ended = False
+        self._waiting = bytearray()
+        self._messages = _Messages()
+        self._reader: Any = None
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """Columns of the batches."""
+        return None if self._reader is None else self._reader.schema
+
+    def feed(self, piece: bytes) -> Iterator[pa.RecordBatch]:
+        """The batches that a piece completes; to be read to the end before the next is fed."""
+        self._waiting += piece
+        while (message := self._next_message()) is not None:
+            kind, content = message
+            self._messages.add(content)
+            if kind == _SCHEMA:
+                self._reader = pa.ipc.open_stream(pa.PythonFile(self._messages, mode="r"))
+            elif kind == _BATCH:
+                yield self._reader.read_next_batch()
+
+    def _next_message(self) -> tuple[int, bytes] | None:
+        """Kind and bytes of the next message, or None while it is not whole."""
+        if self.is_ended or len(self._waiting) < _PREFIX.size:
+            return None
+        _, n_metadata = _PREFIX.unpack_from(self._waiting)
+        if n_metadata == 0:
+            self.is_ended = True
+            return None
+        n_head = _PREFIX.size + n_metadata
+        if len(self._waiting) < n_head:
+            return None
+        metadata = bytes(self._waiting[_PREFIX.size : n_head])
+        n_all = n_head + _field(metadata, _BODY_LENGTH, "<q")
+        if len(self._waiting) < n_all:
+            return None
+        content = bytes(memoryview(self._waiting)[:n_all])
+        del self._waiting[:n_all]
+        return _field(metadata, _HEADER_TYPE, "<B"), content
+
+
+# Of the flatbuffer `Message` in Arrow's format/Message.fbs: positions of fields, and values of one.
+_PREFIX: Final = struct.Struct("<Ii")
+_HEADER_TYPE, _BODY_LENGTH = 1, 3
+_SCHEMA, _BATCH = 1, 3
+
+
+def _field(metadata: bytes, position: int, form: str) -> int:
+    """A number of a flatbuffer's root table; 0, its default, where it is left out."""
+    (root,) = struct.unpack_from("<I", metadata)
+    fields = root - struct.unpack_from("<i", metadata, root)[0]
+    (n_bytes,) = struct.unpack_from("<H", metadata, fields)
+    entry = 4 + 2 * position
+    if entry >= n_bytes:
+        return 0
+    (offset,) = struct.unpack_from("<H", metadata, fields + entry)
+    return int(struct.unpack_from(form, metadata, root + offset)[0]) if offset else 0
+
+
+class _Messages:
+    """A file of the messages that are whole; pyarrow reads exactly what the next batch needs."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._content = b""
+        self._position = 0
+
+    def add(self, content: bytes) -> None:
+        """Append a message; what is read already is let go."""
+        self._content = self._content[self._position :] + content
+        self._position = 0
+
+    def read(self, n_bytes: int) -> bytes:
+        """The next bytes."""
+        first, self._position = self._position, self._position + n_bytes
+        return self._content[first : self._position]
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True

@@ -1,0 +1,147 @@
+"""The two clients are one: same methods, same arguments, and both work on the real application."""
+
+import inspect
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import get_args, get_origin
+
+import anyio
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from service.api.app import create_app
+from service.client import AsyncClient, Client, Job, NodeNotFound
+from service.client.calls.jobs import DEFAULT_MODEL
+from service.ingest import Ingestor
+from service.settings import Settings
+from service.worker import Worker
+from solvers.models import DEFAULT_MODEL as DEFAULT_OF_COMMANDS
+from tests.end_to_end.processes import REPOSITORY
+from tests.service.api.conftest import Api
+from tests.service.client.conftest import edge_table
+
+HEAVY = (
+    "alembic",
+    "dask",
+    "fastapi",
+    "numba",
+    "scipy",
+    "service.settings",
+    "solvers",
+    "sqlalchemy",
+)
+HEAVY += ("starlette", "streaming")
+
+
+def methods(kind: type) -> dict[str, inspect.Signature]:
+    return {
+        name: inspect.signature(method)
+        for name, method in inspect.getmembers(kind, callable)
+        if not name.startswith("_") and name not in {"close", "send"}
+    }
+
+
+def test_both_have_the_same_methods_with_the_same_signatures() -> None:
+    blocking, awaiting = methods(Client), methods(AsyncClient)
+    assert len(blocking) > 40
+    assert blocking.keys() == awaiting.keys()
+    for name, signature in blocking.items():
+        twin = awaiting[name]
+        assert twin.parameters == signature.parameters, name
+        result = signature.return_annotation
+        if get_origin(result) is Iterator or get_origin(result) is type(iter(())):
+            result = AsyncIterator[get_args(result)]
+        assert twin.return_annotation == result, name
+        assert getattr(Client, name).__doc__ == getattr(AsyncClient, name).__doc__
+        is_iterator = inspect.isgeneratorfunction(getattr(Client, name))
+        assert inspect.isasyncgenfunction(getattr(AsyncClient, name)) == is_iterator
+        assert inspect.iscoroutinefunction(getattr(AsyncClient, name)) != is_iterator
+
+
+def test_every_public_call_is_a_method_and_says_what_it_does() -> None:
+    named = methods(Client)
+    calls = {
+        name
+        for path in (REPOSITORY / "service/client/calls").glob("*.py")
+        if path.stem not in {"__init__", "common", "reading"}
+        for name, call in vars(sys.modules[f"service.client.calls.{path.stem}"]).items()
+        if inspect.isfunction(call) and not name.startswith("_")
+        if call.__module__ == f"service.client.calls.{path.stem}"
+    }
+    assert named.keys() == calls
+    assert all(getattr(Client, name).__doc__ for name in named)
+
+
+def test_every_route_of_the_server_has_been_thought_of(solved: Api) -> None:
+    """The routes, and the file below `calls` that has the path of each."""
+    source = "".join(
+        path.read_text() for path in (REPOSITORY / "service/client/calls").glob("*.py")
+    )
+    document = solved.call("GET", "/../openapi.json", 200).json()
+    words = {
+        part
+        for path in document["paths"]
+        for part in path.replace(":", "/").split("/")
+        if part and not part.startswith("{") and part != "v1"
+    }
+    missing = [word for word in words if f'"{word}"' not in source and f'"/{word}"' not in source]
+    assert missing == []
+
+
+def test_default_model_is_that_of_the_commands() -> None:
+    assert DEFAULT_MODEL == DEFAULT_OF_COMMANDS
+
+
+def test_import_loads_nothing_of_the_server() -> None:
+    script = "import sys, service.client; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "httpx" in loaded
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_coroutines_reach_an_application_in_this_process(
+    settings: Settings, tmp_path: Path
+) -> None:
+    app = create_app(settings)
+    stores = app.state.stores
+
+    async def session() -> None:
+        transport = httpx.ASGITransport(app=app)
+        async with AsyncClient("http://127.0.0.1", transport=transport) as lapwing:
+            assert await lapwing.is_ready()
+            graph = await lapwing.create_graph("g", seed=1)
+            pushed = await lapwing.push_edges("g", edge_table())
+            assert (pushed.status, pushed.n_rows) == ("pending", 241)
+            Ingestor(stores.database, settings).ingest_graph(graph.id)
+            assert (await lapwing.push("g", pushed.id, wait=None)).status == "committed"
+            assert [file.n_rows async for file in lapwing.files("g")] == [241]
+            await lapwing.put_labels("g", {"n3": "left", "n33": "right"})
+            job = await lapwing.submit_solve("g", "stable-hfs")
+            Worker(stores.database, settings).run_one(job.id)
+            seen: list[Job] = []
+            assert (await lapwing.wait(job, progress=seen.append)).result is not None
+            assert [each.status for each in seen] == ["succeeded"]
+            kinds = [event.kind async for event in lapwing.events(job.id)]
+            assert (kinds[0], kinds[-1]) == ("queued", "succeeded")
+            found = await lapwing.predictions("g")
+            assert (found.job, found.table.num_rows) == (job.id, 60)
+            batches = [batch async for batch in lapwing.stream_predictions("g")]
+            assert pa.Table.from_batches(batches).equals(found.table)
+            target = await lapwing.download_predictions("g", tmp_path / "out.parquet")
+            assert pq.read_table(target).num_rows == 60
+            with pytest.raises(NodeNotFound):
+                await lapwing.prediction("g", "nobody")
+            async for found in lapwing.look_up("g", ["n0", "nobody"]):
+                assert (found.predictions[0].label, found.unknown) == ("left", ("nobody",))
+
+    try:
+        anyio.run(session)
+    finally:
+        stores.database.close()
