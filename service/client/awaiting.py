@@ -83,7 +83,7 @@ class _Run(Generic[T]):
 
     async def _sent(self, request: Request) -> Answer:
         await self._hang_up()
-        response = self._response = await self._client.send(request)
+        response = self._response = await self._client._send(request)
         if request.is_streamed and response.is_success:
             self._pieces = response.aiter_bytes()
             content = b""
@@ -150,7 +150,7 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
         """Close the connections that are open; a closed client makes no calls."""
         await self._http.aclose()
 
-    async def send(self, request: Request) -> httpx.Response:
+    async def _send(self, request: Request) -> httpx.Response:
         """The beginning of an answer, whose body is still to be read."""
         content = None if request.body is None else request.body.pieces_between_turns()
         arguments = {"content": content, **self._arguments(request)}

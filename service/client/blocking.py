@@ -83,7 +83,7 @@ class _Run(Generic[T]):
 
     def _sent(self, request: Request) -> Answer:
         self._hang_up()
-        response = self._response = self._client.send(request)
+        response = self._response = self._client._send(request)
         if request.is_streamed and response.is_success:
             self._pieces = response.iter_bytes()
             content = b""
@@ -145,7 +145,7 @@ class Client(Connected[httpx.BaseTransport]):
         """Close the connections that are open; a closed client makes no calls."""
         self._http.close()
 
-    def send(self, request: Request) -> httpx.Response:
+    def _send(self, request: Request) -> httpx.Response:
         """The beginning of an answer, whose body is still to be read."""
         content = None if request.body is None else request.body.pieces()
         arguments = {"content": content, **self._arguments(request)}

@@ -66,7 +66,7 @@ class LapwingError(Exception):
         request_id: str | None = None,
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(refusal.detail)
+        # Not super().__init__(): `args` stay what the error was made from, which pickle needs.
         self.refusal = refusal
         self.request_id = request_id
         self.retry_after = retry_after

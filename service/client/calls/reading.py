@@ -4,8 +4,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import IO
+from uuid import uuid4
 
 import httpx
 import pyarrow as pa
@@ -112,12 +112,11 @@ def _require_end(decoder: ArrowDecoder) -> None:
 @contextmanager
 def _published(target: Path) -> Generator[IO[bytes]]:
     """A file beside the target that takes its place if nothing goes wrong."""
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        part = Path(file.name)
-        try:
+    part = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        with part.open("xb") as file:
             yield file
-            file.close()
-            part.replace(target)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

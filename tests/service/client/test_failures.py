@@ -1,6 +1,7 @@
 """Networks and servers that fail: what is tried again, what is not, and what callers are told."""
 
 import json
+import pickle
 import ssl
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from service.client import (
     Client,
     GraphExists,
     InvalidArgument,
+    Job,
     LapwingError,
     PredictionsNotFound,
     RateLimited,
@@ -23,6 +25,7 @@ from service.client import (
     ServerUnreachable,
     errors,
 )
+from service.client.calls.common import parsed
 from tests.service.api.conftest import as_arrow
 from tests.service.client.conftest import (
     FailingServer,
@@ -112,6 +115,8 @@ def test_error_tells_all_that_the_server_says(failing: FailingServer) -> None:
     assert (told.status, told.argument, told.row, told.value) == (422, "weight", 3, "-1")
     assert (told.rule, told.request_id, told.title) == (body["rule"], "r-7", "Invalid content")
     assert str(told) == "Invalid content (422): bad [request r-7]"
+    copy = pickle.loads(pickle.dumps(told))  # as pools of processes hand errors on
+    assert (str(copy), copy.request_id, copy.row) == (str(told), "r-7", 3)
 
 
 @pytest.mark.parametrize(
@@ -302,6 +307,15 @@ def test_wait_survives_a_server_that_comes_and_goes(failing: FailingServer) -> N
     with failing.client() as client:
         assert client.wait("j").status == "succeeded"
     assert [each.path for each in failing.seen[:2]] == ["/v1/jobs/j", "/v1/jobs/j?wait=20.0"]
+
+
+def test_errors_of_jobs_are_handed_on_by_pools_of_processes() -> None:
+    job = parsed(Job, json.dumps(JOB | {"status": "failed", "error": "no labels"}).encode())
+    for error in (errors.JobFailed(job), errors.StillWaiting("job j", 3.0)):
+        copy = pickle.loads(pickle.dumps(error))
+        assert type(copy) is type(error)
+        assert str(copy) == str(error)
+    assert "no labels" in str(errors.JobFailed(job))
 
 
 def test_certificates_are_checked_unless_one_says_otherwise(failing: FailingServer) -> None:
