@@ -85,12 +85,12 @@ def measure(n_pushes: int, n_edges: int, n_clients: int) -> None:
                 shares = [bodies[number::n_clients] for number in range(n_clients)]
                 n_refused = sum(clients.map(lambda share: push_all(server.port, share), shares))
             taken = time.perf_counter() - started
-            while server.get("/v1/graphs/g")[1]["edges_seen"] < n_pushes * n_edges:
+            while server.client.graph("g").edges_seen < n_pushes * n_edges:
                 if time.perf_counter() - started > LIMIT_SECONDS:
                     raise RuntimeError(f"not committed within {LIMIT_SECONDS:g} s")
                 time.sleep(0.05)
             committed = time.perf_counter() - started
-            files = server.get("/v1/graphs/g")[1]["files"]
+            files = server.client.graph("g").files
             figures = {
                 "pushes": n_pushes,
                 "edges in each": n_edges,

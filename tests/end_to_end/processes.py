@@ -15,6 +15,8 @@ from urllib.request import Request, urlopen
 
 import psutil
 
+from service.client import Client
+
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 60.0
 """A first run on a new machine compiles."""
@@ -61,6 +63,7 @@ class Home:
             **environment,
         }
         self._started: list[subprocess.Popen[str]] = []
+        self._clients: list[Client] = []
 
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         """Start ``lapwing <arguments>`` and return at once."""
@@ -82,8 +85,15 @@ class Home:
         """What ``lapwing <arguments> --json`` printed."""
         return json.loads(self.run(*arguments, "--json"))
 
+    def closing(self, client: Client) -> Client:
+        """A client that is closed at the end."""
+        self._clients.append(client)
+        return client
+
     def end(self) -> None:
         """Kill whatever still runs, with all that it started."""
+        for client in self._clients:
+            client.close()
         for process in self._started:
             if process.poll() is None:
                 kill_tree(process.pid)
@@ -126,19 +136,17 @@ class Server:
         self.home = home
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.client = home.closing(Client(self.url, timeout_seconds=60))
         self.process = home.start(*(command or ("serve",)), "--port", self.port)
         eventually(self.is_ready)
 
     def is_ready(self) -> bool:
         """Whether the API answers and all roles are there."""
         assert self.process.poll() is None, "the server has ended"
-        try:
-            return self.get("/readyz")[0] == 200
-        except OSError:
-            return False
+        return self.client.is_ready()
 
     def get(self, path: str) -> tuple[int, Any]:
-        """Status and JSON of a GET."""
+        """Status and JSON of a GET, for tests of the raw form; users have `client`."""
         return self.call("GET", path)
 
     def call(

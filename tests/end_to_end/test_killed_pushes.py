@@ -3,10 +3,10 @@
 import random
 import threading
 import time
-from itertools import pairwise
 from pathlib import Path
 from urllib.request import urlopen
 
+import pyarrow as pa
 import pytest
 
 from service.catalog import Catalog
@@ -20,28 +20,21 @@ N_KILLS = 4
 N_CLIENTS = 3
 
 
-class Client(threading.Thread):
+class Pusher(threading.Thread):
     """Pushes chains of three new edges, each with a key, some twice, until told to stop."""
 
     def __init__(self, server: Server, name: str) -> None:
         super().__init__(name=name)
         self.n_pushed = 0
         self.must_stop = threading.Event()
-        self._server = server
+        self._lapwing = server.client
 
     def run(self) -> None:
         while not self.must_stop.is_set():
             nodes = [f"{self.name}-{self.n_pushed}-{end}" for end in range(4)]
-            lines = "".join(f"{u},{v}\n" for u, v in pairwise(nodes))
-            headers = {
-                "Content-Type": "text/csv",
-                "Idempotency-Key": f"{self.name}-{self.n_pushed}",
-            }
+            edges = pa.table({"src": nodes[:-1], "dst": nodes[1:]})
             for _ in range(2 if self.n_pushed % 5 == 0 else 1):
-                status, answer = self._server.call(
-                    "POST", "/v1/graphs/g/edges", f"src,dst\n{lines}".encode(), headers
-                )
-                assert status in {200, 202}, answer
+                self._lapwing.push_edges("g", edges, key=f"{self.name}-{self.n_pushed}")
             self.n_pushed += 1
 
 
@@ -58,7 +51,7 @@ def test_pushes_survive_an_ingest_that_is_killed_at_any_moment(
     database = open_database(Settings(home=home.directory).database)
     manifest, graph_id = Manifest(database), Catalog(database).get("g").id
     server = Server(home, "api")
-    clients = [Client(server, f"c{number}") for number in range(N_CLIENTS)]
+    clients = [Pusher(server, f"c{number}") for number in range(N_CLIENTS)]
     try:
         for client in clients:
             client.start()

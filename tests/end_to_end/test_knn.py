@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_digits
 
+from service.client import Job
 from solvers.estimators import HarmonicMBO
 from tests.end_to_end.processes import Home, Server, eventually
 
@@ -45,16 +46,15 @@ def test_long_job_ends_soon_after_it_is_cancelled(server: Server, tmp_path: Path
     home = server.home
     home.run("graph", "create", "g", "--node-ids", "dense")
     home.run("features", "g", tmp_path / "rows.parquet")
-    body = {"kind": "knn", "parameters": {"method": "exact"}}
-    job = server.call("POST", "/v1/graphs/g/jobs", body)[1]["id"]
+    job = server.client.submit_knn("g", {"method": "exact"}).id
 
-    def now() -> dict:
-        return server.get(f"/v1/jobs/{job}")[1]
+    def now() -> Job:
+        return server.client.job(job)
 
-    eventually(lambda: now()["phase"] == "searching" and (now()["progress"] or 0) > 0)
+    eventually(lambda: now().phase == "searching" and (now().progress or 0) > 0)
     asked_at = time.monotonic()
-    server.call("POST", f"/v1/jobs/{job}:cancel")
-    eventually(lambda: now()["status"] == "cancelled")
+    server.client.cancel(job)
+    eventually(lambda: now().status == "cancelled")
     assert time.monotonic() - asked_at < 10  # two seconds where nobody else computes
-    graph = server.get("/v1/graphs/g")[1]
-    assert (graph["edges_seen"], sum(graph["files"].values())) == (0, 0)
+    graph = server.client.graph("g")
+    assert (graph.edges_seen, sum(graph.files.values())) == (0, 0)

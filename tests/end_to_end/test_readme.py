@@ -1,5 +1,6 @@
 """The README's commands run as they stand, and print what it says that they print."""
 
+import doctest
 import re
 import signal
 import subprocess
@@ -101,11 +102,22 @@ def test_http_session(curl: None, server: Server, tmp_path: Path) -> None:
     run("http", server.home, tmp_path, LAPWING_URL=server.url)
 
 
+def test_python_session(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAPWING_URL", server.url)
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    section = text.split("<!-- run: python -->")[1].split("<!-- end -->")[0]
+    code = section.replace("```pycon", "").replace("```", "")
+    runner = doctest.DocTestRunner()
+    runner.run(doctest.DocTestParser().get_doctest(code, {}, "README", "README.md", 0))
+    assert runner.tries > 10
+    assert runner.failures == 0
+
+
 def test_demo_serves_and_leaves_files_for_the_five_commands(home: Home, tmp_path: Path) -> None:
     directory = tmp_path / "lapwing-data" / "demo"
     demo = Server(home, "demo", "--dir", directory, "--serve")
-    status, answer = demo.get("/v1/graphs/digits/predictions/node?id=digit-0042")
-    assert (status, answer["prediction"]["label"]) == (200, 1)
+    assert demo.client.prediction("digits", "digit-0042").prediction.label == 1
     demo.process.send_signal(signal.SIGTERM)
     assert demo.process.wait(timeout=60) == 0
     assert not (home.directory / "lapwing.db").exists()

@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from service.client import InvalidArgument
 from solvers.graph import Graph
 from solvers.labels import Labels
 from tests.end_to_end.processes import Home, Server, eventually
@@ -55,24 +57,21 @@ def test_command_refines_what_the_command_ingested(home: Home, tmp_path: Path) -
 
 def test_job_over_http_refines_and_says_so(server: Server, tmp_path: Path) -> None:
     graph = write_edges(tmp_path / "in")
-    asked = {"name": "g", "node_ids": "dense", "max_edges": 1_500, "seed": 1}
-    assert server.call("POST", "/v1/graphs", asked)[0] == 201
-    server.call("POST", "/v1/graphs/g/sources", {"url": str(tmp_path / "in")})
-    eventually(lambda: server.get("/v1/graphs/g")[1]["files"]["committed"] == 2)
-    pairs = {1: "a", 2: "b", 3: "a", 4: "c"}
-    put = {"labels": [{"node": node, "label": label} for node, label in pairs.items()]}
-    assert server.call("PUT", "/v1/graphs/g/labels", put)[0] == 200
-    eventually(lambda: server.get("/v1/graphs/g")[1]["snapshot"] is not None)
-    body = {"model": "stable-hfs", "parameters": REFINE}
-    job = server.call("POST", "/v1/graphs/g/jobs", body)[1]["id"]
-    eventually(lambda: server.get(f"/v1/jobs/{job}")[1]["status"] == "succeeded", seconds=120)
-    assert '"pass 2"' in server.get(f"/v1/jobs/{job}/events")[1].decode()
-    found = server.get("/v1/graphs/g/predictions/node?id=17")[1]
-    assert found["refined"] is True
+    lapwing = server.client
+    lapwing.create_graph("g", node_ids="dense", max_edges=1_500, seed=1)
+    lapwing.add_source("g", str(tmp_path / "in"))
+    eventually(lambda: lapwing.graph("g").files["committed"] == 2)
+    lapwing.put_labels("g", {1: "a", 2: "b", 3: "a", 4: "c"})
+    eventually(lambda: lapwing.graph("g").snapshot is not None)
+    job = lapwing.submit_solve("g", "stable-hfs", REFINE)
+    lapwing.wait(job, timeout=120)
+    assert "'pass 2'" in str([event.data for event in lapwing.events(job.id)])
+    found = lapwing.prediction("g", 17)
+    assert found.refined is True
+    assert found.prediction.scores is not None
     expected = expected_scores(graph)
     for name, score in zip("abc", expected[17], strict=True):
-        assert abs(found["prediction"]["scores"][name] - score) < 1e-6 * np.abs(expected).max()
-    refused = server.call(
-        "POST", "/v1/graphs/g/jobs", {"model": "hfs", "parameters": {"refine": 3}}
-    )
-    assert refused[0] == 422
+        difference = abs(found.prediction.scores[name] - score)
+        assert difference < 1e-6 * np.abs(expected).max()
+    with pytest.raises(InvalidArgument, match="refine"):
+        lapwing.submit_solve("g", "hfs", {"refine": 3})

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from service.client import GraphDetails
 from tests.end_to_end.processes import (
     Home,
     Server,
@@ -34,28 +35,20 @@ def lasting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
     home.end()
 
 
-def put_labels(server: Server, graph: str, **labels: str) -> dict[str, Any]:
-    rows = [{"node": node, "label": label} for node, label in labels.items()]
-    status, answer = server.call("PUT", f"/v1/graphs/{graph}/labels", {"labels": rows})
-    assert status == 200, answer
-    return dict(answer)
-
-
 def create(server: Server, name: str, **settings: Any) -> None:
-    status, answer = server.call("POST", "/v1/graphs", {"name": name, "seed": 5, **settings})
-    assert status == 201, answer
+    server.client.create_graph(name, seed=5, **settings)
 
 
-def read_whole(server: Server, graph: str, directory: Path, n_files: int) -> dict[str, Any]:
+def read_whole(server: Server, graph: str, directory: Path, n_files: int) -> GraphDetails:
     """Have a directory read; the graph once all its files have come to an end."""
-    server.call("POST", f"/v1/graphs/{graph}/sources", {"url": str(directory)})
+    server.client.add_source(graph, str(directory))
 
     def is_read() -> bool:
-        files = server.get(f"/v1/graphs/{graph}")[1]["files"]
-        return bool(files["pending"] == 0 and sum(files.values()) == n_files)
+        files = server.client.graph(graph).files
+        return files["pending"] == 0 and sum(files.values()) == n_files
 
     eventually(is_read)
-    return dict(server.get(f"/v1/graphs/{graph}")[1])
+    return server.client.graph(graph)
 
 
 def write_edges(path: Path, *, n_nodes: int, n_edges: int, seed: int) -> None:
@@ -89,19 +82,16 @@ def test_bad_files_leave_the_graph_as_if_they_had_never_come(
     create(server, "dirty", epsilon=0.9, expected_nodes=400)
     clean = read_whole(server, "clean", good, 3)
     dirty = read_whole(server, "dirty", mixed, 6)
-    assert dirty["files"] == {"pending": 0, "committed": 3, "quarantined": 2, "duplicate": 1}
+    assert dirty.files == {"pending": 0, "committed": 3, "quarantined": 2, "duplicate": 1}
     for figure in ("nodes", "edges_seen", "edges_kept", "self_loops", "epsilon_expected"):
-        assert dirty[figure] == clean[figure]
-    kept = [
-        server.get(f"/v1/graphs/{each['name']}/snapshots/{each['snapshot']}/edges?format=csv")[1]
-        for each in (clean, dirty)
-    ]
-    assert kept[0] == kept[1]
-    assert clean["edges_kept"] < clean["edges_seen"]
-    refused = server.get("/v1/graphs/dirty/files?status=quarantined")[1]["files"]
-    assert [Path(file["path"]).name for file in refused] == ["2-cut.parquet", "5-nan.parquet"]
-    assert "not a readable Parquet file" in refused[0]["reason"]
-    assert (refused[1]["row"], refused[1]["value"]) == (19_999, "nan")
+        assert getattr(dirty, figure) == getattr(clean, figure)
+    kept = [server.client.snapshot_edges(each.name, each.snapshot or 0) for each in (clean, dirty)]
+    assert kept[0].equals(kept[1])
+    assert clean.edges_kept < clean.edges_seen
+    refused = list(server.client.files("dirty", status="quarantined"))
+    assert [Path(file.path).name for file in refused] == ["2-cut.parquet", "5-nan.parquet"]
+    assert "not a readable Parquet file" in (refused[0].reason or "")
+    assert (refused[1].row, refused[1].value) == (19_999, "nan")
 
 
 def test_job_of_a_killed_worker_runs_again_and_ends_once(
@@ -115,43 +105,39 @@ def test_job_of_a_killed_worker_runs_again_and_ends_once(
     pq.write_table(table, tmp_path / "in" / "path.parquet")
     create(server, "path", node_ids="int64", expected_nodes=N_PATH)
     read_whole(server, "path", tmp_path / "in", 1)
-    rows = [{"node": int(node), "label": int(node) // 50_000} for node in range(0, N_PATH, 5_000)]
-    server.call("PUT", "/v1/graphs/path/labels", {"labels": rows})
-    asked = {"model": "stable-hfs", "parameters": {"rtol": 1e-15, "graph_penalty": 1.0}}
-    job = server.call("POST", "/v1/graphs/path/jobs", asked)[1]["id"]
+    server.client.put_labels("path", {node: node // 50_000 for node in range(0, N_PATH, 5_000)})
+    parameters = {"rtol": 1e-15, "graph_penalty": 1.0}
+    job = server.client.submit_solve("path", "stable-hfs", parameters).id
 
-    eventually(lambda: server.get(f"/v1/jobs/{job}")[1]["phase"] == "solving")
+    eventually(lambda: server.client.job(job).phase == "solving")
     worker = server.roles()["worker"]
     below = worker.children(recursive=True)
     worker.kill()
     eventually(lambda: all(is_gone(process.pid) for process in [worker, *below]))
 
-    ended = server.get(f"/v1/jobs/{job}?wait=60")[1]
-    assert ended["status"] == "succeeded", ended
-    assert ended["attempt"] == 2
-    assert ended["result"]["n_nodes"] == N_PATH
-    status, history = server.get(f"/v1/jobs/{job}/events")
-    assert status == 200
-    events = [line for line in history.decode().splitlines() if line.startswith("event: ")]
-    assert events.count("event: started") == 2
-    assert events.count("event: succeeded") == 1
-    assert events[-1] == "event: succeeded"
-    assert server.get("/v1/graphs/path/predictions/node?id=1")[1]["job"] == job
+    ended = server.client.wait(job, timeout=60)
+    assert ended.attempt == 2
+    assert ended.result is not None
+    assert ended.result["n_nodes"] == N_PATH
+    kinds = [event.kind for event in server.client.events(job)]
+    assert kinds.count("started") == 2
+    assert kinds.count("succeeded") == 1
+    assert kinds[-1] == "succeeded"
+    assert server.client.prediction("path", 1).job == job
 
 
 def test_acknowledged_label_outlives_a_killed_api(lasting_server: Server) -> None:
     server = lasting_server
     create(server, "g")
-    body = b"src,dst\na,b\n"
-    push = server.call("POST", "/v1/graphs/g/edges", body, {"Content-Type": "text/csv"})
-    assert push[0] == 202
-    assert put_labels(server, "g", a="x")["labels_seq"] == 1
+    push = server.client.push_edges("g", pa.table({"src": ["a"], "dst": ["b"]}))
+    assert push.n_rows == 1
+    assert server.client.put_labels("g", {"a": "x"}).labels_seq == 1
     api = server.roles()["api"]
     api.kill()
     eventually(lambda: is_gone(api.pid))
     eventually(server.is_ready)
-    assert server.get("/v1/graphs/g/labels?format=ndjson")[1] == {"node": "a", "label": "x"}
-    eventually(lambda: server.get("/v1/graphs/g")[1]["edges_seen"] == 1)
+    assert server.client.labels("g").to_pylist() == [{"node": "a", "label": "x"}]
+    eventually(lambda: server.client.graph("g").edges_seen == 1)
 
 
 def test_serve_stops_within_seconds_and_leaves_no_process(server: Server) -> None:
