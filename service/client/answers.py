@@ -221,9 +221,12 @@ class Job:
     kind: Literal["solve", "tune", "certify", "knn"]
     model: str | None
     parameters: dict[str, Any]
+    lane: Literal["fast", "heavy"]
+    priority: int
     status: JobStatus
     phase: str | None
     progress: float | None
+    expected_end_at: datetime | None
     cancel_requested: bool
     attempt: int
     idempotency_key: str | None

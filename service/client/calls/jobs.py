@@ -19,6 +19,7 @@ def submit_solve(
     model: str = DEFAULT_MODEL,
     parameters: Mapping[str, Any] | None = None,
     *,
+    priority: int = 0,
     key: str | None = None,
 ) -> Call[Job]:
     """Have labels predicted; the job is durable before this returns.
@@ -31,6 +32,8 @@ def submit_solve(
         See `models`.
     parameters : mapping, optional
         Hyperparameters of the model and options of the job; those left out take their defaults.
+    priority : int
+        Higher runs earlier, -100 to 100; of one priority the oldest comes first.
     key : str, optional
         Names the job: one that is submitted again with its key is the first one. Made up when left
         out, so that a job whose answer was lost is not run twice.
@@ -47,11 +50,16 @@ def submit_solve(
     InvalidArgument
         There is no such model, or a parameter breaks a rule.
     """
-    return (yield from _submitted("solve", graph, model, parameters, key))
+    return (yield from _submitted("solve", graph, model, parameters, priority, key))
 
 
 def submit_tune(
-    graph: str, model: str, parameters: Mapping[str, Any] | None = None, *, key: str | None = None
+    graph: str,
+    model: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    priority: int = 0,
+    key: str | None = None,
 ) -> Call[Job]:
     """Have hyperparameters chosen by cross-validation over the labels.
 
@@ -61,14 +69,18 @@ def submit_tune(
         Their names.
     parameters : mapping, optional
         ``grid`` (lists of values by hyperparameter), ``folds``, and hyperparameters that stay.
-    key : str, optional
+    priority, key
         As in `submit_solve`.
     """
-    return (yield from _submitted("tune", graph, model, parameters, key))
+    return (yield from _submitted("tune", graph, model, parameters, priority, key))
 
 
 def submit_certify(
-    graph: str, parameters: Mapping[str, Any] | None = None, *, key: str | None = None
+    graph: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    priority: int = 0,
+    key: str | None = None,
 ) -> Call[Job]:
     """Have the accuracy of a snapshot measured against its raw edges.
 
@@ -78,14 +90,18 @@ def submit_certify(
         Its name.
     parameters : mapping, optional
         ``snapshot``, ``passes``, ``n_vectors``, ``gap``, ``probability``, ``seed``.
-    key : str, optional
+    priority, key
         As in `submit_solve`.
     """
-    return (yield from _submitted("certify", graph, None, parameters, key))
+    return (yield from _submitted("certify", graph, None, parameters, priority, key))
 
 
 def submit_knn(
-    graph: str, parameters: Mapping[str, Any] | None = None, *, key: str | None = None
+    graph: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    priority: int = 0,
+    key: str | None = None,
 ) -> Call[Job]:
     """Have edges to nearest neighbors made from the features of the nodes.
 
@@ -95,14 +111,14 @@ def submit_knn(
         Its name.
     parameters : mapping, optional
         ``k``, ``weights``, ``symmetrize``, ``metric``, ``width``, ``method``, ``n_probes``.
-    key : str, optional
+    priority, key
         As in `submit_solve`.
 
     Notes
     -----
     On a graph without features, or with edges that were made of them before, the job fails.
     """
-    return (yield from _submitted("knn", graph, None, parameters, key))
+    return (yield from _submitted("knn", graph, None, parameters, priority, key))
 
 
 def estimate(
@@ -214,6 +230,7 @@ def _submitted(
     graph: str,
     model: str | None,
     parameters: Mapping[str, Any] | None,
+    priority: int,
     key: str | None,
 ) -> Call[Job]:
     named = {} if model is None else {"model": model}
@@ -221,7 +238,7 @@ def _submitted(
         method="POST",
         path=path("graphs", graph, "jobs"),
         headers={"Idempotency-Key": key or uuid4().hex},
-        json={"kind": kind, **named, "parameters": dict(parameters or {})},
+        json={"kind": kind, **named, "parameters": dict(parameters or {}), "priority": priority},
         is_repeatable=True,
     )
     return (yield from read(Job, request))

@@ -49,7 +49,8 @@ PUSH = json.dumps(
 ).encode()
 JOB: dict[str, Any] = {
     "id": "j", "graph_id": "g", "kind": "solve", "model": "hfs", "parameters": {},
-    "status": "running", "phase": None, "progress": None, "cancel_requested": False, "attempt": 1,
+    "lane": "fast", "priority": 0, "status": "running", "phase": None, "progress": None,
+    "expected_end_at": None, "cancel_requested": False, "attempt": 1,
     "idempotency_key": None, "snapshot": None, "labels_seq": None, "features_version": None,
     "result": None, "error": None, "created_at": "2026-01-01T00:00:00Z", "started_at": None,
     "finished_at": None,
