@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 from typing import Final
 
+from service.lifetime import give_way
 from service.settings import Settings, prepare_environment
 from service.tasks import Advanced, Answer, Failed, Stop, Stopped, Task
 
@@ -157,6 +158,7 @@ class WarmChild:
 
 def _child_main(connection: Connection, settings: Settings) -> None:
     """What the new process runs; numba reads the environment when it is imported, so not before."""
+    give_way()
     prepare_environment(settings)
     import_module("service.child").serve(
         connection, memory_bytes=settings.child_memory_bytes, n_threads=settings.n_threads

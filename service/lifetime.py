@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import connection, parent_process
+from pathlib import Path
 from threading import Event, Thread
 from types import FrameType, TracebackType
 from typing import Any, Final, NoReturn, Self
@@ -20,6 +21,10 @@ from typing import Any, Final, NoReturn, Self
 GRACE_SECONDS: Final = 10.0
 """How long a process that was told to stop may take before it is killed."""
 
+_NICENESS: Final = 10
+"""A tenth of the time of a process that does not give way, when both want all of it."""
+
+_AUTOGROUP: Final = Path("/proc/self/autogroup")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -114,6 +119,20 @@ def end_now(exit_code: int) -> NoReturn:
         with suppress(OSError, ValueError):  # nobody reads it any more
             stream.flush()
     os._exit(exit_code)
+
+
+def give_way() -> None:
+    """From now on, leave the processors to others that want them.
+
+    For long computations beside servers that answer in milliseconds. Linux may divide time among
+    sessions before it divides it among their processes (autogroup). So where the session is that of
+    the parent, as of a worker that `lapwing serve` or a service manager has started, the session
+    gives way as well; that of somebody's shell does not.
+    """
+    os.nice(_NICENESS)
+    if os.getsid(0) == os.getppid():
+        with suppress(OSError):  # a system without such groups
+            _AUTOGROUP.write_text(str(_NICENESS))
 
 
 def stop_when_stdin_ends() -> None:

@@ -271,3 +271,9 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
         assert not is_gone(pid)
         parent.kill()
     eventually(lambda: is_gone(pid))
+
+
+def test_a_child_gives_way_and_its_parent_does_not(child: WarmChild, quick: SolveTask) -> None:
+    run(child, quick)
+    assert child.pid is not None
+    assert psutil.Process(child.pid).nice() == psutil.Process().nice() + 10

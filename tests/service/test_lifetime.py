@@ -1,5 +1,6 @@
 """How long processes live: told to stop they do, even in the middle of a long computation."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -60,3 +61,26 @@ def _rest(process: subprocess.Popen[str]) -> str:
         rest = process.stdout.read()
     assert process.wait(timeout=30) == 0
     return rest
+
+
+GIVE_WAY = """
+import os, subprocess, sys
+from pathlib import Path
+group = Path("/proc/self/autogroup")
+child = "from service.lifetime import give_way; give_way()"
+subprocess.run([sys.executable, "-c", child], check=True)
+print(os.nice(0), group.read_text().split()[-1] if group.exists() else "none")
+"""
+
+
+@pytest.mark.parametrize("is_of_parent", [True, False])
+def test_giving_way_reaches_the_session_of_the_parent_and_no_other(is_of_parent: bool) -> None:
+    command = [sys.executable, "-c", GIVE_WAY]
+    if not is_of_parent:  # as below a shell, which leads the session
+        command = ["sh", "-c", '"$@"; exit $?', "sh", *command]
+    done = subprocess.run(
+        command, start_new_session=True, capture_output=True, text=True, check=True
+    )
+    niceness, of_session = done.stdout.split()
+    assert int(niceness) == os.nice(0)  # of the parent itself
+    assert of_session in ({"10", "none"} if is_of_parent else {"0", "none"})
