@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from service.catalog import GraphRecord
 from service.formats import Format
-from service.uploads import BadUpload, feature_batches
+from service.uploads import BadUpload, UploadLimits, feature_batches
 from streaming.feature_blocks import NODE, BadFeatures, FeatureBlock, read_features
 from streaming.feature_files import n_rows_of, read_blocks
 
@@ -154,13 +154,17 @@ def _saved_matrix(path: Path) -> Any:
 
 
 def table_blocks(
-    graph: GraphRecord, file: BinaryIO, table_format: Format
+    graph: GraphRecord,
+    file: BinaryIO,
+    table_format: Format,
+    *,
+    limits: UploadLimits | None = None,
 ) -> Iterator[FeatureBlock]:
     """Blocks of a table that somebody sent, checked; see `service.uploads.feature_batches`."""
     settings = graph.settings
     n_columns: int | None = None
     first_row = 0
-    for batch in feature_batches(file, table_format, settings.node_ids):
+    for batch in feature_batches(file, table_format, settings.node_ids, limits=limits):
         block = read_features(
             batch,
             node_kind=settings.node_ids,

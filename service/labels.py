@@ -19,11 +19,9 @@ from service.catalog import find_graph, lock_graph
 from service.database import Database, graphs, label_events
 from service.label_events import insert_events
 from solvers.arrays import BoolArray, Int64Array
+from streaming.blocks import MAX_NODE_BYTES
 
 LabelValue = str | int | float
-
-MAX_NODE_BYTES: Final = 2000
-"""PostgreSQL's indexes take no longer entries."""
 
 MAX_LABEL_BYTES: Final = 1000
 """A label names a class; longer text is a mistake."""

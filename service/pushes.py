@@ -22,7 +22,7 @@ from service.formats import Format
 from service.manifest import Manifest
 from service.manifest_records import BacklogFull, NewPush, PushLimits, PushRecord
 from service.push_log import PushLog, backlog_full
-from service.uploads import BadUpload, edge_batches
+from service.uploads import BadUpload, UploadLimits, edge_batches
 from streaming.blocks import read_columns
 from streaming.durable import fsync_directory, publish_file
 from streaming.snapshots import GraphPaths
@@ -106,6 +106,7 @@ class PushStore:
         *,
         body_digest: str,
         idempotency_key: str | None = None,
+        limits: UploadLimits | None = None,
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
 
@@ -121,11 +122,13 @@ class PushStore:
             Of the body and its format.
         idempotency_key : str, optional
             With one that came before, the earlier push is returned and nothing is stored.
+        limits : UploadLimits, optional
+            What the edges may come to.
 
         Raises
         ------
         BadUpload, streaming.blocks.BadEdges
-            A row breaks the data contract.
+            A row breaks the data contract, or the limits.
         BacklogFull
             Others were faster to fill the room that `require_room` saw.
         IdempotencyConflict
@@ -137,7 +140,7 @@ class PushStore:
             earlier = self._log.find(graph.id, idempotency_key, body_digest)
             if earlier is not None:
                 return earlier
-        batches = _checked(graph, file, table_format)
+        batches = _checked(graph, file, table_format, limits)
         head, n_bytes = [], 0
         for batch in batches:
             head.append(pa.Table.from_batches([batch]))
@@ -281,11 +284,13 @@ def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> No
     publish_file(path, write)
 
 
-def _checked(graph: GraphRecord, file: BinaryIO, table_format: Format) -> Iterator[pa.RecordBatch]:
+def _checked(
+    graph: GraphRecord, file: BinaryIO, table_format: Format, limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
     """Batches of columns that fulfil the data contract."""
     settings = graph.settings
     first_row = 0
-    for batch in edge_batches(file, table_format, settings.node_ids):
+    for batch in edge_batches(file, table_format, settings.node_ids, limits=limits):
         block = read_columns(
             batch,
             node_kind=settings.node_ids,

@@ -54,7 +54,13 @@ class Settings(BaseSettings):
         Resident memory above which a process that solves forgets graphs it has prepared, also as
         ``6GiB``; part of it is for columns that make the solves of changed labels fast.
     max_body_bytes : int
-        Largest body of one request.
+        Largest body of one request, and most bytes of a page or batch of it once it is decoded.
+    max_decoded_bytes : int
+        Most bytes that the table of one request may come to once it is decoded.
+    max_body_rows : int
+        Most rows of it.
+    max_label_rows : int
+        The same of labels.
     max_backlog_bytes : int
         Largest sum of pushed blocks of one graph that wait to be ingested.
     max_total_backlog_bytes : int
@@ -90,6 +96,9 @@ class Settings(BaseSettings):
     checkpoint_seconds: NonNegativeFloat = 30.0
     child_memory_bytes: Annotated[ByteSize, Field(ge=1)] = ByteSize(2 * 2**30)
     max_body_bytes: PositiveInt = 256 * 2**20
+    max_decoded_bytes: PositiveInt = 2**30
+    max_body_rows: PositiveInt = 50_000_000
+    max_label_rows: PositiveInt = 1_000_000
     max_backlog_bytes: PositiveInt = 4 * 2**30
     max_total_backlog_bytes: PositiveInt = 16 * 2**30
     list_seconds: PositiveFloat = 2.0

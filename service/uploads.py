@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, BinaryIO, Final, TypeGuard
 
 import numpy as np
@@ -19,14 +18,24 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from service.arrow_survey import UnboundedArrow, survey_arrow
 from service.formats import Format
-from streaming.blocks import NodeKind, check_column_names
+from service.parquet_survey import UnboundedParquet, survey_parquet
+from streaming.blocks import COLUMNS as EDGE_COLUMNS
+from streaming.blocks import MAX_NODE_BYTES, NodeKind, check_column_names, string_lengths
 from streaming.feature_blocks import COLUMNS as FEATURE_COLUMNS
 from streaming.feature_blocks import DENSE_COLUMNS, NODE, SPARSE_COLUMNS
 
 ROWS_PER_BATCH: Final = 1 << 16
 BYTES_PER_BATCH: Final = 1 << 24
 """Most of a batch that is read from a file, as far as can be told beforehand."""
+
+MAX_LINE_BYTES: Final = 1 << 24
+"""Longest line of NDJSON; as values it takes many times as much."""
+
+LABEL_COLUMNS: Final = ("node", "label")
+_ROWS: Final = "rows", "LAPWING_MAX_BODY_ROWS"
+_LABEL_ROWS: Final = "label_rows", "LAPWING_MAX_LABEL_ROWS"
 
 NodeId = str | int
 LabelValue = str | int | float
@@ -40,6 +49,9 @@ _POINT: Final = re.compile(r"[.eE]")
 """What a real number has in its text and a whole one has not."""
 _CSV_ROW: Final = re.compile(r"Row #(?P<line>\d+): (?P<rest>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 80
+_VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+_STRINGS: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), *_VIEWS)
+_LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _JSON_DENSE: Final = {"features": pa.list_(pa.float64())}
 _JSON_SPARSE: Final = {"indices": pa.list_(pa.int64()), "values": pa.list_(pa.float64())}
 
@@ -67,6 +79,32 @@ class BadUpload(ValueError):
         received = "" if self.value is None else f", got {self.value}"
         place = "" if self.row is None else f" in row {self.row} (rows count from 0)"
         return f"{self.reason}{received}{place}"
+
+
+class TableTooLarge(BadUpload):
+    """The table takes more once it is decoded than the server allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadLimits:
+    """What a table may come to, however few bytes it was sent in.
+
+    Attributes
+    ----------
+    rows : int
+        Most rows of one table.
+    label_rows : int
+        The same of labels, which become Python values.
+    decoded_bytes : int
+        Most bytes of all columns once they are decoded.
+    batch_bytes : int
+        The same of what is decoded at once: a page of Parquet, a batch of Arrow.
+    """
+
+    rows: int
+    label_rows: int
+    decoded_bytes: int
+    batch_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +137,12 @@ def node_id(
         The value cannot be such an id.
     """
     if node_kind == "string":
-        if isinstance(value, str) and _is_text(value):
-            return value
-        raise BadUpload(f"{name!r} must be a string in this graph", row=row, value=value)
+        if not isinstance(value, str) or not _is_text(value):
+            raise BadUpload(f"{name!r} must be a string in this graph", row=row, value=value)
+        if len(value.encode()) > MAX_NODE_BYTES:
+            rule = f"{name!r} must have at most {MAX_NODE_BYTES} bytes"
+            raise BadUpload(rule, row=row, value=value)
+        return value
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if _is_integer(value):
@@ -115,7 +156,11 @@ def node_array(nodes: Iterable[NodeId], node_kind: NodeKind) -> pa.Array:
 
 
 def edge_batches(
-    file: BinaryIO, table_format: Format, node_kind: NodeKind
+    file: BinaryIO,
+    table_format: Format,
+    node_kind: NodeKind,
+    *,
+    limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of edges in order, ready for `streaming.blocks.read_columns`.
 
@@ -127,25 +172,32 @@ def edge_batches(
         How it is written.
     node_kind : {"string", "int64", "dense"}
         What the ids of this graph are; says how CSV and JSON values are read.
+    limits : UploadLimits, optional
+        What a table from outside may come to; files of this machine's owner have none.
 
     Raises
     ------
     BadUpload, streaming.blocks.BadEdges
         The file cannot be read, or a column of a CSV is missing.
+    TableTooLarge
+        It comes to more than the limits; where that can be told, before anything is decoded.
     """
     match table_format:
-        case Format.ARROW:
-            yield from _arrow_batches(file)
-        case Format.PARQUET:
-            yield from _parquet_batches(file, ("src", "dst", "weight"))
+        case Format.ARROW | Format.PARQUET:
+            batches = _stored_batches(file, table_format, EDGE_COLUMNS, limits)
         case Format.CSV:
-            yield from _csv_edges(file, node_kind)
+            batches = _csv_edges(file, node_kind)
         case Format.NDJSON:
-            yield from _json_edges(file, node_kind)
+            batches = _json_edges(file, node_kind)
+    yield from _counted(batches, limits)
 
 
 def feature_batches(
-    file: BinaryIO, table_format: Format, node_kind: NodeKind
+    file: BinaryIO,
+    table_format: Format,
+    node_kind: NodeKind,
+    *,
+    limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of features in order, ready for `streaming.feature_blocks.read_features`.
 
@@ -155,29 +207,32 @@ def feature_batches(
     ------
     BadUpload
         The file cannot be read.
+    TableTooLarge
+        As of `edge_batches`.
     """
     match table_format:
-        case Format.ARROW:
-            yield from _arrow_batches(file)
-        case Format.PARQUET:
-            yield from _parquet_batches(file, FEATURE_COLUMNS)
+        case Format.ARROW | Format.PARQUET:
+            batches = _stored_batches(file, table_format, FEATURE_COLUMNS, limits)
         case Format.CSV:
-            yield from _csv_features(file, node_kind)
+            batches = _csv_features(file, node_kind)
         case Format.NDJSON:
-            yield from _json_features(_json_rows(file), node_kind)
+            batches = _json_features(_json_rows(file), node_kind)
+    yield from _counted(batches, limits)
 
 
-def point_batches(file: BinaryIO, table_format: Format) -> Iterator[pa.RecordBatch]:
+def point_batches(
+    file: BinaryIO, table_format: Format, *, limits: UploadLimits | None = None
+) -> Iterator[pa.RecordBatch]:
     """The same of new points, which are no nodes; see `service.new_points`."""
     match table_format:
-        case Format.ARROW:
-            yield from _arrow_batches(file)
-        case Format.PARQUET:
-            yield from _parquet_batches(file, (*DENSE_COLUMNS, *SPARSE_COLUMNS))
+        case Format.ARROW | Format.PARQUET:
+            columns = (*DENSE_COLUMNS, *SPARSE_COLUMNS)
+            batches = _stored_batches(file, table_format, columns, limits)
         case Format.CSV:
-            yield from _csv_features(file, None)
+            batches = _csv_features(file, None)
         case Format.NDJSON:
-            yield from _json_features(_json_rows(file), None)
+            batches = _json_features(_json_rows(file), None)
+    yield from _counted(batches, limits)
 
 
 def json_point_batches(rows: list[Any]) -> Iterator[pa.RecordBatch]:
@@ -185,7 +240,13 @@ def json_point_batches(rows: list[Any]) -> Iterator[pa.RecordBatch]:
     yield from _json_features([rows] if rows else [], None)
 
 
-def label_rows(file: BinaryIO, table_format: Format, node_kind: NodeKind) -> list[LabelRow]:
+def label_rows(
+    file: BinaryIO,
+    table_format: Format,
+    node_kind: NodeKind,
+    *,
+    limits: UploadLimits | None = None,
+) -> list[LabelRow]:
     """Labels in order.
 
     A column of CSV holds whole numbers when every value of it is one; real numbers when every
@@ -196,20 +257,24 @@ def label_rows(file: BinaryIO, table_format: Format, node_kind: NodeKind) -> lis
     ------
     BadUpload
         The file cannot be read, or a row breaks a rule.
+    TableTooLarge
+        As of `edge_batches`.
     """
+    max_rows = None if limits is None else limits.label_rows
     if table_format is Format.NDJSON:
-        rows = [row for chunk in _json_rows(file) for row in chunk]
+        rows: list[Any] = []
+        for chunk in _json_rows(file):
+            rows += chunk
+            _require_rows(len(rows), max_rows, _LABEL_ROWS)
         return checked_label_rows(rows, node_kind)
-    match table_format:
-        case Format.ARROW:
-            batches = _arrow_batches(file)
-        case Format.PARQUET:
-            batches = _parquet_batches(file, ("node", "label"))
-        case _:
-            batches = _csv_batches(file, ("node", "label"))
+    if table_format is Format.CSV:
+        batches = _csv_batches(file, LABEL_COLUMNS)
+    else:
+        batches = _stored_batches(file, table_format, LABEL_COLUMNS, limits)
     nodes: list[Any] = []
     labels: list[Any] = []
-    for batch in batches:
+    for batch in _counted(batches, limits):
+        _require_rows(len(nodes) + batch.num_rows, max_rows, _LABEL_ROWS)
         nodes += _label_column(batch, "node").to_pylist()
         labels += _label_column(batch, "label").to_pylist()
     if table_format is Format.CSV:
@@ -281,9 +346,31 @@ def _label_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     return column
 
 
-def _arrow_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
+def _stored_batches(
+    file: BinaryIO, table_format: Format, wanted: tuple[str, ...], limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of Arrow or Parquet; strings that stand in dictionaries, a few rows at a time."""
+    if table_format is Format.ARROW:
+        batches = _arrow_batches(file, wanted, limits)
+    else:
+        batches = _parquet_batches(file, wanted, limits)
+    for batch in batches:
+        yield from _with_plain_strings(batch, wanted)
+
+
+def _arrow_batches(
+    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
+    if limits is not None:
+        try:
+            survey = survey_arrow(file)
+        except UnboundedArrow as error:
+            raise BadUpload(f"the body must be a whole Arrow IPC stream ({error})") from error
+        _require_rows(survey.n_rows, limits.rows, _ROWS)
+        _require_decodable(survey.decoded_bytes, survey.largest_message_bytes, limits)
     with _named_faults("the body must be an Arrow IPC stream"):
         reader = pa.ipc.open_stream(file)
+    _require_plain_types(reader.schema, wanted)
     while True:
         with _named_faults("the Arrow IPC stream breaks off or is damaged"):
             try:
@@ -293,14 +380,114 @@ def _arrow_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _parquet_batches(file: BinaryIO, wanted: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def _parquet_batches(
+    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
+    dictionaries: list[str] = []
+    if limits is not None:
+        try:
+            survey = survey_parquet(file, wanted)
+        except UnboundedParquet as error:
+            raise BadUpload(f"the body must be a whole Parquet file ({error})") from error
+        _require_rows(survey.n_rows, limits.rows, _ROWS)
+        _require_decodable(survey.decoded_bytes, survey.largest_page_bytes, limits)
+        dictionaries = sorted(survey.dictionary_columns)
     with _named_faults("the body must be a Parquet file"):
-        parquet = pa.parquet.ParquetFile(file)
+        parquet = pa.parquet.ParquetFile(file, read_dictionary=dictionaries)
+    _require_plain_types(parquet.schema_arrow, wanted)
     names = [name for name in parquet.schema_arrow.names if name in wanted]
     n_rows = min(ROWS_PER_BATCH, max(1, BYTES_PER_BATCH // _row_bytes(parquet)))
     with _named_faults("the Parquet file is damaged"):
         batches = parquet.iter_batches(batch_size=n_rows, columns=names)
         yield from batches
+
+
+def _require_decodable(n_bytes: int, n_at_once: int, limits: UploadLimits) -> None:
+    """Refuse what takes too much memory, before anything is decompressed."""
+    if n_bytes > limits.decoded_bytes:
+        raise TableTooLarge(
+            f"decoded_bytes must be at most {limits.decoded_bytes}; send the table in pieces, or "
+            "raise LAPWING_MAX_DECODED_BYTES",
+            value=n_bytes,
+        )
+    if n_at_once > limits.batch_bytes:
+        raise TableTooLarge(
+            f"batch_bytes must be at most {limits.batch_bytes} in a page or batch once it is "
+            "decoded; write smaller ones, or raise LAPWING_MAX_BODY_BYTES",
+            value=n_at_once,
+        )
+
+
+def _require_rows(n_rows: int, max_rows: int | None, rule: tuple[str, str]) -> None:
+    if max_rows is not None and n_rows > max_rows:
+        name, variable = rule
+        raise TableTooLarge(
+            f"{name} must be at most {max_rows}; send the table in pieces, or raise {variable}",
+            value=n_rows,
+        )
+
+
+def _counted(
+    batches: Iterable[pa.RecordBatch], limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
+    """The batches, as long as they stay within the limits: what was told of them may be wrong."""
+    n_rows = n_bytes = 0
+    for batch in batches:
+        if limits is not None:
+            n_rows += batch.num_rows
+            n_bytes += batch.nbytes
+            _require_rows(n_rows, limits.rows, _ROWS)
+            _require_decodable(n_bytes, 0, limits)
+        yield batch
+
+
+def _require_plain_types(schema: pa.Schema, wanted: tuple[str, ...]) -> None:
+    """Refuse columns that no table needs and whose size their bytes do not bound."""
+    for field in schema:
+        if field.name not in wanted:
+            continue
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        is_list = any(check(kind) for check in _LISTS)
+        value = kind.value_type if is_list else kind
+        if not (pa.types.is_primitive(value) or (not is_list and kind in (*_STRINGS, pa.null()))):
+            raise BadUpload(
+                f"column {field.name!r} must hold strings, numbers or lists of numbers",
+                value=f"type {field.type}",
+            )
+
+
+def _with_plain_strings(batch: pa.RecordBatch, wanted: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The batch with no wanted column of strings in a dictionary or as views.
+
+    In those many rows share the bytes of a long string, so that copies of it may take any amount:
+    they are made of as many rows as stay within `BYTES_PER_BATCH`.
+    """
+    row_bytes = 0
+    shared: list[int] = []
+    for number, field in enumerate(batch.schema):
+        is_dictionary = pa.types.is_dictionary(field.type)
+        kind = field.type.value_type if is_dictionary else field.type
+        is_shared = is_dictionary or kind in _VIEWS
+        if field.name in wanted and kind in _STRINGS and is_shared:
+            column = batch.column(number)
+            with _named_faults(f"column {field.name!r} must be valid Arrow data"):
+                column.validate(full=True)
+            values = column.dictionary if is_dictionary else column
+            row_bytes += int(string_lengths(values).max(initial=0))
+            shared.append(number)
+    if not shared:
+        yield batch
+        return
+    n_rows = max(1, BYTES_PER_BATCH // max(row_bytes, 1))
+    for first in range(0, max(batch.num_rows, 1), n_rows):
+        piece = batch.slice(first, n_rows)
+        for number in shared:
+            name, column = piece.schema.names[number], piece.column(number)
+            if pa.types.is_dictionary(column.type):
+                column = column.dictionary_decode()
+            kind = _VIEWS.get(column.type, column.type)
+            piece = piece.set_column(number, name, column.cast(kind))
+        yield piece
 
 
 def _row_bytes(parquet: pa.parquet.ParquetFile) -> int:
@@ -414,7 +601,7 @@ def _csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
     """Columns of the types that `read_columns` wants; a value that has another is named."""
     first_row = 0
     id_type = pa.string() if node_kind == "string" else pa.int64()
-    for batch in _csv_batches(file, ("src", "dst", "weight"), check=check_column_names):
+    for batch in _csv_batches(file, EDGE_COLUMNS, check=check_column_names):
         columns = {}
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             wanted = pa.float64() if name == "weight" else id_type
@@ -512,11 +699,22 @@ def _json_weights(values: list[Any], first_row: int) -> pa.Array:
 
 def _json_rows(file: BinaryIO) -> Iterator[list[Any]]:
     """The values of some lines at a time; blank lines are not counted."""
-    first_row = 0
-    lines = filter(bytes.strip, file)
-    while chunk := list(islice(lines, ROWS_PER_BATCH)):
+    first_row = n_bytes = 0
+    chunk: list[bytes] = []
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            row = first_row + len(chunk)
+            raise BadUpload(f"a line must have at most {MAX_LINE_BYTES} bytes", row=row)
+        if not line.strip():
+            continue
+        chunk.append(line)
+        n_bytes += len(line)
+        if len(chunk) == ROWS_PER_BATCH or n_bytes >= BYTES_PER_BATCH:
+            yield _json_values(chunk, first_row)
+            first_row += len(chunk)
+            chunk, n_bytes = [], 0
+    if chunk:
         yield _json_values(chunk, first_row)
-        first_row += len(chunk)
 
 
 def _json_values(lines: list[bytes], first_row: int) -> list[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int32Array, frozen
+from solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int32Array, Int64Array, frozen
 from streaming.kernels.columns import (
     GREATEST_WEIGHT,
     fill_self_loops,
@@ -31,6 +31,9 @@ COLUMNS = ("src", "dst", "weight")
 
 MAX_NODES = INT32_MAX
 """Dense ids are int32, so a graph has at most this many nodes."""
+
+MAX_NODE_BYTES = 2000
+"""Longest node id; the indexes of PostgreSQL, which hold the ids of labeled nodes, end there."""
 
 _MAX_INT64 = 2**63 - 1
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
@@ -192,8 +195,8 @@ def read_columns(
     Raises
     ------
     BadEdges
-        A column is missing or twice there, a type does not fit, an id is null, not UTF-8 or out of
-        range, or a weight is not finite and > 0 in float32.
+        A column is missing or twice there, a type does not fit, an id is null, not UTF-8, too long
+        or out of range, or a weight is not finite and > 0 in float32.
     """
     check_column_names(table.schema.names)
     src = _ids(table.column("src"), "src", node_kind, first_row)
@@ -293,7 +296,7 @@ def checked_ids(
     Raises
     ------
     BadEdges
-        The type does not fit, or an id is null, not UTF-8 or out of range.
+        The type does not fit, or an id is null, not UTF-8, too long or out of range.
     """
     ids = _ids(column, name, node_kind, first_row)
     if node_kind != "dense":
@@ -358,6 +361,8 @@ def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _ids(column: pa.ChunkedArray, name: str, node_kind: NodeKind, first_row: int) -> pa.Array:
     check_valid(column, name, first_row)
+    if node_kind == "string":  # before a dictionary is decoded, which may multiply a long id
+        _check_lengths(column, name, first_row)
     try:
         ids = node_ids(column, node_kind=node_kind, name=name)
     except TypeError as error:
@@ -368,6 +373,45 @@ def _ids(column: pa.ChunkedArray, name: str, node_kind: NodeKind, first_row: int
             _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row)
         return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
     return ids
+
+
+def string_lengths(column: pa.Array) -> Int64Array:
+    """Bytes of each string, also of those in a dictionary or seen as views; 0 for null."""
+    if pa.types.is_dictionary(column.type):
+        indices = column.indices.fill_null(0).to_numpy()
+        of_values = string_lengths(column.dictionary)
+        lengths = of_values[indices] if len(of_values) else np.zeros(len(column), dtype=np.int64)
+    elif len(column) and column.type in {pa.string_view(), pa.binary_view()}:
+        views = np.frombuffer(column.buffers()[1], dtype=np.int32)  # four for each, length first
+        lengths = views[4 * column.offset : 4 * (column.offset + len(column)) : 4].astype(np.int64)
+    elif len(column):
+        lengths = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
+    else:
+        lengths = np.zeros(0, dtype=np.int64)
+    if column.null_count:
+        lengths[column.is_null().to_numpy(zero_copy_only=False)] = 0
+    return lengths
+
+
+def _check_lengths(column: pa.Array | pa.ChunkedArray, name: str, first_row: int) -> None:
+    """Raise BadEdges with the first id that is too long; other types pass."""
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        kind = chunk.type.value_type if pa.types.is_dictionary(chunk.type) else chunk.type
+        if kind not in _STRINGS:
+            return
+        is_plain = chunk.type in _STRINGS[:2]
+        if is_plain and (pc.max(pc.binary_length(chunk)).as_py() or 0) <= MAX_NODE_BYTES:
+            first_row += len(chunk)
+            continue
+        too_long = string_lengths(chunk) > MAX_NODE_BYTES
+        if too_long.any():
+            row = int(np.argmax(too_long))
+            raise BadEdges(
+                f"column {name!r} must hold strings of at most {MAX_NODE_BYTES} bytes",
+                row=first_row + row,
+                value=shown(chunk[row].as_py()),
+            )
+        first_row += len(chunk)
 
 
 def _narrow(ids: pa.Array, name: str, limits: tuple[int, int], first_row: int) -> pa.Array:

@@ -38,7 +38,7 @@ from service.predictions import PredictionsNotFound
 from service.predictors import JobNotSucceeded, NotInductive
 from service.pushes import RETRY_SECONDS, BacklogFull
 from service.reading import NodeNotFound, NodeNotPredicted
-from service.uploads import BadUpload
+from service.uploads import BadUpload, TableTooLarge
 from streaming.blocks import BadEdges
 from streaming.feature_blocks import BadFeatures
 from streaming.features import FeaturesNotFound
@@ -90,6 +90,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     JobNotSucceeded: _Kind(HTTPStatus.CONFLICT, "Job has not succeeded"),
     IdempotencyConflict: _Kind(HTTPStatus.CONFLICT, "Idempotency-Key in use"),
     BodyTooLarge: _Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Body too large"),
+    TableTooLarge: _Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Table too large"),
     BodyTypeUnknown: _Kind(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Body type unknown"),
     BadFeatures: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Features break the contract"),
     BadEdges: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Edges break the contract"),

@@ -25,6 +25,7 @@ from service.pushes import PushStore
 from service.reading import PredictionReader
 from service.recent import Recent
 from service.settings import Settings
+from service.uploads import UploadLimits
 
 _Value = TypeVar("_Value")
 
@@ -34,6 +35,7 @@ class Stores:
     """Everything behind the API; each field is the store of that name."""
 
     settings: Settings
+    upload_limits: UploadLimits
     database: Database
     catalog: Catalog
     manifest: Manifest
@@ -61,6 +63,12 @@ class Stores:
         recent = Recent(database)
         return cls(
             settings=settings,
+            upload_limits=UploadLimits(
+                rows=settings.max_body_rows,
+                label_rows=settings.max_label_rows,
+                decoded_bytes=settings.max_decoded_bytes,
+                batch_bytes=settings.max_body_bytes,
+            ),
             database=database,
             catalog=Catalog(database),
             manifest=manifest,

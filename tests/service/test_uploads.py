@@ -246,9 +246,9 @@ def test_json_lines_are_read_a_part_at_a_time() -> None:
     asked: list[int] = []
 
     class Lines(io.BytesIO):
-        def __next__(self) -> bytes:
+        def readline(self, size: int | None = -1) -> bytes:
             asked.append(1)
-            return super().__next__()
+            return super().readline(size)
 
     batches = edge_batches(Lines(line * (3 * ROWS_PER_BATCH)), Format.NDJSON, "string")
     next(batches)

@@ -16,7 +16,7 @@ from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound, GraphRecord
 from service.jobs import IdempotencyConflict
 from service.manifest_records import BacklogFull, PushNotFound, PushRecord
-from service.uploads import BadUpload
+from service.uploads import BadUpload, TableTooLarge
 from streaming.blocks import BadEdges
 
 router = resource("edges", f"{ONE_GRAPH}/edges")
@@ -45,6 +45,7 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
         BodyTypeUnknown,
         BadEdges,
         BadUpload,
+        TableTooLarge,
         BacklogFull,
     ),
 )
@@ -70,6 +71,7 @@ async def push_edges(
         body.table_format,
         body_digest=body.digest,
         idempotency_key=idempotency_key,
+        limits=stores.upload_limits,
     )
     if wait:
         push = await _waited(request, stores, graph, push.id, wait)

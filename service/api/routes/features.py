@@ -17,7 +17,7 @@ from service.catalog import GraphNotFound, GraphRecord
 from service.feature_log import FeatureSetNotFound, FeatureSetRecord, SetMode
 from service.feature_reading import table_blocks
 from service.manifest_records import BacklogFull
-from service.uploads import BadUpload
+from service.uploads import BadUpload, TableTooLarge
 from streaming.feature_blocks import BadFeatures
 
 router = resource("features", f"{ONE_GRAPH}/features")
@@ -37,7 +37,15 @@ _TAKES: dict[str, Any] = {
         HTTPStatus.OK: {"description": "The features are in the graph."},
         HTTPStatus.ACCEPTED: {"model": FeatureSetOut, "description": "The features are on disk."},
     }
-    | problems(GraphNotFound, BodyTooLarge, BodyTypeUnknown, BadFeatures, BadUpload, BacklogFull),
+    | problems(
+        GraphNotFound,
+        BodyTooLarge,
+        BodyTypeUnknown,
+        BadFeatures,
+        BadUpload,
+        TableTooLarge,
+        BacklogFull,
+    ),
 }
 
 
@@ -100,7 +108,7 @@ async def _taken(
     mode: SetMode,
 ) -> FeatureSetOut:
     def add() -> FeatureSetRecord:
-        blocks = table_blocks(graph, body.file, body.table_format)
+        blocks = table_blocks(graph, body.file, body.table_format, limits=stores.upload_limits)
         return stores.features.add(graph, blocks, mode=mode)
 
     taken = await run_in_threadpool(add)

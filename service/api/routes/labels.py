@@ -23,7 +23,15 @@ from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, tab
 from service.catalog import GraphNotFound
 from service.labeling import LabelsRefused, UnknownNodes, encode_labels
 from service.labels import BadLabels
-from service.uploads import BadUpload, LabelRow, checked_label_rows, label_rows, node_id
+from service.uploads import (
+    BadUpload,
+    LabelRow,
+    TableTooLarge,
+    UploadLimits,
+    checked_label_rows,
+    label_rows,
+    node_id,
+)
 from streaming.blocks import NodeKind
 
 router = resource("labels", f"{ONE_GRAPH}/labels")
@@ -37,7 +45,13 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
         json=LabelsIn,
     ),
     responses=problems(
-        GraphNotFound, BodyTooLarge, BodyTypeUnknown, BadUpload, BadLabels, LabelsRefused
+        GraphNotFound,
+        BodyTooLarge,
+        BodyTypeUnknown,
+        BadUpload,
+        TableTooLarge,
+        BadLabels,
+        LabelsRefused,
     ),
 )
 def put_labels(
@@ -50,7 +64,7 @@ def put_labels(
     ] = "refuse",
 ) -> LabelsOut:
     """Put labels; the latest of a node holds, and all are durable before the answer."""
-    rows = _rows(body, graph.settings.node_ids)
+    rows = _rows(body, graph.settings.node_ids, stores.upload_limits)
     return LabelsOut.of(stores.labeling.put(graph, rows, unknown=unknown))
 
 
@@ -87,9 +101,11 @@ def delete_labels(
     return LabelsOut.of(stores.labeling.delete(graph, nodes))
 
 
-def _rows(body: TableUpload | JsonUpload, node_kind: NodeKind) -> list[LabelRow]:
+def _rows(
+    body: TableUpload | JsonUpload, node_kind: NodeKind, limits: UploadLimits
+) -> list[LabelRow]:
     if isinstance(body, TableUpload):
-        return label_rows(body.file, body.table_format, node_kind)
+        return label_rows(body.file, body.table_format, node_kind, limits=limits)
     try:
         document = orjson.loads(body.content)
     except orjson.JSONDecodeError as error:

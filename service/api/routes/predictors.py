@@ -30,7 +30,7 @@ from service.jobs import UnknownJob
 from service.new_points import checked_points
 from service.predictions import PredictionsNotFound
 from service.predictors import JobNotSucceeded, NotInductive, predictor_of
-from service.uploads import BadUpload, json_point_batches, point_batches
+from service.uploads import BadUpload, TableTooLarge, json_point_batches, point_batches
 from streaming.feature_blocks import BadFeatures
 
 router = resource("predictions", "/v1")
@@ -58,6 +58,7 @@ router = resource("predictions", "/v1")
         BodyTypeUnknown,
         BadFeatures,
         BadUpload,
+        TableTooLarge,
         FormatNotOffered,
     ),
 )
@@ -67,7 +68,7 @@ def predict_points(
     """Predict points that are no nodes of the graph; the model must have worked on features."""
     predictor = predictor_of(stores.predictions.store, stores.jobs.get(job_id))
     if isinstance(body, TableUpload):
-        batches = point_batches(body.file, body.table_format)
+        batches = point_batches(body.file, body.table_format, limits=stores.upload_limits)
     else:
         batches = json_point_batches(_points(body))
     points = checked_points(batches, n_columns=predictor.n_columns)

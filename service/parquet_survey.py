@@ -1,0 +1,247 @@
+"""What a Parquet file will take once it is decoded, from its footer and its page headers.
+
+Nothing is decompressed here. A footer may lie; page headers may not, since they are what the
+decoder goes by. So every page of the columns that will be read is looked at.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+_MAGIC: Final = b"PAR1"
+_MAX_FOOTER_BYTES: Final = 4 << 20
+_MAX_PAGES: Final = 1 << 18
+_HEADER_BYTES: Final = 1 << 14
+"""Page headers are short, unless a writer puts long statistics into them."""
+
+_MAX_HEADER_BYTES: Final = 1 << 20
+_MAX_DEPTH: Final = 16
+_BYTES_PER_VALUE: Final = 8
+"""Of a decoded value beside what its page holds; the widest numbers, offsets of strings."""
+
+_DICTIONARY_PAGE: Final = 2
+_DATA_PAGES: Final = {0: 5, 3: 8}
+"""Types of pages with values, and the field of the header that counts them."""
+
+_DELTA_BYTE_ARRAY: Final = 7
+_BYTE_ARRAY: Final = 6
+
+Struct = dict[int, Any]
+"""A thrift structure: values by field number."""
+
+
+class UnboundedParquet(ValueError):
+    """What decoding the file would take cannot be told, or the file is damaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetSurvey:
+    """What decoding some columns takes.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that the row groups claim.
+    decoded_bytes : int
+        Most bytes of the values, each string of a dictionary counted once.
+    largest_page_bytes : int
+        Of one page once it is decompressed.
+    dictionary_columns : frozenset of str
+        Columns of strings that stand in dictionaries.
+    """
+
+    n_rows: int
+    decoded_bytes: int
+    largest_page_bytes: int
+    dictionary_columns: frozenset[str]
+
+
+def survey_parquet(file: BinaryIO, columns: tuple[str, ...]) -> ParquetSurvey:
+    """Look at the pages of some top-level columns.
+
+    Parameters
+    ----------
+    file : binary file
+        Seekable; left where it stood.
+    columns : tuple of str
+        Names of the columns that will be read; those the file lacks are passed over.
+
+    Raises
+    ------
+    UnboundedParquet
+        The file is damaged or encrypted, has a footer or pages beyond all use, or an encoding in
+        which a short page may hold any amount.
+    """
+    start = file.tell()
+    try:
+        footer = _footer(file)
+        return _survey(file, footer, columns)
+    except (IndexError, KeyError, TypeError, AttributeError, struct.error) as error:
+        raise UnboundedParquet(f"footer or page headers are damaged ({error!r})") from error
+    finally:
+        file.seek(start)
+
+
+def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...]) -> ParquetSurvey:
+    n_rows = decoded_bytes = largest = n_pages = 0
+    dictionaries = set()
+    for group in footer.get(4, []):
+        n_rows += max(group[3], 0)
+        for chunk in group[1]:
+            meta = chunk[3]
+            name = meta[3][0].decode(errors="replace")
+            if name not in columns:
+                continue
+            for page in _pages(file, meta):
+                n_pages += 1
+                if n_pages > _MAX_PAGES:
+                    raise UnboundedParquet(f"a file must have at most {_MAX_PAGES} pages")
+                size, n_values, is_dictionary = page
+                largest = max(largest, size)
+                decoded_bytes += size + n_values * _BYTES_PER_VALUE
+                if is_dictionary and meta[1] == _BYTE_ARRAY:
+                    dictionaries.add(name)
+    return ParquetSurvey(
+        n_rows=n_rows,
+        decoded_bytes=decoded_bytes,
+        largest_page_bytes=largest,
+        dictionary_columns=frozenset(dictionaries),
+    )
+
+
+def _pages(file: BinaryIO, meta: Struct) -> Iterator[tuple[int, int, bool]]:
+    """Decompressed bytes and values of each page, and whether it is a dictionary."""
+    position = meta[9]
+    if 0 < meta.get(11, 0) < position:
+        position = meta[11]
+    n_wanted, n_seen = meta[5], 0
+    while n_seen < n_wanted:
+        header, length = _page_header(file, position)
+        size, stored = header[2], header[3]
+        if size < 0 or stored < 0:
+            raise UnboundedParquet(f"a page must not have a negative size, got {size}, {stored}")
+        kind = header[1]
+        if kind in _DATA_PAGES:
+            values = header[_DATA_PAGES[kind]]
+            encoding = values[2] if kind == 0 else values[4]
+            if encoding == _DELTA_BYTE_ARRAY:
+                raise UnboundedParquet(
+                    "columns must not have the encoding DELTA_BYTE_ARRAY, in which short pages "
+                    "hold any amount; write them plain or with a dictionary"
+                )
+            n_seen += max(values[1], 0)
+            yield size, max(values[1], 0), False
+        else:
+            yield size, 0, kind == _DICTIONARY_PAGE
+        position += length + stored
+
+
+def _page_header(file: BinaryIO, position: int) -> tuple[Struct, int]:
+    if position < 0:
+        raise UnboundedParquet(f"a page must lie in the file, got position {position}")
+    n_bytes = _HEADER_BYTES
+    while True:
+        file.seek(position)
+        content = file.read(n_bytes)
+        reader = _Compact(content)
+        try:
+            return reader.struct(), reader.position
+        except (IndexError, struct.error):
+            if len(content) < n_bytes or n_bytes >= _MAX_HEADER_BYTES:
+                raise
+            n_bytes = _MAX_HEADER_BYTES
+
+
+def _footer(file: BinaryIO) -> Struct:
+    end = file.seek(0, 2)
+    file.seek(max(end - 8, 0))
+    tail = file.read(8)
+    if tail[4:] != _MAGIC:
+        raise UnboundedParquet("it does not end as a Parquet file does")
+    (length,) = struct.unpack("<I", tail[:4])
+    if length > min(end - 12, _MAX_FOOTER_BYTES):
+        raise UnboundedParquet(
+            f"the footer must have at most {_MAX_FOOTER_BYTES} bytes and lie in the file, "
+            f"got {length}"
+        )
+    file.seek(end - 8 - length)
+    return _Compact(file.read(length)).struct()
+
+
+class _Compact:
+    """Reads thrift's compact protocol, in which Parquet writes footer and page headers."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.position = 0
+
+    def struct(self, depth: int = 0) -> Struct:
+        """The structure that begins here."""
+        found: Struct = {}
+        number = 0
+        while kind_and_step := self._byte():
+            step, kind = kind_and_step >> 4, kind_and_step & 15
+            number = number + step if step else self._zigzag()
+            found[number] = self._field(kind, depth)
+        return found
+
+    def _field(self, kind: int, depth: int) -> Any:
+        if kind in {1, 2}:  # a boolean is its own kind here
+            return kind == 1
+        return self._value(kind, depth)
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if depth > _MAX_DEPTH:
+            raise UnboundedParquet("footer and page headers must not nest so deeply")
+        match kind:
+            case 1 | 2 | 3:
+                return self._byte()
+            case 4 | 5 | 6:
+                return self._zigzag()
+            case 7:
+                return self._taken(8)
+            case 8:
+                return self._taken(self._varint())
+            case 9 | 10:
+                return self._list(depth)
+            case 12:
+                return self.struct(depth + 1)
+            case _:
+                raise UnboundedParquet(f"footer or page headers are damaged (kind {kind})")
+
+    def _list(self, depth: int) -> list[Any]:
+        size_and_kind = self._byte()
+        size, kind = size_and_kind >> 4, size_and_kind & 15
+        if size == 15:
+            size = self._varint()
+        if size > len(self._content):
+            raise UnboundedParquet(f"footer or page headers are damaged (a list of {size})")
+        return [self._value(kind, depth + 1) for _ in range(size)]
+
+    def _byte(self) -> int:
+        value = self._content[self.position]
+        self.position += 1
+        return value
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+            if shift > 63:
+                raise UnboundedParquet("footer or page headers are damaged (a long integer)")
+
+    def _zigzag(self) -> int:
+        value = self._varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def _taken(self, n_bytes: int) -> bytes:
+        if self.position + n_bytes > len(self._content):
+            raise IndexError(f"{n_bytes} bytes are not there")
+        taken = self._content[self.position : self.position + n_bytes]
+        self.position += n_bytes
+        return taken

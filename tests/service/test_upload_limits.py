@@ -1,0 +1,185 @@
+"""Bodies of a few kilobytes that come to gigabytes: refused, and never unpacked."""
+
+import json
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+LONG: Final = "x" * (1 << 20)
+MIB: Final = 1 << 20
+
+DECODE: Final = """
+import json, resource, sys
+from pathlib import Path
+from service.formats import Format
+from service.settings import Settings
+from service.uploads import UploadLimits, edge_batches, feature_batches, label_rows, point_batches
+from streaming.blocks import read_columns
+from streaming.feature_blocks import read_features
+
+limits = UploadLimits(
+    rows=50_000_000, label_rows=1_000_000, decoded_bytes=2**28, batch_bytes=2**26
+)
+
+def edges(file, table_format, kind):
+    first_row = 0
+    for batch in edge_batches(file, table_format, kind, limits=limits):
+        first_row += read_columns(
+            batch, node_kind=kind, max_nodes=2**31 - 2, first_row=first_row
+        ).n_rows
+
+def features(file, table_format, kind):
+    for batch in feature_batches(file, table_format, kind, limits=limits):
+        read_features(batch, node_kind=kind, max_nodes=2**31 - 2)
+
+def labels(file, table_format, kind):
+    label_rows(file, table_format, kind, limits=limits)
+
+def points(file, table_format, kind):
+    for batch in point_batches(file, table_format, limits=limits):
+        pass
+
+def peak_mib():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+before = peak_mib()
+told = {}
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    use, kind, name = path.stem.split("-")
+    with path.open("rb") as file:
+        try:
+            globals()[use](file, Format.of_path(path), kind)
+        except ValueError as error:
+            told[name] = [type(error).__name__, str(error)]
+        else:
+            told[name] = ["nothing", ""]
+        told[name].append(peak_mib() - before)
+print(json.dumps({"told": told, "grown_mib": peak_mib() - before}))
+"""
+
+REFUSED: Final = {
+    "equal": ("TableTooLarge", "rows must be at most 50000000; .*got 60000000"),
+    "longids": ("BadEdges", "column 'src' must hold strings of at most 2000 bytes, got x+"),
+    "page": ("TableTooLarge", "batch_bytes must be at most 67108864 .*got 8388"),
+    "list": ("TableTooLarge", "decoded_bytes must be at most 268435456; .*got 3200"),
+    "points": ("TableTooLarge", "decoded_bytes must be at most 268435456; .*got 3200"),
+    "prefixes": ("BadUpload", "must not have the encoding DELTA_BYTE_ARRAY"),
+    "zeros": ("TableTooLarge", "batch_bytes must be at most 67108864 .*got 800"),
+    "forged": ("TableTooLarge", "decoded_bytes must be at most 268435456; .*got 109951"),
+    "nulls": ("TableTooLarge", "rows must be at most 50000000; .*got 2000000000"),
+    "runs": ("TableTooLarge", "rows must be at most 50000000; .*got 2000000000"),
+    "nested": ("BadUpload", "column 'label' must hold strings, numbers or lists of numbers"),
+    "labels": ("TableTooLarge", "label_rows must be at most 1000000; .*LAPWING_MAX_LABEL_ROWS"),
+    "dictionary": ("BadEdges", "column 'dst' must hold strings of at most 2000 bytes, got x+"),
+    "views": ("BadEdges", "column 'src' must hold strings of at most 2000 bytes, got x+"),
+    "line": ("BadUpload", "a line must have at most 16777216 bytes in row 1"),
+}
+
+
+def repeated(value: str, n_rows: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(np.zeros(n_rows, dtype=np.int8), pa.array([value]))
+
+
+def many_nulls(n_rows: int) -> pa.NullArray:
+    return pa.Array.from_buffers(pa.null(), n_rows, [None])
+
+
+def write_arrow(path: Path, columns: dict[str, Any], codec: str | None = None) -> None:
+    batch = pa.record_batch(columns)
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_stream(path, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+
+
+def write_bombs(directory: Path) -> None:
+    ones = pa.array(np.ones(1_000_000, dtype=np.int64))
+    edges = pa.table({"src": ones, "dst": ones})
+    with pq.ParquetWriter(directory / "edges-int64-equal.parquet", edges.schema) as writer:
+        for _ in range(60):
+            writer.write_table(edges)
+    long = repeated(LONG, 1_000_000)
+    ids = pa.table({"src": long, "dst": long})
+    pq.write_table(ids, directory / "edges-string-longids.parquet", compression="zstd")
+    zeros = np.zeros(10_000_000)
+    pq.write_table(
+        pa.table({"src": [LONG * 80], "dst": ["a"]}),
+        directory / "edges-string-page.parquet",
+        compression="zstd",
+        use_dictionary=False,
+    )
+    numbers = pa.array(np.zeros(40_000_000, dtype=np.int8))
+    one_row = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), numbers)
+    table = pa.table({"node": ["a"], "features": one_row})
+    pq.write_table(table, directory / "features-string-list.parquet")
+    pq.write_table(table, directory / "points-string-points.parquet")
+    pq.write_table(
+        pa.table({"src": [LONG] * 100, "dst": [LONG] * 100}),
+        directory / "edges-string-prefixes.parquet",
+        use_dictionary=False,
+        column_encoding="DELTA_BYTE_ARRAY",
+    )
+    path = directory / "edges-int64-zeros.arrows"
+    write_arrow(path, {"src": zeros}, "zstd")
+    length = struct.pack("<q", zeros.nbytes)
+    forged = path.read_bytes().replace(length, struct.pack("<q", 1 << 40))
+    (directory / "edges-int64-forged.arrows").write_bytes(forged)
+    nothing = many_nulls(2_000_000_000)
+    write_arrow(directory / "labels-string-nulls.arrows", {"node": nothing, "label": nothing})
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2_000_000_000], pa.int32()), pa.array([1]))
+    write_arrow(directory / "labels-int64-runs.arrows", {"node": runs, "label": runs})
+    nested = pa.ListArray.from_arrays(pa.array([0, 2**31 - 1], pa.int32()), many_nulls(2**31 - 1))
+    write_arrow(directory / "labels-string-nested.arrows", {"node": ["a"], "label": nested})
+    labels = pa.table({"node": repeated("a", 3_000_000), "label": repeated("b", 3_000_000)})
+    pq.write_table(labels, directory / "labels-string-labels.parquet")
+    short, long = repeated("a", 5_000_000), repeated(LONG, 5_000_000)
+    write_arrow(directory / "edges-string-dictionary.arrows", {"src": short, "dst": long}, "zstd")
+    views = pa.array([LONG], pa.string_view())
+    thousand = pa.StringViewArray.from_buffers(
+        pa.string_view(),
+        100_000,
+        [None, pa.py_buffer(views.buffers()[1].to_pybytes()[:16] * 100_000), views.buffers()[2]],
+    )
+    write_arrow(directory / "edges-string-views.arrows", {"src": thousand, "dst": thousand}, "zstd")
+    row = b'{"src": "a", "dst": "b"}\n'
+    (directory / "edges-string-line.ndjson").write_bytes(row + b"[" + b"{}," * (6 * MIB) + b"{}]\n")
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a process of its own says of each body, and by how much it has grown."""
+    directory = tmp_path_factory.mktemp("bombs")
+    write_bombs(directory)
+    done = subprocess.run(
+        [sys.executable, "-c", DECODE, str(directory)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    answer["sizes"] = {path.stem: path.stat().st_size for path in directory.iterdir()}
+    return answer
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_small_body_that_comes_to_gigabytes_is_refused(
+    answers: dict[str, Any], name: str
+) -> None:
+    kind, message, _ = answers["told"][name]
+    assert kind == REFUSED[name][0]
+    assert re.search(REFUSED[name][1], message), message
+
+
+def test_no_such_body_takes_much_memory(answers: dict[str, Any]) -> None:
+    assert answers["grown_mib"] < 256, answers["told"]
