@@ -49,6 +49,10 @@ class GraphExists(ValueError):
         self.name = name
 
 
+class TooManyGraphs(ValueError):
+    """There are as many graphs as there may be."""
+
+
 class GraphConflict(ValueError):
     """A setting that is fixed once a graph exists was to be changed."""
 
@@ -238,13 +242,35 @@ class Catalog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, settings: GraphSettings) -> GraphRecord:
-        """A new, empty graph; raises `GraphExists` when the name is taken."""
+    def create(self, settings: GraphSettings, *, max_graphs: int | None = None) -> GraphRecord:
+        """A new, empty graph.
+
+        Parameters
+        ----------
+        settings : GraphSettings
+            What people chose.
+        max_graphs : int, optional
+            Most graphs there may be; a few more where several are created at the same moment.
+
+        Raises
+        ------
+        GraphExists
+            The name is taken.
+        TooManyGraphs
+            There are as many as there may be.
+        """
         if settings.seed is None:
             settings = replace(
                 settings, seed=secrets.randbits(53)
             )  # any JSON reader keeps it exact
         with _unique_name(settings.name), self._database.write() as connection:
+            present = select(func.count()).where(graphs.c.state == "active")
+            n_graphs = connection.execute(present).scalar_one()
+            if max_graphs is not None and n_graphs >= max_graphs:
+                raise TooManyGraphs(
+                    f"there must be at most {max_graphs} graphs, got one more; delete one, or "
+                    "raise LAPWING_MAX_GRAPHS"
+                )
             statement = insert(graphs).values(id=uuid4().hex, **asdict(settings)).returning(graphs)
             return _record(connection.execute(statement).one())
 

@@ -204,6 +204,7 @@ sources = Table(
     _graph_id(),
     Column("url", Text, nullable=False),
     Column("follow", Boolean, nullable=False),
+    Column("confined_to", Text),
     _time("created_at", nullable=False),
     _time("removed_at"),
     # Written by ingest: the last listing that succeeded, and the failures since.

@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.catalog import Catalog, GraphProgress, GraphRecord
+from service.confinement import confine_redirects, is_within, require_within
 from service.database import Database
 from service.feature_commit import FeatureCommitter
 from service.feature_log import FeatureSetRecord
@@ -104,6 +105,7 @@ class Ingestor:
         self._settings = settings
         self._catalog = Catalog(database)
         self._manifest = Manifest(database)
+        confine_redirects(settings.source_hosts)
 
     def discover(self, graph_id: str) -> int:
         """List the sources into the manifest; returns the number of new files.
@@ -114,6 +116,8 @@ class Ingestor:
         ------
         OSError
             A source cannot be listed now.
+        service.confinement.SourceRefused
+            A source that was added over HTTP may not be read.
         """
         return sum(
             self.list_source(graph_id, source)
@@ -123,8 +127,14 @@ class Ingestor:
 
     def list_source(self, graph_id: str, source: SourceRecord) -> int:
         """List one source into the manifest; returns the number of new files."""
-        files = ParquetEdges(source.url).list()
-        listed = [(file.path, file.version, file.size) for file in files]
+        home, place = self._settings.home, source.confined_to
+        if place is not None:
+            require_within(source.url, place, home=home)
+        listed = [
+            (file.path, file.version, file.size)
+            for file in ParquetEdges(source.url).list()
+            if place is None or is_within(file.path, place, home=home)
+        ]
         return self._manifest.register_files(graph_id, source.id, listed)
 
     def ingest_graph(
@@ -218,6 +228,7 @@ class OpenGraph:
         self._database = database
         self._manifest = Manifest(database)
         self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._home = settings.home
         self._keeper = keeper
         self._on_event = on_event
         paths = GraphPaths(root=settings.graphs_directory / record.id)
@@ -279,7 +290,7 @@ class OpenGraph:
             )
             pending = self._manifest.pending(self.record.id, passed_over=passed_over)
             taken = _up_to(pending, max_bytes)
-            files = [*self._lost_files(), *taken]
+            files = self._without_refused([*self._lost_files(), *taken])
             source_ids.update(file.source_id for file in files if file.source_id is not None)
             summary = self._ingest(files, unreadable)
             if not self._n_taken_apart:
@@ -384,6 +395,25 @@ class OpenGraph:
                     for file in files
                     if file is not failed and not (gives_up and file.source_id == source_id)
                 ]
+
+    def _without_refused(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
+        """The files that may be read; quarantines others of sources that were added over HTTP.
+
+        They lay elsewhere when they were listed: a link has changed.
+        """
+        places = self._manifest.confinements(self.record.id)
+        allowed = []
+        for file in files:
+            place = None if file.source_id is None else places.get(file.source_id)
+            if place is None or is_within(file.path, place, home=self._home):
+                allowed.append(file)
+            elif file.status == "pending":
+                self._waiting = {(file.path, file.version): file}
+                reason = f"path must stay in {place}, as its source was added over HTTP"
+                self._take_event(
+                    Quarantined(file=_edge_file(file), reason=reason, row=None, value=None)
+                )
+        return allowed
 
     def _lost_files(self) -> Sequence[FileRecord]:
         """Committed files that the checkpoint lacks, as when it was restored from a copy.

@@ -18,6 +18,7 @@ from fsspec.core import url_to_fs
 from sqlalchemy.exc import OperationalError
 
 from service.catalog import GraphNotFound
+from service.confinement import is_within, require_within
 from service.directory_watch import DirectoryWatch
 from service.manifest import ListedFile, Manifest, SourceNotFound, SourceRecord
 from service.redaction import redacted, shown_url
@@ -215,7 +216,7 @@ class SourceLister:
 
     def _take(self, each: _Watched, began: float) -> None:
         """List a source and register what is whole."""
-        listed = list_files(each.source)
+        listed = list_files(each.source, home=self._settings.home)
         ended = self._clock()
         source_id, graph_id = each.source.id, each.graph_id
         if not each.source.follow:
@@ -286,14 +287,21 @@ class SourceLister:
                     each.list_at = min(each.list_at, soon)
 
 
-def list_files(source: SourceRecord) -> list[ListedFile]:
+def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
     """What a source shows now; nothing where an object store has no such prefix yet.
+
+    Of one that was added over HTTP, files that a link takes to another place are left out.
 
     Raises
     ------
+    service.confinement.SourceRefused
+        It was added over HTTP and may not be read.
     OSError, or what its file system raises
         It cannot be listed.
     """
+    place = source.confined_to
+    if place is not None:
+        require_within(source.url, place, home=home)
     try:
         files = ParquetEdges(source.url).list()
     except FileNotFoundError:
@@ -303,6 +311,8 @@ def list_files(source: SourceRecord) -> list[ListedFile]:
     else:
         if not files:  # fsspec's walk passes over what it cannot list
             _is_empty_prefix(source.url)
+    if place is not None:
+        files = [file for file in files if is_within(file.path, place, home=home)]
     return [ListedFile(file.path, file.version, file.size) for file in files]
 
 

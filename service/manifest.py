@@ -42,6 +42,7 @@ from service.manifest_records import (
     PushRecord,
     SourceNotFound,
     SourceRecord,
+    TooManySources,
 )
 from service.push_log import PushLog, settle, take_positions, wait_again, waiting_count
 
@@ -59,6 +60,7 @@ __all__ = [
     "PushRecord",
     "SourceNotFound",
     "SourceRecord",
+    "TooManySources",
 ]
 
 MAX_PATH_BYTES: Final = 2000
@@ -89,28 +91,63 @@ class Manifest:
 
     # Sources
 
-    def add_source(self, graph_id: str, url: str, *, follow: bool = False) -> SourceRecord:
+    def add_source(
+        self,
+        graph_id: str,
+        url: str,
+        *,
+        follow: bool = False,
+        confined_to: str | None = None,
+        max_sources: int | None = None,
+    ) -> SourceRecord:
         """The source of this URL, added unless it is there; ``follow`` is as given last.
 
         A source that was removed and is added again goes on where it was.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        url : str
+            Where its files are.
+        follow : bool
+            Whether to look for new files for ever.
+        confined_to : str, optional
+            What it may read, from `service.confinement`. A source that the owner of the machine has
+            added without it stays so until it is removed.
+        max_sources : int, optional
+            Most sources that the graph may have.
 
         Raises
         ------
         ValueError
             The URL is empty or too long.
+        TooManySources
+            The graph has as many as it may have.
         """
         _require_path("url", url)
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             mine = and_(sources.c.graph_id == graph_id, sources.c.url == url)
+            known = connection.execute(select(sources).where(mine)).one_or_none()
+            if known is None or known.removed_at is not None:
+                _require_source_room(connection, graph_id, max_sources)
+            elif known.confined_to is None:
+                confined_to = None
             row = connection.execute(
                 update(sources)
                 .where(mine)
-                .values(follow=follow, removed_at=None)
+                .values(follow=follow, removed_at=None, confined_to=confined_to)
                 .returning(sources)
             ).one_or_none()
             if row is None:
-                values = {"id": uuid4().hex, "graph_id": graph_id, "url": url, "follow": follow}
+                values = {
+                    "id": uuid4().hex,
+                    "graph_id": graph_id,
+                    "url": url,
+                    "follow": follow,
+                    "confined_to": confined_to,
+                }
                 statement = insert(sources).values(**values).returning(sources)
                 row = connection.execute(statement).one()
         return _source(row)
@@ -124,6 +161,14 @@ class Manifest:
         )
         with self._database.read() as connection:
             return [_source(row) for row in connection.execute(statement)]
+
+    def confinements(self, graph_id: str) -> Mapping[str, str]:
+        """What sources added over HTTP may read, by id; of removed ones too."""
+        statement = select(sources.c.id, sources.c.confined_to).where(
+            sources.c.graph_id == graph_id, sources.c.confined_to.is_not(None)
+        )
+        with self._database.read() as connection:
+            return {row.id: row.confined_to for row in connection.execute(statement)}
 
     def remove_source(self, graph_id: str, source_id: str) -> None:
         """Read nothing more from a source; what is committed stays in the graph.
@@ -413,6 +458,16 @@ def _require_path(name: str, path: str) -> None:
         raise ValueError(
             f"{name} must have 1 to {MAX_PATH_BYTES} bytes and no NUL, "
             f"got {length} bytes, {path[:80]!r}"
+        )
+
+
+def _require_source_room(connection: Connection, graph_id: str, max_sources: int | None) -> None:
+    present = and_(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None))
+    n_sources = connection.execute(select(func.count()).where(present)).scalar_one()
+    if max_sources is not None and n_sources >= max_sources:
+        raise TooManySources(
+            f"the graph must have at most {max_sources} sources, got one more; remove one, or "
+            "raise LAPWING_MAX_SOURCES"
         )
 
 

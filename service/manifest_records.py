@@ -27,6 +27,10 @@ class FileNotListed(LookupError):
     """The graph's manifest has no file of this id."""
 
 
+class TooManySources(ValueError):
+    """The graph has as many sources as it may have."""
+
+
 class PushNotFound(LookupError):
     """The graph has no push of this id, or it was forgotten some time after it went in."""
 
@@ -55,6 +59,8 @@ class SourceRecord:
         Directory, glob, file or fsspec URL.
     follow : bool
         Whether the daemon looks for new files until the source is removed.
+    confined_to : str, optional
+        What it may read if it was added over HTTP, for `service.confinement.is_within`.
     created_at : datetime
         By the database's clock, in UTC.
     listed_at : datetime, optional
@@ -69,6 +75,7 @@ class SourceRecord:
     graph_id: str
     url: str
     follow: bool
+    confined_to: str | None
     created_at: datetime
     listed_at: datetime | None
     error: str | None

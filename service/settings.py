@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import ByteSize, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -24,6 +24,15 @@ _THREAD_VARIABLES: Final = (
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
 )
+
+
+OBJECT_STORES: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
+"""Protocols of fsspec that reach stores whose addresses no caller chooses."""
+
+
+def _working_directory() -> tuple[Path, ...]:
+    here = Path.cwd()
+    return () if here == Path(here.anchor) else (here,)
 
 
 class Settings(BaseSettings):
@@ -65,6 +74,21 @@ class Settings(BaseSettings):
         Largest sum of pushed blocks of one graph that wait to be ingested.
     max_total_backlog_bytes : int
         The same of all graphs together.
+    max_graphs : int
+        Most graphs there may be at a time.
+    max_sources : int
+        Most sources of a graph that are not removed.
+    rate_limit : float, optional
+        Requests per second of one key, or of one address where there is no key, in each process of
+        the API; unlimited by default, since on one's own machine nobody gains by a limit.
+    source_roots : tuple of Path
+        Local directories that sources added over HTTP may lie in, separated by ``:``; the working
+        directory by default, but for ``/``.
+    source_schemes : tuple of str
+        Protocols of such sources, separated by commas; those of object stores by default.
+    source_hosts : tuple of str
+        Hosts, as ``name`` or ``name:port``, that such sources may reach by http and https, and that
+        redirects of any source may lead to; none by default.
     list_seconds : float
         Time between two listings of a followed source.
     settle_seconds : float
@@ -101,6 +125,12 @@ class Settings(BaseSettings):
     max_label_rows: PositiveInt = 1_000_000
     max_backlog_bytes: PositiveInt = 4 * 2**30
     max_total_backlog_bytes: PositiveInt = 16 * 2**30
+    max_graphs: PositiveInt = 1000
+    max_sources: PositiveInt = 1000
+    rate_limit: PositiveFloat | None = None
+    source_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_working_directory)
+    source_schemes: Annotated[tuple[str, ...], NoDecode] = OBJECT_STORES
+    source_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     list_seconds: PositiveFloat = 2.0
     settle_seconds: NonNegativeFloat = 2.0
     unfinished_seconds: NonNegativeFloat = 600.0
@@ -113,6 +143,23 @@ class Settings(BaseSettings):
     def _absolute(cls, home: Path) -> Path:
         """The same directory from wherever a child process starts."""
         return home.expanduser().absolute()
+
+    @field_validator("source_roots", mode="before")
+    @classmethod
+    def _paths(cls, roots: object) -> object:
+        return roots.split(os.pathsep) if isinstance(roots, str) else roots
+
+    @field_validator("source_roots")
+    @classmethod
+    def _absolute_roots(cls, roots: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(root.expanduser().absolute() for root in roots)
+
+    @field_validator("source_schemes", "source_hosts", mode="before")
+    @classmethod
+    def _names(cls, names: object) -> object:
+        if not isinstance(names, str):
+            return names
+        return [name.strip().lower() for name in names.split(",") if name.strip()]
 
     @field_validator("log_level", mode="before")
     @classmethod

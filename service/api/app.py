@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from service.api import errors
 from service.api.bodies import BodyCap
+from service.api.rates import RateLimits
 from service.api.routes import (
     edges,
     features,
@@ -90,6 +91,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         lifespan=_closing(stores),
     )
     app.state.stores = stores
+    app.state.rates = RateLimits(settings.rate_limit)
     app.add_middleware(BodyCap, max_bytes=settings.max_body_bytes)
     app.add_middleware(Arrivals)
     errors.install(app)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from service.api.rates import RateLimits
 from service.api.stores import StoresHere
 from service.keys import Scope
 
@@ -51,17 +52,24 @@ def requires(scope: Scope) -> Any:
     """A dependency that lets a request pass only with a key of this scope."""
 
     async def check(request: Request, credentials: Credentials, stores: StoresHere) -> None:
+        rates: RateLimits = request.app.state.rates
+        address = "unknown" if request.client is None else request.client.host
         if credentials is None:
             has_key = await stores.recently("any key", stores.keys.any_active)
             _require_local(request, has_key=has_key)
+            rates.admit(f"address {address}")
             return
         presented = credentials.credentials
+        rates.before_key(address, presented)
         key = await stores.recently(
             ("key", sha256(presented.encode("utf-8", "surrogatepass")).digest()),
             lambda: stores.keys.verify(presented),
         )
         if key is None:
+            rates.note_wrong_key(address)
             raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")
+        rates.note_right_key(presented)
+        rates.admit(f"key {key.prefix}")
         if not key.allows(scope):
             raise ScopeMissing(key.prefix, scope)
 

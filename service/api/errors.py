@@ -5,6 +5,7 @@ title each class has. What is not in the table is a fault of ours: 500, without 
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,17 +23,19 @@ from starlette.routing import Match
 
 from service.api.auth import KeyMissing, KeyRefused, ScopeMissing
 from service.api.bodies import BodyTooLarge, BodyTypeUnknown
+from service.api.rates import TooManyRequests
 from service.api.readiness import NotReady
 from service.api.schemas.base import InvalidArgument, Problem
 from service.api.tables import FormatNotOffered
-from service.catalog import GraphConflict, GraphExists, GraphNotFound
+from service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
+from service.confinement import SourceRefused
 from service.connecting import ConnectedBefore, NoFeatures
 from service.estimating import DoesNotFit, NoSnapshot
 from service.feature_log import FeatureSetNotFound
 from service.jobs import KINDS, IdempotencyConflict, UnknownJob
 from service.labeling import LabelsRefused
 from service.labels import BadLabels
-from service.manifest import FileNotListed, SourceNotFound
+from service.manifest import FileNotListed, SourceNotFound, TooManySources
 from service.manifest_records import PushNotFound
 from service.predictions import PredictionsNotFound
 from service.predictors import JobNotSucceeded, NotInductive
@@ -84,6 +87,8 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     FormatNotOffered: _Kind(HTTPStatus.NOT_ACCEPTABLE, "Format not offered"),
     GraphExists: _Kind(HTTPStatus.CONFLICT, "Graph exists"),
     GraphConflict: _Kind(HTTPStatus.CONFLICT, "Setting is fixed"),
+    TooManyGraphs: _Kind(HTTPStatus.CONFLICT, "Too many graphs"),
+    TooManySources: _Kind(HTTPStatus.CONFLICT, "Too many sources"),
     NoSnapshot: _Kind(HTTPStatus.CONFLICT, "No snapshot yet"),
     NoFeatures: _Kind(HTTPStatus.CONFLICT, "No features yet"),
     ConnectedBefore: _Kind(HTTPStatus.CONFLICT, "Edges from features already"),
@@ -99,9 +104,11 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     LabelsRefused: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Unknown nodes"),
     NotInductive: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Job predicts no new points"),
     DoesNotFit: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Does not fit the memory"),
+    SourceRefused: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Source refused"),
     InvalidArgument: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
     RequestValidationError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
     DataError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
+    TooManyRequests: _Kind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
     BacklogFull: _Kind(HTTPStatus.TOO_MANY_REQUESTS, "Backlog full"),
     NotReady: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Not ready"),
     OperationalError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
@@ -266,6 +273,8 @@ def _headers(error: Exception) -> dict[str, str]:
             return {"WWW-Authenticate": f'{challenge}, error="invalid_token"'}
         case ScopeMissing(scope=scope):
             return {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="{scope}"'}
+        case TooManyRequests(retry_seconds=seconds):
+            return {"Retry-After": str(math.ceil(seconds))}
         case BacklogFull() | OperationalError() | PoolTimeoutError():
             return {"Retry-After": str(RETRY_SECONDS)}
         case _:

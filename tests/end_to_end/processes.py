@@ -59,6 +59,7 @@ class Home:
         self.environment = {
             **{name: value for name, value in os.environ.items() if "LAPWING" not in name},
             "LAPWING_HOME": str(directory),
+            "LAPWING_SOURCE_ROOTS": str(directory.parent),
             "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba-cache")),
             **environment,
         }

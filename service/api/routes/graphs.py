@@ -19,7 +19,7 @@ from service.api.schemas.graphs import (
     GraphPatch,
 )
 from service.api.stores import GraphHere, Stores, StoresHere
-from service.catalog import GraphConflict, GraphExists, GraphNotFound, GraphRecord
+from service.catalog import GraphConflict, GraphExists, GraphNotFound, GraphRecord, TooManyGraphs
 from service.job_queue import request_auto_solve
 from streaming.certificate import CertificateStore
 from streaming.snapshots import GraphPaths
@@ -31,11 +31,11 @@ router = resource("graphs", "/v1/graphs")
     "",
     status_code=HTTPStatus.CREATED,
     dependencies=[requires("admin")],
-    responses=problems(GraphExists, InvalidArgument),
+    responses=problems(GraphExists, TooManyGraphs, InvalidArgument),
 )
 def create_graph(body: GraphCreate, stores: StoresHere, response: Response) -> GraphDetails:
     """Create an empty graph."""
-    graph = stores.catalog.create(body.to_settings())
+    graph = stores.catalog.create(body.to_settings(), max_graphs=stores.settings.max_graphs)
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}"
     return _details(graph, stores)
 

@@ -1,7 +1,6 @@
 """What the ingest daemon reads, and what became of it."""
 
 from http import HTTPStatus
-from pathlib import PurePath
 from typing import Annotated
 
 from fastapi import Path, Query, Request, Response
@@ -14,7 +13,14 @@ from service.api.schemas.sources import FileOut, FilePage, RetryOut, SourceIn, S
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound, GraphRecord
-from service.manifest import FileNotListed, FileStatus, SourceNotFound, SourceRecord
+from service.confinement import SourceRefused, SourceRules
+from service.manifest import (
+    FileNotListed,
+    FileStatus,
+    SourceNotFound,
+    SourceRecord,
+    TooManySources,
+)
 from streaming.sources import ParquetEdges
 
 router = resource("sources", ONE_GRAPH)
@@ -28,15 +34,25 @@ Page = Annotated[int, Query(ge=0, le=MAX_ID, description="The `next_page` of the
     "/sources",
     status_code=HTTPStatus.CREATED,
     dependencies=[requires("ingest")],
-    responses=problems(GraphNotFound, InvalidArgument),
+    responses=problems(GraphNotFound, SourceRefused, TooManySources, InvalidArgument),
 )
 def add_source(
     body: SourceIn, graph: GraphHere, stores: StoresHere, response: Response
 ) -> SourceOut:
-    """Have ingest read a source; one that is there already gets the new `follow`."""
+    """Have ingest read a source; one that is there already gets the new `follow`.
+
+    It must lie where the server's settings allow it: LAPWING_SOURCE_ROOTS, _SCHEMES and _HOSTS.
+    """
     with refusing():
+        place = SourceRules.of(stores.settings).place_of(body.url)
         _require_readable(body.url)
-        source = stores.manifest.add_source(graph.id, body.url, follow=body.follow)
+        source = stores.manifest.add_source(
+            graph.id,
+            body.url,
+            follow=body.follow,
+            confined_to=place,
+            max_sources=stores.settings.max_sources,
+        )
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/sources/{source.id}"
     return _shown(source, graph, stores)
 
@@ -108,9 +124,6 @@ async def get_file(
 
 def _require_readable(url: str) -> None:
     """Refuse what no ingest process could read; that something is there is for ingest to see."""
-    is_local = "://" not in url and "::" not in url
-    if is_local and not PurePath(url).is_absolute():
-        raise ValueError(f"url must be an absolute path or an fsspec URL, got {url!r}")
     try:
         ParquetEdges(url)
     except (ValueError, OSError) as error:

@@ -93,7 +93,7 @@ class SourceOut(Answer):
     def of(cls, source: SourceRecord, files: dict[FileStatus, int]) -> Self:
         """What people see of a source."""
         values = asdict(source)
-        del values["graph_id"]
+        del values["graph_id"], values["confined_to"]
         return cls(**values | {"url": shown_url(source.url)}, files=files)
 
 

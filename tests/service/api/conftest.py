@@ -107,7 +107,9 @@ def serving(settings: Settings, **client_options: Any) -> Iterator[Api]:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Those of an empty home."""
-    return Settings(home=tmp_path / "home", database_url=None, admin_key_file=None)
+    return Settings(
+        home=tmp_path / "home", database_url=None, admin_key_file=None, source_roots=(tmp_path,)
+    )
 
 
 @pytest.fixture

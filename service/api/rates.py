@@ -1,0 +1,171 @@
+"""How often one caller may call: token buckets in the memory of this process.
+
+With several API processes each counts for itself, so that a caller gets up to so many times as
+much. Health and readiness are never counted, as they ask for no key.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+from ipaddress import IPv6Address, ip_network
+from ipaddress import ip_address as parsed_address
+from typing import Final
+
+MAX_CALLERS: Final = 10_000
+"""Callers that are remembered; whoever has not called for the longest time is forgotten."""
+
+WRONG_KEYS: Final = 10
+"""Wrong keys in a row that one address may try at once."""
+
+WRONG_KEYS_PER_SECOND: Final = 0.2
+"""How fast it may go on after that."""
+
+_BURST_SECONDS: Final = 2.0
+_TRUSTED_SECONDS: Final = 600.0
+
+
+class TooManyRequests(RuntimeError):
+    """The caller has used up what it may ask for now.
+
+    Attributes
+    ----------
+    retry_seconds : float
+        When to ask again.
+    """
+
+    def __init__(self, rule: str, retry_seconds: float) -> None:
+        super().__init__(f"{rule}; try again in {retry_seconds:.1f} seconds")
+        self.retry_seconds = retry_seconds
+
+
+class TokenBuckets:
+    """A bucket of tokens for each caller, refilled as time goes by.
+
+    Parameters
+    ----------
+    per_second : float
+        Tokens that come back in a second.
+    burst : float
+        Tokens of a full bucket, at least 1.
+    clock : callable
+        Monotonic seconds.
+    """
+
+    def __init__(self, per_second: float, burst: float, clock: Callable[[], float]) -> None:
+        self._per_second = per_second
+        self._burst = max(burst, 1.0)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_seconds(self, caller: str) -> float:
+        """How long until the caller has a token; 0 when it has one."""
+        with self._lock:
+            return max((1.0 - self._tokens(caller)) / self._per_second, 0.0)
+
+    def take(self, caller: str) -> float:
+        """Take a token and return 0, or how long until there is one."""
+        with self._lock:
+            tokens = self._tokens(caller)
+            if tokens < 1.0:
+                return (1.0 - tokens) / self._per_second
+            self._left[caller] = tokens - 1.0, self._clock()
+            self._left.move_to_end(caller)
+            if len(self._left) > MAX_CALLERS:
+                self._left.popitem(last=False)
+            return 0.0
+
+    def _tokens(self, caller: str) -> float:
+        left, since = self._left.get(caller, (self._burst, self._clock()))
+        return min(self._burst, left + (self._clock() - since) * self._per_second)
+
+
+class RateLimits:
+    """What the callers of one API process may do.
+
+    Parameters
+    ----------
+    per_second : float, optional
+        Requests per second of one key, or of one address where there is no key; twice as many may
+        come at once. None counts nothing.
+    clock : callable
+        Monotonic seconds.
+    """
+
+    def __init__(
+        self, per_second: float | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._per_second = per_second
+        self._calls = (
+            None
+            if per_second is None
+            else TokenBuckets(per_second, per_second * _BURST_SECONDS, clock)
+        )
+        self._failures = TokenBuckets(WRONG_KEYS_PER_SECOND, WRONG_KEYS, clock)
+        self._trusted: OrderedDict[bytes, float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def admit(self, caller: str) -> None:
+        """Count a call; raises `TooManyRequests`."""
+        if self._calls is None:
+            return
+        seconds = self._calls.take(caller)
+        if seconds:
+            raise TooManyRequests(
+                f"LAPWING_RATE_LIMIT must be kept, of {self._per_second:g} requests per second of "
+                f"one key or address, got more of {caller}",
+                seconds,
+            )
+
+    def before_key(self, address: str, key: str) -> None:
+        """Look at no more keys of an address that has sent too many wrong ones.
+
+        A key that was right a few minutes ago is looked at nevertheless: others behind the same
+        address must not be able to lock it out.
+
+        Raises
+        ------
+        TooManyRequests
+            The key is not even looked at.
+        """
+        seconds = self._failures.wait_seconds(_network(address))
+        if seconds and not self._is_trusted(key):
+            raise TooManyRequests(
+                f"keys must be right, got more than {WRONG_KEYS} wrong ones from this address",
+                seconds,
+            )
+
+    def note_wrong_key(self, address: str) -> None:
+        """Count a wrong key."""
+        self._failures.take(_network(address))
+
+    def note_right_key(self, key: str) -> None:
+        """Remember a key as right for a while; as a hash."""
+        with self._lock:
+            self._trusted[_digest(key)] = self._clock()
+            self._trusted.move_to_end(_digest(key))
+            if len(self._trusted) > MAX_CALLERS:
+                self._trusted.popitem(last=False)
+
+    def _is_trusted(self, key: str) -> bool:
+        with self._lock:
+            seen_at = self._trusted.get(_digest(key))
+        return seen_at is not None and self._clock() - seen_at < _TRUSTED_SECONDS
+
+
+def _digest(key: str) -> bytes:
+    return sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _network(address: str) -> str:
+    """What one caller can take addresses from: of IPv6 a whole /64."""
+    try:
+        parsed = parsed_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ip_network((int(parsed), 64), strict=False))
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

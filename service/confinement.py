@@ -1,0 +1,188 @@
+"""Which places sources that were added over HTTP may read.
+
+Whoever holds a key for `ingest` names places on a machine that is not theirs, so an allow list says
+which: local directories, protocols of object stores, hosts of the web. The owner of the machine
+adds sources by command line, and is not bound by it. The API asks when a source is added; ingest
+asks again when it lists and when it reads, by its own settings, since links change and processes
+may differ.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from glob import has_magic
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import urljoin, urlsplit
+
+import fsspec.config
+
+from service.redaction import shown_url
+from service.settings import Settings
+
+_WEB: Final = ("http", "https")
+_LOCAL: Final = "file://"
+_NETWORK_LOCATION: Final = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9a-fA-F:]+\](:[0-9]+)?")
+
+
+class SourceRefused(ValueError):
+    """A source added over HTTP names a place that it may not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRules:
+    """The places that are open to sources added over HTTP.
+
+    Attributes
+    ----------
+    roots : tuple of Path
+        Local files must lie below one of them, links followed.
+    home : Path
+        The service's own directory, which is open to nobody.
+    schemes : frozenset of str
+        Protocols of remote places, such as ``s3``.
+    hosts : frozenset of str
+        Hosts, as ``name`` or ``name:port``, that http and https may reach.
+    """
+
+    roots: tuple[Path, ...]
+    home: Path
+    schemes: frozenset[str]
+    hosts: frozenset[str]
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The rules that an installation's settings make."""
+        return cls(
+            roots=settings.source_roots,
+            home=settings.home,
+            schemes=frozenset(settings.source_schemes),
+            hosts=frozenset(settings.source_hosts),
+        )
+
+    def place_of(self, url: str) -> str:
+        """The open place that a URL lies in; whether anything is there plays no part.
+
+        Parameters
+        ----------
+        url : str
+            A directory, glob or file: absolute path or fsspec URL.
+
+        Returns
+        -------
+        str
+            For `is_within`: a directory, a host with its protocol, or a protocol.
+
+        Raises
+        ------
+        SourceRefused
+            It lies in none; names the setting that says so.
+        """
+        if "::" in url:
+            raise SourceRefused(
+                f"url must be one place, not a chain of them with '::', got {shown_url(url)!r}"
+            )
+        scheme, mark, rest = url.partition("://")
+        if not mark or scheme == "file":
+            return self._local_place(url.removeprefix(_LOCAL), url)
+        if scheme in _WEB:
+            return f"{scheme}://{self._host(rest, url)}"
+        if scheme not in self.schemes:
+            raise SourceRefused(
+                "url must be a local path or start with one of LAPWING_SOURCE_SCHEMES "
+                f"({', '.join(sorted(self.schemes))}), got {shown_url(url)!r}"
+            )
+        return f"{scheme}://"
+
+    def _local_place(self, path: str, url: str) -> str:
+        if not Path(path).is_absolute() or ".." in Path(path).parts or "\0" in path:
+            raise SourceRefused(f"url must be an absolute path without '..', got {url!r}")
+        for root in self.roots:
+            place = str(root.resolve())
+            if is_within(path, place, home=self.home):
+                return place
+        raise SourceRefused(
+            "url must lie below a directory of LAPWING_SOURCE_ROOTS and not in LAPWING_HOME, "
+            f"got {url!r}"
+        )
+
+    def _host(self, rest: str, url: str) -> str:
+        host = re.split(r"[/?#]", rest, maxsplit=1)[0].lower()
+        if not _NETWORK_LOCATION.fullmatch(host) or host not in self.hosts:
+            raise SourceRefused(
+                "url must name a host of LAPWING_SOURCE_HOSTS, with the port as there and no "
+                f"user, got {shown_url(url)!r}"
+            )
+        return host
+
+
+def is_within(url: str, place: str, *, home: Path) -> bool:
+    """Whether a path or URL still lies in the place that let its source in.
+
+    Parameters
+    ----------
+    url : str
+        Of a source, or of a file that was listed there.
+    place : str
+        From `SourceRules.place_of`.
+    home : Path
+        ``Settings.home``, where no source may read.
+    """
+    scheme, mark, rest = url.partition("://")
+    is_local = not mark or scheme == "file"
+    if place.startswith("/"):
+        resolved = _resolved(Path(url.removeprefix(_LOCAL)))
+        return (
+            is_local
+            and resolved.is_relative_to(place)
+            and not resolved.is_relative_to(home.resolve())
+        )
+    if place.partition("://")[0] in _WEB:
+        return f"{scheme}://{re.split('[/?#]', rest, maxsplit=1)[0].lower()}" == place
+    return not is_local and scheme not in _WEB  # a store lists its own under the name it prefers
+
+
+def require_within(url: str, place: str, *, home: Path) -> None:
+    """Raise `SourceRefused` unless `is_within`."""
+    if not is_within(url, place, home=home):
+        raise SourceRefused(
+            f"a source added over HTTP must stay in {place} and outside LAPWING_HOME, got "
+            f"{shown_url(url)!r}; the owner of the machine may add it by `lapwing source add`"
+        )
+
+
+def _resolved(path: Path) -> Path:
+    """Where a path or glob leads, links followed; of a glob what stands before its wildcard."""
+    parts = path.parts
+    plain = next((k for k, part in enumerate(parts) if has_magic(part)), len(parts))
+    try:
+        return Path(*parts[:plain]).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a name too long, a NUL
+        return Path("/")
+
+
+def confine_redirects(hosts: Collection[str]) -> None:
+    """From now on no redirect takes this process to a host that nobody has named.
+
+    It may lead to the host that redirects and to ``hosts``; of the owner's sources too, since what
+    is read is read by path, whoever added it.
+    """
+
+    async def client(**options: Any) -> Any:
+        import aiohttp  # noqa: PLC0415 - needed by sources over http only
+
+        async def refuse(_session: object, _context: object, told: Any) -> None:
+            target = urljoin(str(told.url), told.response.headers.get("Location", ""))
+            location = urlsplit(target).netloc.lower()
+            if location not in {urlsplit(str(told.url)).netloc.lower(), *hosts}:
+                raise PermissionError(
+                    f"a redirect must stay on its host or lead to one of LAPWING_SOURCE_HOSTS, got "
+                    f"{shown_url(target)!r}"
+                )
+
+        tracing = aiohttp.TraceConfig()
+        tracing.on_request_redirect.append(refuse)
+        return aiohttp.ClientSession(trace_configs=[tracing], **options)
+
+    for scheme in _WEB:
+        fsspec.config.conf.setdefault(scheme, {})["get_client"] = client

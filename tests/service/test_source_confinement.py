@@ -1,0 +1,287 @@
+"""Sources that were added over HTTP read what the settings open, and nothing else."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import fsspec.config
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fsspec.core import url_to_fs
+
+from service.catalog import Catalog, GraphRecord, GraphSettings
+from service.confinement import SourceRefused, SourceRules, confine_redirects, is_within
+from service.database import Database, open_database
+from service.ingest import Ingestor
+from service.listing import list_files
+from service.manifest import Manifest, TooManySources
+from service.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "secret").mkdir()
+    return Settings(
+        home=tmp_path / "open" / "home",
+        database_url=None,
+        source_roots=(tmp_path / "open",),
+        source_hosts=("data.example", "127.0.0.1:8443"),
+    )
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database]:
+    database = open_database(settings.database)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def graph(database: Database) -> GraphRecord:
+    return Catalog(database).create(GraphSettings(name="g", expected_nodes=100))
+
+
+def write_edges(path: Path, *nodes: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"src": list(nodes[:-1]), "dst": list(nodes[1:])}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("{open}", "{open}"),
+        ("{open}/a/b.parquet", "{open}"),
+        ("{open}/*.parquet", "{open}"),
+        ("{open}/in-[0-9]/*.parquet", "{open}"),
+        ("file://{open}/a", "{open}"),
+        ("s3://bucket/prefix", "s3://"),
+        ("abfs://container/prefix", "abfs://"),
+        ("https://data.example/a.parquet", "https://data.example"),
+        ("https://DATA.example/a.parquet?sig=x", "https://data.example"),
+        ("http://127.0.0.1:8443/a", "http://127.0.0.1:8443"),
+    ],
+)
+def test_what_the_settings_open_is_taken(
+    settings: Settings, tmp_path: Path, url: str, place: str
+) -> None:
+    opened = str((tmp_path / "open").resolve())
+    rules = SourceRules.of(settings)
+    assert rules.place_of(url.format(open=opened)) == place.format(open=opened)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "file:/etc/passwd",
+        "FILE:///etc/passwd",
+        "local:///etc/passwd",
+        "/",
+        "/*/*.parquet",
+        "{open}/../secret",
+        "file://{open}/../secret",
+        "{open}/*/../../secret/*.parquet",
+        "{open}-not",
+        "{open}/home",
+        "{open}/home/graphs/*/pushes",
+        "{open}/link",
+        "{open}/link/a.parquet",
+        "{open}/a\0b",
+        "inbox",
+        "~/inbox",
+        "http://169.254.169.254/latest/meta-data",
+        "http://localhost/",
+        "http://[::1]/",
+        "http://data.example:8080/",
+        "http://data.example@169.254.169.254/",
+        "http://me:password@data.example/",
+        "http://169.254.169.254\\@data.example/",
+        "http://data.example.evil.example/",
+        "https:///x",
+        "memory://x",
+        "ftp://data.example/x",
+        "sftp://data.example/x",
+        "github://owner:repository@main/x",
+        "reference://x",
+        "data:text/plain,x",
+        "jupyter://x",
+        "simplecache::http://data.example/x",
+        "zip://x::file:///etc/passwd",
+        "{open}/x::file:///etc/passwd",
+        "s3://bucket::file:///etc",
+        "unheard://x",
+        "",
+    ],
+)
+def test_what_they_do_not_open_is_refused(settings: Settings, tmp_path: Path, url: str) -> None:
+    (tmp_path / "open" / "link").symlink_to(tmp_path / "secret")
+    with pytest.raises(SourceRefused, match=r"^url must"):
+        SourceRules.of(settings).place_of(url.format(open=tmp_path / "open"))
+
+
+def test_an_answer_does_not_tell_whether_a_file_is_there(
+    settings: Settings, tmp_path: Path
+) -> None:
+    there = write_edges(tmp_path / "secret" / "there.parquet", "a", "b")
+    told = []
+    for path in (there, there.with_name("other.parquet")):
+        with pytest.raises(SourceRefused) as refused:
+            SourceRules.of(settings).place_of(str(path))
+        told.append(str(refused.value).replace(path.name, ""))
+    assert told[0] == told[1]
+    assert "LAPWING_SOURCE_ROOTS" in told[0]
+
+
+def test_a_link_out_of_the_place_is_not_listed(
+    settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
+) -> None:
+    inbox = tmp_path / "open" / "in"
+    write_edges(inbox / "good.parquet", "a", "b")
+    (inbox / "link.parquet").symlink_to(write_edges(tmp_path / "secret" / "x.parquet", "x", "y"))
+    (inbox / "linked").symlink_to(tmp_path / "secret")
+    write_edges(settings.home / "graphs" / "other.parquet", "p", "q")
+    (inbox / "home").symlink_to(settings.home)
+    manifest = Manifest(database)
+    place = SourceRules.of(settings).place_of(str(inbox))
+    source = manifest.add_source(graph.id, str(inbox), confined_to=place)
+    assert [Path(file.path).name for file in list_files(source, home=settings.home)] == [
+        "good.parquet"
+    ]
+    Ingestor(database, settings).ingest_graph(graph.id)
+    assert [Path(file.path).name for file in manifest.list_files(graph.id)] == ["good.parquet"]
+
+
+def test_a_link_that_changed_since_it_was_listed_is_quarantined(
+    settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
+) -> None:
+    path = write_edges(tmp_path / "open" / "in" / "a.parquet", "a", "b")
+    manifest = Manifest(database)
+    source = manifest.add_source(
+        graph.id, str(path), confined_to=SourceRules.of(settings).place_of(str(path))
+    )
+    ingestor = Ingestor(database, settings)
+    assert ingestor.list_source(graph.id, source) == 1
+    path.unlink()
+    path.symlink_to(write_edges(tmp_path / "secret" / "a.parquet", "x", "y"))
+    with ingestor.open_graph(graph.id, should_stop=lambda: False) as opened:
+        report = opened.ingest_pending()
+    assert (report.n_committed, report.n_quarantined) == (0, 1)
+    (file,) = manifest.list_files(graph.id)
+    assert file.reason is not None
+    assert "path must stay in" in file.reason
+
+
+def test_other_settings_of_ingest_change_nothing_about_a_source(
+    settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
+) -> None:
+    path = write_edges(tmp_path / "open" / "a.parquet", "a", "b")
+    Manifest(database).add_source(
+        graph.id, str(path), confined_to=SourceRules.of(settings).place_of(str(path))
+    )
+    elsewhere = settings.model_copy(update={"source_roots": (), "source_schemes": ()})
+    assert Ingestor(database, elsewhere).ingest_graph(graph.id).n_committed == 1
+
+
+def test_the_owner_of_the_machine_is_not_confined(
+    settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
+) -> None:
+    path = write_edges(tmp_path / "secret" / "a.parquet", "a", "b")
+    Manifest(database).add_source(graph.id, str(path))
+    assert Ingestor(database, settings).ingest_graph(graph.id).n_committed == 1
+
+
+def test_adding_again_over_http_neither_frees_nor_binds_a_source(
+    database: Database, graph: GraphRecord
+) -> None:
+    manifest = Manifest(database)
+    owned = manifest.add_source(graph.id, "/a")
+    assert manifest.add_source(graph.id, "/a", confined_to="/").confined_to is None
+    manifest.remove_source(graph.id, owned.id)
+    assert manifest.add_source(graph.id, "/a", confined_to="/").confined_to == "/"
+    assert manifest.add_source(graph.id, "/a", confined_to="/a").confined_to == "/a"
+    assert manifest.add_source(graph.id, "/a").confined_to is None
+
+
+def test_sources_of_a_graph_are_counted(database: Database, graph: GraphRecord) -> None:
+    manifest = Manifest(database)
+    first = manifest.add_source(graph.id, "/a", max_sources=1)
+    assert manifest.add_source(graph.id, "/a", follow=True, max_sources=1).id == first.id
+    with pytest.raises(TooManySources, match="LAPWING_MAX_SOURCES"):
+        manifest.add_source(graph.id, "/b", max_sources=1)
+    manifest.remove_source(graph.id, first.id)
+    manifest.add_source(graph.id, "/b", max_sources=1)
+    with pytest.raises(TooManySources):
+        manifest.add_source(graph.id, "/a", max_sources=1)
+
+
+@pytest.mark.parametrize(
+    ("url", "place", "stays"),
+    [
+        ("s3://bucket/a", "s3a://", True),
+        ("/etc/passwd", "s3://", False),
+        ("http://x/a", "s3://", False),
+        ("http://data.example/a", "http://data.example", True),
+        ("https://data.example/a", "http://data.example", False),
+        ("http://data.example.evil/a", "http://data.example", False),
+        ("/etc/passwd", "http://data.example", False),
+        ("s3://bucket/etc", "/etc", False),
+    ],
+)
+def test_files_stay_in_the_place_of_their_source(
+    tmp_path: Path, url: str, place: str, stays: bool
+) -> None:
+    assert is_within(url, place, home=tmp_path) is stays
+
+
+class Redirecting(BaseHTTPRequestHandler):
+    """Sends every caller to the address that the path names."""
+
+    reached: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/to/"):
+            self.send_response(302)
+            self.send_header("Location", self.path.removeprefix("/to/"))
+            self.end_headers()
+            return
+        Redirecting.reached.append(self.headers["Host"])
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(fsspec.config, "conf", {})
+    Redirecting.reached.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def test_a_redirect_leads_to_no_host_that_nobody_has_named(port: int) -> None:
+    here = f"http://127.0.0.1:{port}"
+    other = f"http://localhost:{port}/x"
+    confine_redirects([])
+    file_system, _ = url_to_fs(here, skip_instance_cache=True)
+    with pytest.raises(PermissionError, match="LAPWING_SOURCE_HOSTS"):
+        file_system.cat_file(f"{here}/to/{other}")
+    assert Redirecting.reached == []
+    assert file_system.cat_file(f"{here}/to//x") == b"ok"
+    confine_redirects([f"localhost:{port}"])
+    file_system, _ = url_to_fs(here, skip_instance_cache=True)
+    assert file_system.cat_file(f"{here}/to/{other}") == b"ok"
+    assert Redirecting.reached == [f"127.0.0.1:{port}", f"localhost:{port}"]
