@@ -11,6 +11,11 @@ from service.settings import LogLevel
 _QUIET: Final = ("alembic", "asyncio", "distributed", "fsspec", "numba")
 """Libraries whose news below a warning concern nobody here."""
 
+_CONTROLS: Final = {
+    code: ascii(chr(code))[1:-1] for code in (*range(32), *range(127, 160), 0x2028, 0x2029)
+}
+"""What would begin a line, or speak to the terminal, as it is written in Python."""
+
 
 def configure_logging(level: LogLevel) -> None:
     """Send what structlog and `logging` log from ``level`` on to stderr.
@@ -39,6 +44,7 @@ def configure_logging(level: LogLevel) -> None:
             foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(allow=[])],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _without_controls,
                 structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
             ],
         )
@@ -48,3 +54,15 @@ def configure_logging(level: LogLevel) -> None:
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _without_controls(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """One line for each event but for its traceback: names of files come from other people."""
+    return {
+        name: value.translate(_CONTROLS)
+        if isinstance(value, str) and name != "exception"
+        else value
+        for name, value in event.items()
+    }

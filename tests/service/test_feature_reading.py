@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from service.catalog import GraphProgress, GraphRecord, GraphSettings
-from service.feature_reading import n_rows_known, path_blocks, table_blocks
+from service.feature_reading import n_rows_known, path_blocks, point_rows, table_blocks
 from service.formats import Format
 from service.uploads import BadUpload
 from streaming.blocks import NodeKind
@@ -228,6 +228,33 @@ def test_columns_of_libsvm_text_count_from_one_unless_told_otherwise(
     else:
         with pytest.raises(BadFeatures, match=r"must count from 1; say --zero-based .* in row 1"):
             list(blocks)
+
+
+class Touching:
+    """Makes a file as soon as somebody unpickles it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_a_pickled_matrix_is_refused_and_not_unpickled(tmp_path: Path) -> None:
+    path, touched = tmp_path / "rows.npz", tmp_path / "touched"
+    objects = np.array([Touching(touched)], dtype=object)
+    parts = {"format": np.array(b"csr"), "shape": np.array([1, 1])}
+    np.savez(path, data=objects, indices=[0], indptr=[0, 1], **parts, allow_pickle=True)
+    for read in (
+        lambda: list(path_blocks(graph_of("dense"), [path])),
+        lambda: point_rows(path),
+    ):
+        with pytest.raises(BadFeatures, match=r"must be one of scipy\.sparse\.save_npz"):
+            read()
+    assert not touched.exists()
+    with np.load(path, allow_pickle=True) as loaded:
+        loaded["data"]
+    assert touched.exists()
 
 
 def test_what_is_no_matrix_is_named(tmp_path: Path) -> None:
