@@ -185,6 +185,8 @@ def test_key_is_shown_once_and_can_be_revoked(lapwing: Lapwing) -> None:
     listed = lapwing("key", "list")
     assert prefix in listed.out
     assert secret not in listed.out
+    assert "last used" in listed.out
+    assert lapwing("key", "list", "--json").json[0]["last_used_at"] is None
     assert lapwing("key", "revoke", key).exit_code == 0
     assert lapwing("key", "list", "--json").json[0]["revoked_at"] is not None
     assert lapwing("key", "create", "x", "--scope", "everything").exit_code == 2
