@@ -10,10 +10,8 @@ may differ.
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from glob import has_magic
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urljoin, urlsplit
 
 import fsspec.config
 
@@ -152,11 +150,9 @@ def require_within(url: str, place: str, *, home: Path) -> None:
 
 
 def _resolved(path: Path) -> Path:
-    """Where a path or glob leads, links followed; of a glob what stands before its wildcard."""
-    parts = path.parts
-    plain = next((k for k, part in enumerate(parts) if has_magic(part)), len(parts))
+    """Where a path leads, links followed; what a wildcard stands for is looked at once listed."""
     try:
-        return Path(*parts[:plain]).resolve()
+        return path.resolve()
     except (OSError, RuntimeError, ValueError):  # a loop of links, a name too long, a NUL
         return Path("/")
 
@@ -170,14 +166,15 @@ def confine_redirects(hosts: Collection[str]) -> None:
 
     async def client(**options: Any) -> Any:
         import aiohttp  # noqa: PLC0415 - needed by sources over http only
+        from yarl import URL  # noqa: PLC0415 - which aiohttp reads redirects with
 
         async def refuse(_session: object, _context: object, told: Any) -> None:
-            target = urljoin(str(told.url), told.response.headers.get("Location", ""))
-            location = urlsplit(target).netloc.lower()
-            if location not in {urlsplit(str(told.url)).netloc.lower(), *hosts}:
+            headers = told.response.headers
+            target = told.url.join(URL(headers.get("Location") or headers.get("URI") or ""))
+            if target.authority.lower() not in {told.url.authority.lower(), *hosts}:
                 raise PermissionError(
-                    f"a redirect must stay on its host or lead to one of LAPWING_SOURCE_HOSTS, got "
-                    f"{shown_url(target)!r}"
+                    "a redirect must stay on its host or lead to one of LAPWING_SOURCE_HOSTS, got "
+                    f"{shown_url(str(target))!r}"
                 )
 
         tracing = aiohttp.TraceConfig()

@@ -144,7 +144,10 @@ def test_a_link_out_of_the_place_is_not_listed(
     inbox = tmp_path / "open" / "in"
     write_edges(inbox / "good.parquet", "a", "b")
     (inbox / "link.parquet").symlink_to(write_edges(tmp_path / "secret" / "x.parquet", "x", "y"))
+    for name in ("[a].parquet", "*.parquet", "?.parquet"):
+        (inbox / name).symlink_to(tmp_path / "secret" / "x.parquet")
     (inbox / "linked").symlink_to(tmp_path / "secret")
+    (inbox / "linked[0]").symlink_to(tmp_path / "secret")
     write_edges(settings.home / "graphs" / "other.parquet", "p", "q")
     (inbox / "home").symlink_to(settings.home)
     manifest = Manifest(database)
@@ -245,9 +248,10 @@ class Redirecting(BaseHTTPRequestHandler):
     reached: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        if self.path.startswith("/to/"):
+        header, mark, target = self.path.removeprefix("/").partition("/to/")
+        if mark:
             self.send_response(302)
-            self.send_header("Location", self.path.removeprefix("/to/"))
+            self.send_header(header, target)
             self.end_headers()
             return
         Redirecting.reached.append(self.headers["Host"])
@@ -277,11 +281,14 @@ def test_a_redirect_leads_to_no_host_that_nobody_has_named(port: int) -> None:
     other = f"http://localhost:{port}/x"
     confine_redirects([])
     file_system, _ = url_to_fs(here, skip_instance_cache=True)
+    for header in ("Location", "URI"):
+        with pytest.raises(PermissionError, match="LAPWING_SOURCE_HOSTS"):
+            file_system.cat_file(f"{here}/{header}/to/{other}")
     with pytest.raises(PermissionError, match="LAPWING_SOURCE_HOSTS"):
-        file_system.cat_file(f"{here}/to/{other}")
+        file_system.cat_file(f"{here}/Location/to///localhost:{port}/x")
     assert Redirecting.reached == []
-    assert file_system.cat_file(f"{here}/to//x") == b"ok"
+    assert file_system.cat_file(f"{here}/Location/to//x") == b"ok"
     confine_redirects([f"localhost:{port}"])
     file_system, _ = url_to_fs(here, skip_instance_cache=True)
-    assert file_system.cat_file(f"{here}/to/{other}") == b"ok"
+    assert file_system.cat_file(f"{here}/Location/to/{other}") == b"ok"
     assert Redirecting.reached == [f"127.0.0.1:{port}", f"localhost:{port}"]
