@@ -165,21 +165,23 @@ def confine_redirects(hosts: Collection[str]) -> None:
     """
 
     async def client(**options: Any) -> Any:
-        import aiohttp  # noqa: PLC0415 - needed by sources over http only
-        from yarl import URL  # noqa: PLC0415 - which aiohttp reads redirects with
+        # Brings aiohttp, which only sources over http need, and yarl, which aiohttp reads URLs by.
+        from fsspec.implementations import http  # noqa: PLC0415
 
         async def refuse(_session: object, _context: object, told: Any) -> None:
             headers = told.response.headers
-            target = told.url.join(URL(headers.get("Location") or headers.get("URI") or ""))
+            target = told.url.join(
+                http.yarl.URL(headers.get("Location") or headers.get("URI") or "")
+            )
             if target.authority.lower() not in {told.url.authority.lower(), *hosts}:
                 raise PermissionError(
                     "a redirect must stay on its host or lead to one of LAPWING_SOURCE_HOSTS, got "
                     f"{shown_url(str(target))!r}"
                 )
 
-        tracing = aiohttp.TraceConfig()
+        tracing = http.aiohttp.TraceConfig()
         tracing.on_request_redirect.append(refuse)
-        return aiohttp.ClientSession(trace_configs=[tracing], **options)
+        return http.aiohttp.ClientSession(trace_configs=[tracing], **options)
 
     for scheme in _WEB:
         fsspec.config.conf.setdefault(scheme, {})["get_client"] = client

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -64,7 +65,7 @@ def lapwing_roles(
         Processes that answer requests.
     """
     environment = {
-        f"LAPWING_{name.upper()}": "" if value is None else str(value)
+        f"LAPWING_{name.upper()}": _as_variable(value)
         for name, value in settings.model_dump().items()
     }
     listen = ("--host", host, "--port", str(port), "--workers", str(n_api_processes))
@@ -85,6 +86,18 @@ def restart_delay(n_quick_deaths: int) -> float:
     if n_quick_deaths == 0:
         return 0.0
     return min(FIRST_DELAY_SECONDS * 2.0 ** (n_quick_deaths - 1), LONGEST_DELAY_SECONDS)
+
+
+def _as_variable(value: object) -> str:
+    """A setting as its variable says it."""
+    match value:
+        case None:
+            return ""
+        case tuple():
+            separator = os.pathsep if any(isinstance(each, Path) for each in value) else ","
+            return separator.join(map(str, value))
+        case _:
+            return str(value)
 
 
 class Supervisor:

@@ -13,7 +13,14 @@ import psutil
 import pytest
 
 from service.lifetime import StopSignal
-from service.supervisor import LONGEST_DELAY_SECONDS, Role, Supervisor, restart_delay
+from service.settings import Settings
+from service.supervisor import (
+    LONGEST_DELAY_SECONDS,
+    Role,
+    Supervisor,
+    lapwing_roles,
+    restart_delay,
+)
 
 DEADLINE_SECONDS = 30.0
 
@@ -153,3 +160,18 @@ def test_a_signal_that_comes_before_the_wait_is_not_lost() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         assert stop.wait(0.0)
         assert not stop.wait(0.01, n_signals=2)
+
+
+def test_roles_read_the_settings_that_they_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(
+        home=tmp_path / "home",
+        source_roots=(tmp_path / "a", tmp_path / "b"),
+        source_schemes=("s3",),
+        source_hosts=("data.example", "127.0.0.1:8443"),
+    )
+    roles = lapwing_roles(settings, host="127.0.0.1", port=8000, n_api_processes=1)
+    for variable, value in roles[0].environment.items():
+        monkeypatch.setenv(variable, value)
+    assert Settings() == settings
