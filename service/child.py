@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import traceback
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -74,9 +73,6 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
     memory_bytes, n_threads : int
         See `WarmSolver`.
     """
-    # A signal to the whole group is for the worker to act on: it says when this process ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     mailbox = _Mailbox(connection)
     solver = WarmSolver(memory_bytes=memory_bytes, n_threads=n_threads)
     while True:

@@ -6,10 +6,12 @@ A child is spawned, never forked; it dies with its parent, whose end of the pipe
 
 import multiprocessing
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from math import inf
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from time import monotonic
@@ -23,6 +25,9 @@ KILL_AFTER_SECONDS: Final = 2.0
 """A child that was told to stop has this long before it is killed."""
 
 _POLL_SECONDS: Final = 0.05
+_GROUP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What a whole group of processes may get; the worker acts on it and says when its children end."""
+
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
 
@@ -115,7 +120,8 @@ class WarmChild:
         process = _SPAWN.Process(
             target=_child_main, args=(theirs, self._settings), name=f"lapwing-{self._name}"
         )
-        process.start()
+        with _held_back():
+            process.start()
         theirs.close()  # so that the pipe breaks when the child dies
         self._running = _Running(process=process, connection=ours)
         return self._running
@@ -156,8 +162,25 @@ class WarmChild:
         return f"the solving process was killed by {name}{hint}"
 
 
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """A process that starts here is born with signals to its group blocked.
+
+    It would die of one, with a traceback, in the second before it can ignore them.
+    """
+    resource_tracker.ensure_running()  # its own start would let the signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _GROUP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _child_main(connection: Connection, settings: Settings) -> None:
     """What the new process runs; numba reads the environment when it is imported, so not before."""
+    for number in _GROUP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # which also drops one that has come meanwhile
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _GROUP_SIGNALS)
     give_way()
     prepare_environment(settings)
     import_module("service.child").serve(
