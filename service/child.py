@@ -1,12 +1,15 @@
 """The process of a warm child: read tasks from the pipe, answer each, work ahead in between."""
 
-import logging
 import os
 import traceback
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Event, Thread
+from time import monotonic
 from typing import Final
+
+import structlog
+from structlog.contextvars import bound_contextvars
 
 from service.certifying import certify_task
 from service.connecting import knn_task
@@ -27,7 +30,7 @@ _PASSING: Final = (
 )
 """What another attempt, which captures and reads anew, may not meet again."""
 
-log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class _Mailbox:
@@ -78,7 +81,16 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
     while True:
         _work_ahead(solver, mailbox)
         task = mailbox.next_task()
-        connection.send(_answer(solver, task, connection.send, mailbox.stop.is_set))
+        with bound_contextvars(job=task.job_id, attempt=task.attempt, graph_id=task.graph_id):
+            began = monotonic()
+            answer = _answer(solver, task, connection.send, mailbox.stop.is_set)
+            _log.info(
+                "task ended",
+                task=type(task).__name__,
+                answer=type(answer).__name__,
+                seconds=round(monotonic() - began, 3),
+            )
+            connection.send(answer)
 
 
 def _work_ahead(solver: WarmSolver, mailbox: _Mailbox) -> None:
@@ -86,8 +98,8 @@ def _work_ahead(solver: WarmSolver, mailbox: _Mailbox) -> None:
     try:
         while not mailbox.has_task() and solver.work_ahead(mailbox.has_task):
             pass
-    except Exception:  # nobody asked for it: the next task says what is wrong, if anything is
-        log.exception("could not work ahead")
+    except Exception:  # noqa: BLE001 - nobody asked for it: the next task says what is wrong, if anything is
+        _log.exception("could not work ahead")
 
 
 def _answer(solver: WarmSolver, task: Task, report: Report, cancelled: Cancelled) -> Answer:

@@ -18,7 +18,7 @@ _DEBOUNCE_MILLISECONDS: Final = 400
 _LOOK_MILLISECONDS: Final = 500
 """How often the thread looks whether it is to end."""
 
-_log = structlog.get_logger()
+_log = structlog.get_logger(__name__)
 
 
 class DirectoryWatch:

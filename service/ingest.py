@@ -52,7 +52,7 @@ KEPT_SNAPSHOTS: Final = 5
 FEATURES_GRACE_SECONDS: Final = 600.0
 """How long a version of features stays once the next one is there; jobs may be reading it."""
 
-_log = structlog.get_logger()
+_log = structlog.get_logger(__name__)
 
 
 class LeaseHeld(RuntimeError):
@@ -451,7 +451,7 @@ class OpenGraph:
                 _log.warning(
                     "file quarantined",
                     graph=self.record.settings.name,
-                    path=shown_url(event.file.path),
+                    file=shown_url(event.file.path),
                     reason=redacted(event.reason),
                 )
                 self._store(
@@ -475,7 +475,7 @@ class OpenGraph:
             return False
         Path(file.path).unlink(missing_ok=True)
         self._n_taken_apart += 1
-        _log.info("gathered pushes taken apart", path=file.path, reason=event.reason)
+        _log.info("gathered pushes taken apart", file=file.path, reason=event.reason)
         return True
 
     def _store_committed(self, event: Committed) -> None:

@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from uuid import uuid4
 
 import structlog
 from sqlalchemy.exc import OperationalError
+from structlog.contextvars import bound_contextvars
 
 from service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
 from service.connecting import sweep_knn
@@ -54,7 +55,7 @@ LONGEST_GATHER_SECONDS: Final = 30.0
 KEYED_PUSH_SECONDS: Final = 30 * 86_400.0
 """How long an Idempotency-Key is remembered once its push is in the graph."""
 
-_log = structlog.get_logger()
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,7 +119,7 @@ class IngestDaemon:
             max_backlog_bytes=settings.max_backlog_bytes,
         )
         self._ingestor = Ingestor(database, settings)
-        self._metrics = IngestMetrics(database)
+        self._metrics = IngestMetrics(database, settings)
         self._names: dict[str, str] = {}
         self.lister = SourceLister(
             self._manifest, settings, clock=clock, on_listed=self._note_listing
@@ -182,6 +183,13 @@ class IngestDaemon:
         if not self._manifest.has_pending(record.id, passed_over=resting):
             self._close_if_idle(record.id)
             return False
+        with bound_contextvars(graph=record.settings.name, graph_id=record.id):
+            return self._ingest(record, resting, should_stop)
+
+    def _ingest(
+        self, record: GraphRecord, resting: Sequence[str], should_stop: Callable[[], bool]
+    ) -> bool:
+        """Open the graph and bring in what is pending; what it logs names the graph."""
         began = self._clock()
         try:
             held = self._hold(record, should_stop)
@@ -190,7 +198,7 @@ class IngestDaemon:
             self._rests_until[record.id] = self._clock() + 1.0
             return False
         except (Interrupted, LeaseExpired, GraphNotFound) as reason:
-            _log.info("ingest left", graph=record.settings.name, reason=type(reason).__name__)
+            _log.info("ingest left", reason=type(reason).__name__)
             self._let_go_of({record.id})
             return False
         except OperationalError:
@@ -200,7 +208,6 @@ class IngestDaemon:
             # checkpoint is damaged. Nothing is lost; it is tried again later.
             _log.warning(
                 "ingest failed",
-                graph=record.settings.name,
                 error=repr(error),
                 again_in_seconds=self._note_failure(record),
                 exc_info=True,
@@ -215,7 +222,6 @@ class IngestDaemon:
             self._rests_until[record.id] = self._clock() + min(took, LONGEST_GATHER_SECONDS)
         _log.info(
             "ingested",
-            graph=record.settings.name,
             committed=report.n_committed,
             duplicates=report.n_duplicates,
             quarantined=report.n_quarantined,

@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Final
 
 from service.lifetime import give_way
+from service.logs import LogChoice, configure_logging, log_choice
 from service.settings import Settings, prepare_environment
 from service.tasks import Advanced, Answer, Failed, Stop, Stopped, Task
 
@@ -56,11 +57,16 @@ class WarmChild:
         For lists of processes.
     settings : Settings
         Of the child's environment and memory.
+    on_start : callable
+        Told of every start of the process.
     """
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(
+        self, name: str, settings: Settings, *, on_start: Callable[[], None] = lambda: None
+    ) -> None:
         self._name = name
         self._settings = settings
+        self._on_start = on_start
         self._running: _Running | None = None
 
     @property
@@ -118,12 +124,15 @@ class WarmChild:
         self.stop()
         ours, theirs = _SPAWN.Pipe()
         process = _SPAWN.Process(
-            target=_child_main, args=(theirs, self._settings), name=f"lapwing-{self._name}"
+            target=_child_main,
+            args=(theirs, self._settings, log_choice()),
+            name=f"lapwing-{self._name}",
         )
         with _held_back():
             process.start()
         theirs.close()  # so that the pipe breaks when the child dies
         self._running = _Running(process=process, connection=ours)
+        self._on_start()
         return self._running
 
     def _answer(
@@ -176,12 +185,13 @@ def _held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _child_main(connection: Connection, settings: Settings) -> None:
+def _child_main(connection: Connection, settings: Settings, logs: LogChoice) -> None:
     """What the new process runs; numba reads the environment when it is imported, so not before."""
     for number in _GROUP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # which also drops one that has come meanwhile
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _GROUP_SIGNALS)
     give_way()
+    configure_logging(logs.level, logs.log_format)
     prepare_environment(settings)
     import_module("service.child").serve(
         connection, memory_bytes=settings.child_memory_bytes, n_threads=settings.n_threads

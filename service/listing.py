@@ -37,7 +37,7 @@ _NOTE_SECONDS: Final = 60.0
 _LEAST_GAP_SECONDS: Final = 0.2
 _MAX_SHOWN: Final = 1000
 
-_log = structlog.get_logger()
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -255,6 +255,7 @@ class SourceLister:
         reason = explained(error)
         _log.warning(
             "source not read",
+            graph_id=each.source.graph_id,
             url=shown_url(each.source.url),
             error=reason,
             failures=each.n_list_failures + each.n_read_failures,

@@ -1,27 +1,74 @@
-"""Log lines of the processes that stay: on stderr, one format for our loggers and libraries."""
+"""Log lines of the processes that stay: on stderr, one format for our loggers and libraries.
+
+A line is one JSON object, or text for people on a terminal. Whatever is logged passes `redacted`
+first, and no value can begin a new line.
+"""
 
 import logging
 import sys
-from typing import Final
+import threading
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final
 
 import structlog
 
-from service.settings import LogLevel
+from service.redaction import redacted
+from service.settings import LogFormat, LogLevel
 
 _QUIET: Final = ("alembic", "asyncio", "distributed", "fsspec", "numba")
 """Libraries whose news below a warning concern nobody here."""
 
-_CONTROLS: Final = {
-    code: ascii(chr(code))[1:-1] for code in (*range(32), *range(127, 160), 0x2028, 0x2029)
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
+    10: "\\n",
+    13: "\\r",
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
 }
-"""What would begin a line, or speak to the terminal, as it is written in Python."""
+
+_log = structlog.get_logger(__name__)
 
 
-def configure_logging(level: LogLevel) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChoice:
+    """How a process logs, for the processes that it starts.
+
+    Attributes
+    ----------
+    level : {'debug', 'info', 'warning', 'error'}
+        The least severe messages that are logged.
+    log_format : {'auto', 'console', 'json'}
+        ``auto`` is text on a terminal and JSON elsewhere.
+    """
+
+    level: LogLevel = "error"
+    log_format: LogFormat = "console"
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line is a JSON object."""
+        if self.log_format == "auto":
+            return not sys.stderr.isatty()
+        return self.log_format == "json"
+
+
+_chosen = [LogChoice()]
+
+
+def log_choice() -> LogChoice:
+    """How this process logs."""
+    return _chosen[0]
+
+
+def configure_logging(level: LogLevel, log_format: LogFormat = "console") -> None:
     """Send what structlog and `logging` log from ``level`` on to stderr.
 
-    Colored on a terminal, plain elsewhere.
+    JSON has ``timestamp``, ``level``, ``logger``, ``event``, what is bound by structlog's context
+    variables, and ``exception`` with its frames. Text is colored on a terminal, plain elsewhere.
+    Warnings and exceptions that nobody catches are logged too.
     """
+    choice = LogChoice(level=level, log_format=log_format)
+    _chosen[0] = choice
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -44,8 +91,7 @@ def configure_logging(level: LogLevel) -> None:
             foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(allow=[])],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                _without_controls,
-                structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+                *(_as_json() if choice.is_json else _as_text()),
             ],
         )
     )
@@ -54,15 +100,71 @@ def configure_logging(level: LogLevel) -> None:
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.captureWarnings(choice.is_json)
+    sys.excepthook = _log_uncaught if choice.is_json else sys.__excepthook__
+    threading.excepthook = _log_uncaught_in_thread if choice.is_json else threading.__excepthook__
 
 
-def _without_controls(
-    _logger: object, _method: str, event: structlog.typing.EventDict
+def _as_json() -> list[structlog.typing.Processor]:
+    tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    return [
+        structlog.processors.ExceptionRenderer(tracebacks),
+        _without_secrets,
+        structlog.processors.JSONRenderer(default=str),
+    ]
+
+
+def _as_text() -> list[structlog.typing.Processor]:
+    return [
+        structlog.processors.format_exc_info,
+        _without_secrets,
+        _on_one_line,
+        structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        ),
+    ]
+
+
+def _without_secrets(
+    _logger: Any, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """One line for each event but for its traceback: names of files come from other people."""
+    return {name: _redacted(value) for name, value in event.items()}
+
+
+def _redacted(value: Any) -> Any:
+    """The value without what looks like a secret, in whatever part of it."""
+    match value:
+        case str():
+            return redacted(value)
+        case dict():
+            return {name: _redacted(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_redacted(each) for each in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return redacted(str(value))
+
+
+def _on_one_line(
+    _logger: Any, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """All but the traceback without control characters: a message cannot pose as two."""
     return {
         name: value.translate(_CONTROLS)
         if isinstance(value, str) and name != "exception"
         else value
         for name, value in event.items()
     }
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    _log.critical("ended by an error", exc_info=(kind, error, trace))
+
+
+def _log_uncaught_in_thread(arguments: threading.ExceptHookArgs) -> None:
+    error = arguments.exc_value
+    name = None if arguments.thread is None else arguments.thread.name
+    _log.critical("a thread ended by an error", thread=name, exc_info=error or True)

@@ -1,8 +1,8 @@
 """Numbers for Prometheus: those of the stores, which any process can tell, and those of ingest.
 
-What is in the database (edges, backlog, kept edges, quarantined files, snapshots) is read there at
-every scrape, so the API's processes agree and nothing is lost when one ends. How long blocks and
-resparsifications take is known to the ingest process alone, since its start.
+What is in the database (edges, backlog, labels, snapshots; jobs by `service.job_metrics`) is read
+there at every scrape, so the API's processes agree and nothing is lost when one ends. How long
+blocks and resparsifications take is known to the ingest process alone, since its start.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,15 +18,22 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Histogram,
-    Info,
     generate_latest,
     start_http_server,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from sqlalchemy import and_, exists, func, select
 
-from service.database import Database, files, graphs, pushes, sources
+from service.database import Database, files, graphs, jobs, pushes, sources
+from service.job_metrics import JobCollector
+from service.jobs import JobStatus
+from service.settings import Settings
 from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 
 MAX_GRAPHS: Final = 100
@@ -45,6 +52,9 @@ class _Figures:
     edges: int = 0
     kept: int = 0
     snapshots: int = 0
+    label_events: int = 0
+    predicted_snapshot: int = 0
+    predicted_label_events: int = 0
     backlog_files: int = 0
     backlog_bytes: int = 0
     quarantined: int = 0
@@ -93,18 +103,32 @@ class StoreCollector(Collector):
             .where(sources.c.error.is_not(None), sources.c.removed_at.is_(None))
             .group_by(sources.c.graph_id)
         )
+        solved = (
+            select(
+                jobs.c.graph_id,
+                func.max(jobs.c.snapshot).label("snapshot"),
+                func.max(jobs.c.labels_seq).label("labels_seq"),
+            )
+            .where(jobs.c.status == JobStatus.SUCCEEDED, jobs.c.kind == "solve")
+            .group_by(jobs.c.graph_id)
+        )
         with self._database.read() as connection:
             known = connection.execute(select(graphs).where(graphs.c.state == "active")).all()
             of_files = {row.graph_id: row for row in connection.execute(counted)}
             of_pushes = {row.graph_id: row.n_pushes for row in connection.execute(single)}
             of_sources = {row.graph_id: row.n_sources for row in connection.execute(failing)}
+            of_solves = {row.graph_id: row for row in connection.execute(solved)}
         figures = {}
         for graph in known:
             found = of_files.get(graph.id)
+            answered = of_solves.get(graph.id)
             figures[graph.name] = _Figures(
                 edges=graph.edges_seen,
                 kept=graph.edges_kept,
                 snapshots=graph.snapshot or 0,
+                label_events=graph.labels_seq,
+                predicted_snapshot=answered.snapshot if answered else 0,
+                predicted_label_events=answered.labels_seq if answered else 0,
                 backlog_files=(found.n_files if found else 0) + of_pushes.get(graph.id, 0),
                 backlog_bytes=int((found.n_bytes if found else 0) or 0) + graph.pushed_bytes,
                 quarantined=found.n_quarantined if found else 0,
@@ -131,7 +155,18 @@ def _families(figures: dict[str, _Figures]) -> Sequence[Metric]:
     snapshots = CounterMetricFamily(
         "lapwing_snapshots", "Snapshots published: the number of the newest.", labels=["graph"]
     )
+    label_events = CounterMetricFamily(
+        "lapwing_label_events", "Labels given and taken back: labels_seq.", labels=["graph"]
+    )
     gauges = {
+        "predicted_snapshot": GaugeMetricFamily(
+            "lapwing_predicted_snapshot", "Newest snapshot with predictions.", labels=["graph"]
+        ),
+        "predicted_label_events": GaugeMetricFamily(
+            "lapwing_predicted_label_events",
+            "Label events that the newest predictions know.",
+            labels=["graph"],
+        ),
         "kept": GaugeMetricFamily(
             "lapwing_kept_edges", "Edges of the newest snapshot.", labels=["graph"]
         ),
@@ -151,16 +186,38 @@ def _families(figures: dict[str, _Figures]) -> Sequence[Metric]:
     for name, each in figures.items():
         edges.add_metric([name], each.edges)
         snapshots.add_metric([name], each.snapshots)
+        label_events.add_metric([name], each.label_events)
         for field, gauge in gauges.items():
             gauge.add_metric([name], getattr(each, field))
-    return [edges, snapshots, *gauges.values()]
+    return [edges, snapshots, label_events, *gauges.values()]
 
 
-def store_registry(database: Database) -> CollectorRegistry:
-    """The numbers of the stores, for a process that has none of its own."""
+class _SettingsCollector(Collector):
+    """What was set and does not change: the version, and how much may wait."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics."""
+        limit = GaugeMetricFamily(
+            "lapwing_backlog_limit_bytes",
+            "Pushed bytes that may wait, of one graph and of all together.",
+            labels=["of"],
+        )
+        limit.add_metric(["graph"], self._settings.max_backlog_bytes)
+        limit.add_metric(["all"], self._settings.max_total_backlog_bytes)
+        info = InfoMetricFamily("lapwing", "What runs here.")
+        info.add_metric([], {"version": version("lapwing")})
+        return [info, limit]
+
+
+def store_registry(database: Database, settings: Settings) -> CollectorRegistry:
+    """What the stores say, which any process can tell."""
     registry = CollectorRegistry()
     registry.register(StoreCollector(database))
-    Info("lapwing", "What runs here.", registry=registry).info({"version": version("lapwing")})
+    registry.register(JobCollector(database))
+    registry.register(_SettingsCollector(settings))
     return registry
 
 
@@ -178,8 +235,8 @@ class IngestMetrics:
         Holds them, and those of the stores.
     """
 
-    def __init__(self, database: Database) -> None:
-        self.registry = store_registry(database)
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.registry = store_registry(database, settings)
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
             self.registry.register(collector)
         self._labels: set[str] = set()

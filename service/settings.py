@@ -17,6 +17,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "console", "json"]
 
 _THREAD_VARIABLES: Final = (
     "NUMBA_NUM_THREADS",
@@ -89,6 +90,13 @@ class Settings(BaseSettings):
     source_hosts : tuple of str
         Hosts, as ``name`` or ``name:port``, that such sources may reach by http and https, and that
         redirects of any source may lead to; none by default.
+    min_free_bytes : int
+        Free space below which the home's disk counts as full: the API is not ready then.
+    drain_seconds : float
+        Time between a stop signal and the moment when the API stops to listen; /readyz says no
+        meanwhile, so that a load balancer sends nothing more.
+    finish_seconds : int
+        Time that requests in hand have after that.
     list_seconds : float
         Time between two listings of a followed source.
     settle_seconds : float
@@ -96,11 +104,14 @@ class Settings(BaseSettings):
     unfinished_seconds : float
         Time after which such a file is taken even without the end of a Parquet file.
     metrics_port : int, optional
-        Where the ingest daemon shows its metrics; nowhere by default.
+        Where the ingest daemon and the worker show their metrics, each on its machine; nowhere by
+        default. Under ``serve`` the worker takes the next port.
     metrics_host : str
         Address of that port.
     log_level : {'debug', 'info', 'warning', 'error'}
         The least severe messages that are logged.
+    log_format : {'auto', 'console', 'json'}
+        How the processes that stay log; ``auto`` is text on a terminal and JSON elsewhere.
 
     Raises
     ------
@@ -131,12 +142,16 @@ class Settings(BaseSettings):
     source_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_working_directory)
     source_schemes: Annotated[tuple[str, ...], NoDecode] = OBJECT_STORES
     source_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    min_free_bytes: ByteSize = ByteSize(256 * 2**20)
+    drain_seconds: NonNegativeFloat = 0.0
+    finish_seconds: PositiveInt = 5
     list_seconds: PositiveFloat = 2.0
     settle_seconds: NonNegativeFloat = 2.0
     unfinished_seconds: NonNegativeFloat = 600.0
     metrics_port: Annotated[int | None, Field(ge=1, le=65535)] = None
     metrics_host: str = "127.0.0.1"
     log_level: LogLevel = "info"
+    log_format: LogFormat = "auto"
 
     @field_validator("home")
     @classmethod
@@ -161,10 +176,10 @@ class Settings(BaseSettings):
             return names
         return [name.strip().lower() for name in names.split(",") if name.strip()]
 
-    @field_validator("log_level", mode="before")
+    @field_validator("log_level", "log_format", mode="before")
     @classmethod
-    def _lower(cls, level: object) -> object:
-        return level.lower() if isinstance(level, str) else level
+    def _lower(cls, word: object) -> object:
+        return word.lower() if isinstance(word, str) else word
 
     @property
     def database(self) -> URL:
@@ -222,6 +237,20 @@ def prepare_environment(settings: Settings) -> None:
     if settings.threads is not None:
         for variable in _THREAD_VARIABLES:
             os.environ.setdefault(variable, str(settings.threads))
+
+
+def share_metrics(directory: Path) -> None:
+    """Have processes that start from now on keep what they count in files of this directory.
+
+    prometheus_client reads the variable when it is imported; this process has done so already.
+    """
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
+
+
+def metrics_directory() -> Path | None:
+    """Where this process and its siblings keep what they count; None when it is alone."""
+    found = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    return Path(found) if found else None
 
 
 def _n_usable_processors() -> int:

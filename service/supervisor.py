@@ -26,6 +26,8 @@ LONGEST_DELAY_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
 """A child that has run so long is restarted without delay, and its earlier deaths are forgotten."""
 
+LAST_PORT: Final = 65535
+
 _POLL_SECONDS: Final = 0.1
 
 _log = structlog.get_logger(__name__)
@@ -63,12 +65,25 @@ def lapwing_roles(
         Where the API listens.
     n_api_processes : int
         Processes that answer requests.
+
+    Raises
+    ------
+    ValueError
+        ``settings.metrics_port`` leaves no port for the worker's metrics.
     """
     environment = {
         f"LAPWING_{name.upper()}": _as_variable(value)
         for name, value in settings.model_dump().items()
     }
     listen = ("--host", host, "--port", str(port), "--workers", str(n_api_processes))
+    own: dict[str, dict[str, str]] = {}
+    if settings.metrics_port is not None:
+        if settings.metrics_port == LAST_PORT:
+            raise ValueError(
+                f"metrics_port must be below {LAST_PORT}, since the worker takes the next one, "
+                f"got {settings.metrics_port}"
+            )
+        own["worker"] = {"LAPWING_METRICS_PORT": str(settings.metrics_port + 1)}
     commands = {
         "api": ("api", *listen),
         "ingest": ("ingest", "--follow"),
@@ -76,7 +91,11 @@ def lapwing_roles(
     }
     start = (sys.executable, "-m", "service.cli")
     return tuple(
-        Role(name=name, command=(*start, *command, "--until-stdin-ends"), environment=environment)
+        Role(
+            name=name,
+            command=(*start, *command, "--until-stdin-ends"),
+            environment=environment | own.get(name, {}),
+        )
         for name, command in commands.items()
     )
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import structlog
 from sqlalchemy.exc import DBAPIError
+from structlog.contextvars import bound_contextvars
 
 from service.catalog import Catalog, GraphNotFound, GraphRecord
 from service.certifying import validate_certify
@@ -29,6 +30,7 @@ from service.labels import LabelStore
 from service.lanes import WarmChild
 from service.leases import Lease, LeaseExpired, LeaseStore
 from service.manifest import Manifest
+from service.metrics import metrics_server
 from service.predictions import PredictionStore
 from service.settings import Settings
 from service.tasks import (
@@ -46,6 +48,7 @@ from service.tasks import (
     Tuned,
     TuneTask,
 )
+from service.worker_metrics import Outcome, WorkerMetrics
 from service.workers import WorkerRegistry
 from streaming.snapshots import GraphPaths, SnapshotStore
 
@@ -106,6 +109,7 @@ class Worker:
         self._lanes = tuple(lanes)
         self._queue = DatabaseJobQueue(database)
         self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._metrics = WorkerMetrics(database, settings)
         self._attempts: list[_Attempt] = []
         self._lock = Lock()
         self._is_stopping = Event()
@@ -126,12 +130,16 @@ class Worker:
             The database is SQLite and another worker runs on it.
         """
         registry = WorkerRegistry(self._database)
+        settings = self._settings
         with (
+            metrics_server(
+                self._metrics.registry, settings.metrics_port, settings.metrics_host
+            ) as port,
             self._sole_worker(should_stop) as renew,
             self._heartbeats(lambda: registry.beat(self.id), renew),
         ):
             registry.register(self.id, self._lanes)
-            _log.info("worker started", worker=self.id, lanes=self._lanes)
+            _log.info("worker started", worker=self.id, lanes=self._lanes, metrics_port=port)
             try:
                 self._run_lanes(should_stop)
             finally:
@@ -171,7 +179,7 @@ class Worker:
             lane.result()
 
     def _run_lane(self, lane: Lane) -> None:
-        child = WarmChild(lane, self._settings)
+        child = WarmChild(lane, self._settings, on_start=partial(self._metrics.note_start, lane))
         pause = _FIRST_POLL_SECONDS
         try:
             child.start()
@@ -191,25 +199,37 @@ class Worker:
             child.stop()
 
     def _run_job(self, job: Job, child: WarmChild, gives_up: Callable[[], bool]) -> None:
-        """One attempt from its capture to its last write."""
-        log = _log.bind(job=job.id, attempt=job.attempt, lane=job.lane)
-        log.info("attempt started", graph=job.graph_id, model=job.model)
+        """One attempt from its capture to its last write; what it logs names it."""
+        with bound_contextvars(
+            job=job.id, attempt=job.attempt, lane=job.lane, graph_id=job.graph_id
+        ):
+            self._run_attempt(job, child, gives_up)
+
+    def _run_attempt(self, job: Job, child: WarmChild, gives_up: Callable[[], bool]) -> None:
+        _log.info("attempt started", kind=job.kind, model=job.model)
         last = last_equal(self._queue, job.graph_id, job.kind, job.model, job.parameters)
         attempt = _Attempt(job, Forecast(last))
         with self._lock:
             self._attempts.append(attempt)
+        began = monotonic()
+        outcome: Outcome = "lost"
         try:
             answer = self._answer(attempt, child, gives_up)
             ended = self._conclude(attempt, answer)
-            log.info("attempt ended", status=ended.status, error=ended.error)
+            outcome = _outcome(ended, answer)
+            if isinstance(answer, Solved | Tuned):
+                self._metrics.note_solve(job, is_warm=answer.result["warm"])
+            _log.info("attempt ended", status=ended.status, error=ended.error)
             if job.kind == "knn":
                 sweep_knn(self._queue, self._settings.graphs_directory / job.graph_id)
         except LeaseLost:
-            log.warning("attempt dropped, its lease was lost")
+            _log.warning("attempt dropped, its lease was lost")
         except (KeyboardInterrupt, SystemExit):
             self._queue.release(job.id, job.attempt)
+            outcome = "released"
             raise
         finally:
+            self._metrics.note_attempt(job, outcome, monotonic() - began)
             with self._lock:
                 self._attempts.remove(attempt)
 
@@ -350,7 +370,7 @@ class Worker:
         except LeaseLost:
             attempt.is_lost.set()
         except DBAPIError as error:
-            _log.warning("progress not stored", job=job.id, error=str(error))
+            _log.warning("progress not stored", error=str(error))
 
     def _conclude(self, attempt: _Attempt, answer: Answer) -> Job:
         """The last write of the attempt."""
@@ -364,7 +384,7 @@ class Worker:
                 return finish_knn(self._database, self._queue, job, answer)
             case Failed(error=error, retry=retry, trace=trace):
                 if trace:
-                    _log.error("attempt failed", job=job.id, attempt=job.attempt, trace=trace)
+                    _log.error("attempt failed", exception=trace)
                 return self._queue.fail(job.id, job.attempt, error, retry=retry)
             case Stopped() if attempt.is_cancelled.is_set():
                 return self._queue.cancelled(job.id, job.attempt)
@@ -390,7 +410,7 @@ class Worker:
             self._predictions.clean(graph_id)
             kept = [job.id for job in self._predictions.kept(graph_id)]
         except OSError as error:
-            _log.warning("old predictions not removed", graph=graph_id, error=str(error))
+            _log.warning("old predictions not removed", error=str(error))
         else:
             self._queue.forget(graph_id, older_than_seconds=HISTORY_SECONDS, keep=kept)
 
@@ -470,6 +490,19 @@ class Worker:
             if should_stop() or monotonic() > deadline:
                 raise _another_worker(leases)
             self._is_stopping.wait(_LAST_POLL_SECONDS)
+
+
+def _outcome(ended: Job, answer: Answer) -> Outcome:
+    """How the attempt counts."""
+    match ended.status:
+        case JobStatus.SUCCEEDED:
+            return "succeeded"
+        case JobStatus.FAILED:
+            return "failed"
+        case JobStatus.CANCELLED:
+            return "cancelled"
+        case _:
+            return "retried" if isinstance(answer, Failed) else "released"
 
 
 def _no_snapshot(graph: GraphRecord) -> ValueError:

@@ -1,5 +1,6 @@
 """The application: stores, routes, errors and documentation put together."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from service.api import errors
 from service.api.bodies import BodyCap
+from service.api.observing import Observed
 from service.api.rates import RateLimits
 from service.api.routes import (
     edges,
@@ -28,10 +30,13 @@ from service.api.routes import (
 from service.api.schemas.base import Problem
 from service.api.schemas.labels import LabelsIn
 from service.api.schemas.predictions import PointsIn
+from service.api.stopping import Stopping
 from service.api.stores import Stores
 from service.api.waiting import Arrivals
 from service.database import open_database
-from service.settings import Settings, prepare_environment
+from service.process_metrics import ProcessTreeCollector
+from service.request_metrics import RequestMetrics
+from service.settings import Settings, metrics_directory, prepare_environment
 
 _RESOURCES: Final = (
     predictions,  # paths are tried in this order, and these are asked for most
@@ -81,6 +86,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     stores = Stores.create(settings, open_database(settings.database))
     if settings.admin_key_file is not None:
         stores.keys.ensure_admin_key(settings.admin_key_file.read_text())
+    stopping = Stopping()
+    stores.metrics.register(ProcessTreeCollector(_first_process()))
     app = FastAPI(
         title="Lapwing",
         summary="Label a few nodes of a large graph; get every other node's label.",
@@ -88,12 +95,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_tags=_TAGS,
         redoc_url=None,
         generate_unique_id_function=_operation_id,
-        lifespan=_closing(stores),
+        lifespan=_living(stores, stopping),
     )
     app.state.stores = stores
     app.state.rates = RateLimits(settings.rate_limit)
+    app.state.stopping = stopping
     app.add_middleware(BodyCap, max_bytes=settings.max_body_bytes)
     app.add_middleware(Arrivals)
+    app.add_middleware(  # the last one is the outermost
+        Observed, metrics=RequestMetrics(stores.metrics), fault=errors.fault
+    )
     errors.install(app)
     for each in _RESOURCES:
         app.include_router(each.router)
@@ -102,10 +113,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
-def _closing(stores: Stores) -> Any:
+def _first_process() -> int:
+    """The process that all of the API's are below, or are."""
+    return os.getpid() if metrics_directory() is None else os.getppid()
+
+
+def _living(stores: Stores, stopping: Stopping) -> Any:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        yield
+        with stopping.on_signal(stores.settings.drain_seconds):
+            yield
         stores.close()
 
     return lifespan

@@ -70,6 +70,7 @@ def requires(scope: Scope) -> Any:
             raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")
         rates.note_right_key(presented)
         rates.admit(f"key {key.prefix}")
+        request.state.key_prefix = key.prefix
         if not key.allows(scope):
             raise ScopeMissing(key.prefix, scope)
 

@@ -122,7 +122,6 @@ def install(app: FastAPI) -> None:
     for kind in _KINDS:
         app.add_exception_handler(kind, _known)
     app.add_exception_handler(HTTPException, _of_framework)
-    app.add_exception_handler(Exception, _fault)
 
 
 def problems(*kinds: type[Exception]) -> dict[int | str, dict[str, Any]]:
@@ -147,7 +146,7 @@ def _known(request: Request, error: Exception) -> Response:
     kind = next(_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
     if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error(kind.title.lower(), path=request.url.path, exc_info=error)
-    return _answer(kind, _details(error), _headers(error))
+    return _answer(request, kind, _details(error), _headers(error))
 
 
 def _of_framework(request: Request, raised: Exception) -> Response:
@@ -165,7 +164,7 @@ def _of_framework(request: Request, raised: Exception) -> Response:
         detail = f"{request.url.path} takes {headers['Allow']}, got {request.method}"
     else:
         detail = str(error.detail)
-    return _answer(_Kind(status, status.phrase), {"detail": detail}, headers)
+    return _answer(request, _Kind(status, status.phrase), {"detail": detail}, headers)
 
 
 def _methods_of(request: Request) -> list[str]:
@@ -180,13 +179,16 @@ def _methods_of(request: Request) -> list[str]:
     ]
 
 
-def _fault(_request: Request, _error: Exception) -> Response:
-    """The server logs the exception itself."""
-    return _answer(_FAULT, {"detail": "the server failed; its log says why"}, {})
+def fault(request: Request) -> Response:
+    """The answer where an exception is in no table; who asks for it has logged the exception."""
+    return _answer(request, _FAULT, {"detail": "the server failed; its log says why"}, {})
 
 
-def _answer(kind: _Kind, details: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
-    body = {"type": kind.uri, "title": kind.title, "status": int(kind.status), **details}
+def _answer(
+    request: Request, kind: _Kind, details: Mapping[str, Any], headers: Mapping[str, str]
+) -> Response:
+    known = {"type": kind.uri, "title": kind.title, "status": int(kind.status)}
+    body = {**known, **details, "request_id": request.state.request_id}
     return Response(
         # The standard library, since a value may be half of a surrogate pair, which orjson refuses.
         json.dumps({name: value for name, value in body.items() if value is not None}),

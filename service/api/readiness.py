@@ -1,13 +1,15 @@
-"""Whether this process can work: database in its present schema, home that takes files."""
+"""Whether this process can work: database in its present schema, home that takes files, no stop."""
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.api.stopping import Stopping
 from service.database import Database
-from service.migrations import DatabaseVersionError, upgrade
+from service.migrations import DatabaseVersionError, require_present
 from service.settings import Settings
 
 
@@ -15,14 +17,20 @@ class NotReady(RuntimeError):
     """Something that every request needs is out of order."""
 
 
-def require_ready(settings: Settings, database: Database) -> None:
+def require_ready(settings: Settings, database: Database, stopping: Stopping) -> None:
     """Raise `NotReady` with the first thing that is out of order."""
-    with _named("the database must answer"):
-        upgrade(
-            database.read, database.write
-        )  # which only looks when the schema is the present one
+    if stopping:
+        raise NotReady("the server must not have been told to stop; send requests to another one")
+    with _named("the database must answer, in the schema of this version"):
+        require_present(database.read)
     with _named("LAPWING_HOME must be writable"), tempfile.TemporaryFile(dir=settings.home) as file:
         file.write(b"0")
+    free_bytes = shutil.disk_usage(settings.home).free
+    if free_bytes < settings.min_free_bytes:
+        raise NotReady(
+            f"LAPWING_HOME must have {settings.min_free_bytes} bytes free, got {free_bytes}; make "
+            "room or lower LAPWING_MIN_FREE_BYTES"
+        )
 
 
 @contextmanager

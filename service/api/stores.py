@@ -100,7 +100,7 @@ class Stores:
             ),
             nodes=nodes,
             keys=KeyStore(database),
-            metrics=store_registry(database),
+            metrics=store_registry(database, settings),
             recent=recent,
         )
 

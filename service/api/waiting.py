@@ -10,6 +10,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.recent import arriving
 
+from service.api.stopping import stopping_of
+
 LONGEST_WAIT_SECONDS: Final = 300
 
 _FIRST_PAUSE_SECONDS: Final = 0.02
@@ -49,6 +51,8 @@ async def wait_until(
 ) -> _Value:
     """The value once it is done, or as it stands when time or the caller's patience is over.
 
+    Or when the server is to stop.
+
     Parameters
     ----------
     request : Request
@@ -61,11 +65,13 @@ async def wait_until(
         Longest wait; 0 looks once.
     """
     deadline = anyio.current_time() + seconds
+    stopping = stopping_of(request)
     pause = _FIRST_PAUSE_SECONDS
     while True:
         value = await run_in_threadpool(look)
         remaining = deadline - anyio.current_time()
-        if is_done(value) or remaining <= 0 or await request.is_disconnected():
+        is_over = remaining <= 0 or stopping
+        if is_done(value) or is_over or await request.is_disconnected():
             return value
         await anyio.sleep(min(pause, remaining))
         pause = min(2 * pause, _LAST_PAUSE_SECONDS)

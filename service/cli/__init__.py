@@ -9,12 +9,13 @@ import sys
 import traceback
 from typing import Any, Final
 
+import structlog
 import typer
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 from typer.core import TyperGroup
 
-from service.logs import configure_logging
+from service.logs import configure_logging, log_choice
 from service.redaction import redacted
 from service.settings import Settings, prepare_environment
 
@@ -41,6 +42,8 @@ _MODULE_OF: Final = {
     "health": "upkeep",
 }
 """In the order of ``lapwing --help``."""
+
+_log = structlog.get_logger(__name__)
 
 _EXPECTED: Final = (ValueError, LookupError, OSError, RuntimeError, DBAPIError)
 """What our code raises for reasons that the user can act on."""
@@ -95,10 +98,18 @@ def main() -> None:
     except _EXPECTED as error:
         if isinstance(error, _BUGS):
             raise
-        if _wants_traceback():
-            traceback.print_exc()
-        sys.stderr.write(f"lapwing: {redacted(_one_line(error))}\n")
+        _tell(error)
         sys.exit(1)
+
+
+def _tell(error: Exception) -> None:
+    """Why the command ends, on stderr; the traceback too where everything is wanted."""
+    if log_choice().is_json:
+        _log.critical("ended", error=_one_line(error), exc_info=_wants_traceback())
+        return
+    if _wants_traceback():
+        traceback.print_exc()
+    sys.stderr.write(f"lapwing: {redacted(_one_line(error))}\n")
 
 
 def _one_line(error: Exception) -> str:

@@ -10,6 +10,7 @@ from service.settings import Settings
 
 def application() -> FastAPI:
     """The API; a child process logs as its parent does and ends with it."""
-    configure_logging(Settings().log_level)
+    settings = Settings()
+    configure_logging(settings.log_level, settings.log_format)
     stop_with_parent()
-    return create_app()
+    return create_app(settings)

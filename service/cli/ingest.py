@@ -120,7 +120,7 @@ def ingest(
 
 
 def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     with (
         StopSignal() as stop,
         exit_after_signal(_STOP_SECONDS),

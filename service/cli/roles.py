@@ -1,28 +1,46 @@
 """`lapwing serve`, `api` and `worker`: the processes that stay."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import structlog
 import typer
 import uvicorn
+from uvicorn.supervisors import Multiprocess
 
 from service.binding import check_binding
 from service.cli.session import command_group, open_session, say
-from service.lifetime import StopSignal, stop_when_stdin_ends
-from service.logs import configure_logging
+from service.lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
+from service.logs import configure_logging, log_choice
+from service.request_metrics import shared_metrics
 from service.settings import Settings
 from service.supervisor import Supervisor, lapwing_roles
 from service.worker import Worker
 
 app = command_group()
 
+_log = structlog.get_logger(__name__)
+
 Host = Annotated[str, typer.Option(help="Address to listen on; beyond loopback a key is needed.")]
 Port = Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)]
 Workers = Annotated[int, typer.Option(help="Processes of the API.", min=1)]
+MetricsPort = Annotated[
+    int | None, typer.Option(help="Show metrics on this port of loopback.", min=1, max=65535)
+]
 UntilStdinEnds = Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)]
 """Given by the supervisor, so that a child ends when the supervisor does."""
 
-_DRAIN_SECONDS = 5
-"""How long requests in hand may take once the API is told to stop."""
+_SPARE_SECONDS = 2.0
+"""What an API that uses all its time to stop may take beyond it before it is killed."""
+
+
+class _Processes(Multiprocess):
+    """uvicorn's processes of one port, which refuse connections as soon as they all do."""
+
+    def terminate_all(self) -> None:
+        """Tell them to stop; the parent's own socket would hold connections that nobody takes."""
+        for each in self.sockets:
+            each.close()
+        super().terminate_all()
 
 
 @app.command()
@@ -43,27 +61,33 @@ def api(
 ) -> None:
     """Answer HTTP requests."""
     settings = Settings()
-    configure_logging(settings.log_level)
-    with StopSignal():  # uvicorn hands the signal on once it has stopped
+    configure_logging(settings.log_level, settings.log_format)
+    with StopSignal(), shared_metrics(workers):  # uvicorn hands the signal on once it has stopped
         if until_stdin_ends:
             stop_when_stdin_ends()
         _check(settings, host, port)
-        uvicorn.run(
+        config = uvicorn.Config(
             "service.cli.application:application",
             factory=True,
             host=host,
             port=port,
             workers=workers,
             log_config=None,
-            timeout_graceful_shutdown=_DRAIN_SECONDS,
+            access_log=False,  # the application logs requests itself
+            timeout_graceful_shutdown=settings.finish_seconds,
         )
+        if workers == 1:
+            uvicorn.Server(config).run()
+        else:
+            _Processes(config, [config.bind_socket()]).run()
 
 
 @app.command()
-def worker(until_stdin_ends: UntilStdinEnds = False) -> None:
+def worker(metrics_port: MetricsPort = None, until_stdin_ends: UntilStdinEnds = False) -> None:
     """Run the jobs that wait in the queue."""
-    settings = Settings()
-    configure_logging(settings.log_level)
+    given: dict[str, Any] = {} if metrics_port is None else {"metrics_port": metrics_port}
+    settings = Settings(**given)
+    configure_logging(settings.log_level, settings.log_format)
     with StopSignal() as stop, open_session(settings) as session:
         if until_stdin_ends:
             stop_when_stdin_ends()
@@ -72,12 +96,18 @@ def worker(until_stdin_ends: UntilStdinEnds = False) -> None:
 
 def run_serve(settings: Settings, host: str, port: int, n_api_processes: int) -> None:
     """Supervise the roles with these settings until a signal comes."""
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     roles = lapwing_roles(settings, host=host, port=port, n_api_processes=n_api_processes)
     with StopSignal() as stop:
         _check(settings, host, port)
-        say(f"Lapwing listens on http://{host}:{port} (documentation at /docs); Ctrl-C stops it")
-        Supervisor(roles).run(stop)
+        if log_choice().is_json:
+            _log.info("serving", url=f"http://{host}:{port}")
+        else:
+            say(
+                f"Lapwing listens on http://{host}:{port} (documentation at /docs); Ctrl-C stops it"
+            )
+        stop_seconds = settings.drain_seconds + settings.finish_seconds + _SPARE_SECONDS
+        Supervisor(roles, grace_seconds=max(GRACE_SECONDS, stop_seconds)).run(stop)
 
 
 def _check(settings: Settings, host: str, port: int) -> None:

@@ -20,7 +20,7 @@ Transaction = Callable[[], AbstractContextManager[Connection]]
 
 
 class DatabaseVersionError(RuntimeError):
-    """The database was migrated by a newer version of this program."""
+    """The database is at a schema that this version of the program does not work with."""
 
 
 def upgrade(read: Transaction, write: Transaction) -> None:
@@ -46,6 +46,27 @@ def upgrade(read: Transaction, write: Transaction) -> None:
             config = _config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+
+
+def require_present(read: Transaction) -> None:
+    """Look, without changing anything, whether the database has the present schema.
+
+    Parameters
+    ----------
+    read : callable returning a context manager of Connection
+        Opens a transaction.
+
+    Raises
+    ------
+    DatabaseVersionError
+        It is at another revision, before or after that of this code.
+    """
+    with read() as connection:
+        if not _is_current(connection):
+            raise DatabaseVersionError(
+                "the database must be at the newest schema, got an earlier one; restart a service, "
+                "which migrates it"
+            )
 
 
 def _config() -> Config:

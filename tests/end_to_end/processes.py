@@ -131,14 +131,16 @@ class Server:
         Where its data lie.
     *command
         ``serve`` unless it is given.
+    **options
+        Of the process.
     """
 
-    def __init__(self, home: Home, *command: object) -> None:
+    def __init__(self, home: Home, *command: object, **options: Any) -> None:
         self.home = home
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = home.closing(Client(self.url, timeout_seconds=60))
-        self.process = home.start(*(command or ("serve",)), "--port", self.port)
+        self.process = home.start(*(command or ("serve",)), "--port", self.port, **options)
         eventually(self.is_ready)
 
     def is_ready(self) -> bool:

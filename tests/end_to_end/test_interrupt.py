@@ -50,7 +50,7 @@ def test_an_interrupt_while_the_solving_process_starts_leaves_one_plain_line(
     for _ in range(n_looks):
         children = solving_children(process) or children
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)
     assert "Traceback" not in err
     assert "KeyboardInterrupt" not in err
     if process.returncode == 130:

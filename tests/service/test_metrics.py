@@ -20,6 +20,7 @@ from service.metrics import (
     metrics_server,
     store_registry,
 )
+from service.settings import Settings
 from streaming.events import Committed, Progress, Quarantined, StreamSummary
 from streaming.sources import EdgeFile
 from tests.service.pushing import pushed
@@ -50,7 +51,7 @@ def samples(text: bytes) -> dict[tuple[str, ...], float]:
 
 def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None:
     graph_id = Catalog(database).create(GraphSettings(name="g")).id
-    registry = store_registry(database)
+    registry = store_registry(database, Settings())
     assert samples(exposition(registry))["lapwing_edges_ingested_total", "g"] == 0
     manifest = Manifest(database)
     source = manifest.add_source(graph_id, "edges/").id
@@ -78,6 +79,9 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
         "lapwing_backlog_bytes": 207,
         "lapwing_quarantined_files": 1,
         "lapwing_failing_sources": 1,
+        "lapwing_label_events_total": 0,
+        "lapwing_predicted_snapshot": 0,
+        "lapwing_predicted_label_events": 0,
     }
 
 
@@ -88,7 +92,7 @@ def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(
     for number in range(MAX_GRAPHS + 3):
         graph = catalog.create(GraphSettings(name=f"g{number}"))
         catalog.record_progress(graph.id, GraphProgress(edges_seen=number))
-    metrics = IngestMetrics(database)
+    metrics = IngestMetrics(database, Settings())
     for number in range(MAX_GRAPHS + 3):
         metrics.note_listing(f"g{number}", None)
     found = samples(exposition(metrics.registry))
@@ -103,7 +107,7 @@ def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(
 
 def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'lapwing.db'}")
-    metrics = IngestMetrics(database)
+    metrics = IngestMetrics(database, Settings())
     progress = Progress(
         path="a",
         n_rows=50,

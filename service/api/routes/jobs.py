@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import anyio
 import orjson
+import structlog
 from fastapi import Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
@@ -15,6 +16,7 @@ from service.api.errors import problems
 from service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
 from service.api.schemas.base import InvalidArgument
 from service.api.schemas.jobs import EstimateOut, JobIn, JobList, JobOut, KnnIn, SolveIn, TuneIn
+from service.api.stopping import Stopping, stopping_of
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.api.waiting import WaitSeconds, wait_until
 from service.catalog import GraphNotFound
@@ -26,6 +28,8 @@ from streaming.features import FeaturesNotFound
 from streaming.snapshots import SnapshotNotFound
 
 router = resource("jobs", "/v1")
+
+_log = structlog.get_logger(__name__)
 
 _EVENT_STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -73,6 +77,7 @@ def submit_job(
         directory = stores.settings.graphs_directory / graph.id
         require_connectable(stores.manifest, graph, directory)
     job = stores.jobs.submit(body.to_spec(graph.id, idempotency_key))
+    _log.info("job submitted", job=job.id, graph=graph.settings.name, kind=job.kind)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return JobOut.of(job)
 
@@ -133,6 +138,7 @@ def cancel_job(job_id: str, stores: StoresHere) -> JobOut:
     responses=_EVENT_STREAM | problems(UnknownJob),
 )
 def watch_job(
+    request: Request,
     job_id: str,
     stores: StoresHere,
     last_event_id: Annotated[
@@ -142,16 +148,21 @@ def watch_job(
         ),
     ] = 0,
 ) -> StreamingResponse:
-    """The job's history and then its news, as server-sent events."""
+    """The job's history and then its news, as server-sent events.
+
+    A server that stops ends the stream; `Last-Event-ID` goes on from there.
+    """
     stores.jobs.get(job_id)  # so that an unknown job is an error and no empty stream
     return StreamingResponse(
-        _event_stream(stores, job_id, last_event_id),
+        _event_stream(stores, stopping_of(request), job_id, last_event_id),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
 
 
-async def _event_stream(stores: Stores, job_id: str, after_seq: int) -> AsyncIterator[bytes]:
+async def _event_stream(
+    stores: Stores, stopping: Stopping, job_id: str, after_seq: int
+) -> AsyncIterator[bytes]:
     quiet_since = anyio.current_time()
     while True:
         # In this order: what a finished job has to tell is there before it counts as finished.
@@ -159,7 +170,7 @@ async def _event_stream(stores: Stores, job_id: str, after_seq: int) -> AsyncIte
         for event in await run_in_threadpool(stores.jobs.events, job_id, after_seq=after_seq):
             yield _event_lines(event)
             after_seq, quiet_since = event.seq, anyio.current_time()
-        if is_final:
+        if is_final or stopping:
             return
         if anyio.current_time() - quiet_since > _SIGN_OF_LIFE_SECONDS:
             yield b": still waiting\n\n"

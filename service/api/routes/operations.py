@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from inspect import getdoc
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
@@ -11,6 +11,7 @@ from service.api.auth import requires
 from service.api.errors import any_problem, problems
 from service.api.readiness import NotReady, require_ready
 from service.api.schemas.operations import Health, ModelList, ModelOut, VersionOut
+from service.api.stopping import stopping_of
 from service.api.stores import StoresHere
 from service.metrics import exposition
 from service.solve_options import options_schema
@@ -56,9 +57,9 @@ def healthz() -> Health:
 
 
 @router.get("/readyz", responses=problems(NotReady))
-def readyz(stores: StoresHere) -> Health:
-    """The database answers in its present schema and the home directory takes files."""
-    require_ready(stores.settings, stores.database)
+def readyz(request: Request, stores: StoresHere) -> Health:
+    """Requests can be served: database, home and disk are in order and no stop was asked for."""
+    require_ready(stores.settings, stores.database, stopping_of(request))
     return Health()
 
 
@@ -69,5 +70,8 @@ def readyz(stores: StoresHere) -> Health:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def metrics(stores: StoresHere) -> Response:
-    """Numbers of the stores for Prometheus; the ingest daemon shows its timings on its own port."""
+    """Numbers of the stores and of requests for Prometheus; of all processes of this server.
+
+    The ingest daemon and the worker show theirs on ports of their own.
+    """
     return Response(exposition(stores.metrics), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -43,6 +43,7 @@ class Problem(Answer):
     title: str
     status: int
     detail: str
+    request_id: str = Field(description="As in the header X-Request-ID and in the server's log.")
     argument: str | None = Field(None, description="What breaks a rule.")
     rule: str | None = None
     row: int | None = Field(None, description="Row of the body, from 0.")

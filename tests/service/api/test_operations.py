@@ -39,6 +39,30 @@ def test_readiness_ends_with_the_database(settings: Settings) -> None:
         assert api.client.get("/healthz").json() == {"status": "ok"}
 
 
+def test_readiness_looks_at_the_schema_and_leaves_it_as_it_is(settings: Settings) -> None:
+    with serving(settings) as api:
+        with api.stores.database.write() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        refused = api.client.get("/readyz")
+        assert (refused.status_code, refused.json()["title"]) == (503, "Not ready")
+        assert "schema" in refused.json()["detail"]
+        with api.stores.database.read() as connection:
+            found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        assert found == "0001"
+
+
+def test_readiness_ends_with_the_disk(settings: Settings) -> None:
+    free = shutil.disk_usage(settings.home.parent).free
+    full = settings.model_copy(update={"min_free_bytes": 2 * free})
+    with serving(full) as api:
+        refused = api.client.get("/readyz")
+        assert refused.status_code == 503
+        assert "LAPWING_MIN_FREE_BYTES" in refused.json()["detail"]
+        assert api.client.get("/healthz").status_code == 200
+    with serving(settings.model_copy(update={"min_free_bytes": 0})) as api:
+        assert api.client.get("/readyz").status_code == 200
+
+
 def test_readiness_ends_with_the_home(settings: Settings) -> None:
     database_url = f"sqlite:///{settings.home.parent / 'elsewhere.db'}"
     with serving(Settings(home=settings.home, database_url=database_url)) as api:
@@ -104,7 +128,8 @@ def test_a_fault_of_ours_is_a_problem_without_details(api: Api) -> None:
                 "0, 0, 0, 0, 0, 0, 0)"
             )
         )
-    problem = api.problem("GET", "/graphs/broken", 500)
+    problem = api.problem("GET", "/graphs/broken", 500, headers={"X-Request-ID": "of-a-fault"})
+    assert problem["request_id"] == "of-a-fault"
     assert problem["type"] == "urn:lapwing:problem:internal-error"
     assert "epsilon" not in str(problem)
 
