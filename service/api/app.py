@@ -103,7 +103,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(BodyCap, max_bytes=settings.max_body_bytes)
     app.add_middleware(Arrivals)
     app.add_middleware(  # the last one is the outermost
-        Observed, metrics=RequestMetrics(stores.metrics), fault=errors.fault
+        Observed, metrics=RequestMetrics(stores.metrics), answer=errors.unhandled
     )
     errors.install(app)
     for each in _RESOURCES:

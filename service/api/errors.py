@@ -7,6 +7,7 @@ title each class has. What is not in the table is a fault of ours: 500, without 
 import json
 import math
 import re
+from asyncio import CancelledError
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -114,6 +115,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     OperationalError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
     PoolTimeoutError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
 }
+_CUT: Final = _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Server stops")
 _FAULT: Final = _Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error")
 
 
@@ -179,8 +181,11 @@ def _methods_of(request: Request) -> list[str]:
     ]
 
 
-def fault(request: Request) -> Response:
+def unhandled(request: Request, error: BaseException) -> Response:
     """The answer where an exception is in no table; who asks for it has logged the exception."""
+    if isinstance(error, CancelledError):
+        cut = {"detail": "the server stops and could not wait for the request; send it again"}
+        return _answer(request, _CUT, cut, {"Retry-After": str(RETRY_SECONDS)})
     return _answer(request, _FAULT, {"detail": "the server failed; its log says why"}, {})
 
 

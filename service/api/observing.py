@@ -5,6 +5,7 @@ has its id in the log and in the answer.
 """
 
 import re
+from asyncio import CancelledError
 from collections.abc import Callable
 from secrets import token_hex
 from time import perf_counter
@@ -38,16 +39,20 @@ class Observed:
         Finds the id in ``request.state.request_id``; may set ``request.state.key_prefix``.
     metrics : RequestMetrics
         Counts the requests.
-    fault : callable
-        The answer to a request in which an exception was not handled.
+    answer : callable
+        The answer to a request in which this exception was not handled.
     """
 
     def __init__(
-        self, app: ASGIApp, *, metrics: RequestMetrics, fault: Callable[[Request], Response]
+        self,
+        app: ASGIApp,
+        *,
+        metrics: RequestMetrics,
+        answer: Callable[[Request, BaseException], Response],
     ) -> None:
         self._app = app
         self._metrics = metrics
-        self._fault = fault
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request on."""
@@ -76,10 +81,14 @@ class Observed:
         self._metrics.begin()
         try:
             await self._app(scope, receive, send_observed)
+        except CancelledError as error:  # the server stops, and has waited long enough
+            _log.warning("request cut off", route=_route(scope))
+            if status is None:
+                await self._answer(Request(scope), error)(scope, receive, send_observed)
         except Exception as error:  # noqa: BLE001 - the last place before the client that can tell
             _log.error("request failed", route=_route(scope), exc_info=error)
             if status is None:
-                await self._fault(Request(scope))(scope, receive, send_observed)
+                await self._answer(Request(scope), error)(scope, receive, send_observed)
         finally:
             if not is_told:
                 self._tell(scope, status, perf_counter() - began)
