@@ -22,12 +22,14 @@ START_SECONDS = 60.0
 """A first run on a new machine compiles."""
 
 
-def eventually(is_so: Callable[[], bool], seconds: float = START_SECONDS) -> None:
+def eventually(
+    is_so: Callable[[], bool], seconds: float = START_SECONDS, *, pause_seconds: float = 0.02
+) -> None:
     """Wait until something is so; fail when it is not in time."""
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, f"not so within {seconds:g} s"
-        time.sleep(0.02)
+        time.sleep(pause_seconds)
 
 
 def free_port() -> int:

@@ -10,9 +10,12 @@ from click.testing import CliRunner
 from distributed.cli import dask_scheduler, dask_worker
 
 from service.settings import Settings
+from tests.end_to_end.composed import interpolated, seconds
 
 ROOT = Path(__file__).parents[2]
-COMPOSE = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())
+TEXT = (ROOT / "docker/compose.yaml").read_text()
+COMPOSE = interpolated(yaml.safe_load(TEXT), {})
+PROMETHEUS = yaml.safe_load((ROOT / "docker/prometheus.yml").read_text())
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text()
 SERVICES: dict[str, dict] = COMPOSE["services"]
 
@@ -102,3 +105,57 @@ def test_secrets_reach_the_services_as_files_only() -> None:
             else:
                 assert "PASSWORD" not in variable, name
                 assert "KEY" not in variable, name
+
+
+def test_the_example_of_settings_says_what_holds_without_it() -> None:
+    example = (ROOT / "docker/.env.example").read_text()
+    told = dict(re.findall(r"^(\w+)=(.*)$", example, flags=re.MULTILINE))
+    assert told == dict(re.findall(r"\$\{(\w+):-([^}]*)\}", TEXT))
+    assert not {name for name in told if "PASSWORD" in name or "KEY" in name}
+
+
+def test_a_stop_leaves_time_for_all_that_the_api_does_in_it() -> None:
+    api = SERVICES["api"]
+    defaults = Settings()
+    longest = 10 + defaults.finish_seconds  # the drain that the example allows
+    assert longest < seconds(api["stop_grace_period"])
+    assert "At most 10" in (ROOT / "docker/.env.example").read_text()
+
+
+def test_prometheus_asks_every_role_where_it_shows_its_metrics() -> None:
+    asked = {
+        name: discovered["port"]
+        for scraped in PROMETHEUS["scrape_configs"]
+        for discovered in scraped["dns_sd_configs"]
+        for name in discovered["names"]
+    }
+    shown = {
+        name: int(service["environment"]["LAPWING_METRICS_PORT"])
+        for name, service in SERVICES.items()
+        if "LAPWING_METRICS_PORT" in service.get("environment", {})
+    }
+    command = SERVICES["api"]["command"]
+    assert asked == shown | {"api": int(command[command.index("--port") + 1])}
+    files = {
+        scraped["authorization"]["credentials_file"].removeprefix("/run/secrets/")
+        for scraped in PROMETHEUS["scrape_configs"]
+        if "authorization" in scraped
+    }
+    assert files == set(SERVICES["prometheus"]["secrets"])
+
+
+def test_prometheus_runs_only_when_it_is_asked_for_and_reads_its_file() -> None:
+    prometheus = SERVICES["prometheus"]
+    assert prometheus["profiles"] == ["metrics"]
+    (source, place, _), *_ = (volume.split(":") for volume in prometheus["volumes"])
+    assert (ROOT / "docker" / source).is_file()
+    assert f"--config.file={place}" in prometheus["command"]
+    for volume in prometheus["volumes"]:
+        name = volume.partition(":")[0]
+        assert name.startswith(".") or name in COMPOSE["volumes"]
+
+
+def test_ports_of_the_host_are_those_of_loopback() -> None:
+    for name, service in SERVICES.items():
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:"), name
