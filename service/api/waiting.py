@@ -8,9 +8,8 @@ from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.recent import arriving
-
 from service.api.stopping import stopping_of
+from service.recent import arriving
 
 LONGEST_WAIT_SECONDS: Final = 300
 
