@@ -462,6 +462,26 @@ def open_database(url: str | URL) -> Database:
             raise ValueError(
                 f"LAPWING_DATABASE_URL must start with sqlite or postgresql, got {other}"
             )
+    return _migrated(engine)
+
+
+def open_private_database(path: Path) -> Database:
+    """A SQLite file that this process alone uses, such as a backup's, on whatever file system.
+
+    Created or migrated as by `open_database`, in one file without a log beside it.
+
+    Raises
+    ------
+    service.migrations.DatabaseVersionError
+        A newer version of this program has written the file.
+    """
+    engine = create_engine(URL.create("sqlite+pysqlite", database=str(path)))
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return _migrated(engine)
+
+
+def _migrated(engine: Engine) -> Database:
     database = Database(engine)
     try:
         upgrade(database.read, database.write)

@@ -319,6 +319,33 @@ class DatabaseJobQueue(JobQueue):
         return job_from_row(changed)
 
 
+def requeue_running(connection: Connection, *, reason: str, only_lapsed: bool = False) -> int:
+    """Let running jobs wait again, where their workers are known to be gone; how many there were.
+
+    Not counted as an attempt. One that was to be cancelled is, and so is one that a newer equal
+    job waits behind.
+
+    Parameters
+    ----------
+    connection : Connection
+        A transaction of ``Database.write``.
+    reason : str
+        For the history of the jobs.
+    only_lapsed : bool
+        Whether jobs that a worker may still hold are left alone.
+    """
+    chosen = _has_lapsed if only_lapsed else _is_running
+    statement = select(jobs).where(chosen).with_for_update(skip_locked=only_lapsed)
+    rows = connection.execute(statement).all()
+    for row in rows:
+        if row.cancel_requested:
+            _end(connection, row, JobStatus.CANCELLED)
+        else:
+            allowed = {"max_attempts": row.max_attempts + 1}
+            _requeue(connection, row, allowed, reason=reason)
+    return len(rows)
+
+
 def request_auto_solve(connection: Connection, graph_id: str) -> Job | None:
     """The re-solve that a new snapshot or label leads to, in the transaction that stores it.
 

@@ -11,7 +11,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,7 @@ class _OnDisk:
 class CheckpointStore:
     """Keeps the newest and the clean checkpoint of one graph in a directory.
 
-    One process writes; others may ask for `n_clean_nodes` and `first_files` meanwhile.
+    One process writes; others may ask for `n_nodes`, `n_clean_nodes` and `first_files` meanwhile.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -175,6 +175,34 @@ class CheckpointStore:
         """Length of the node index at the clean checkpoint, without loading the rest."""
         name = self._names()["clean"]
         return 0 if name is None else int(self._meta(name)["n_nodes"])
+
+    def n_nodes(self) -> int:
+        """Length of the node index at the newest checkpoint, without loading the rest."""
+        name = self._names()["newest"]
+        return 0 if name is None else int(self._meta(name)["n_nodes"])
+
+    def rename_files(self, renamed: Callable[[str], str]) -> None:
+        """Give the files that the checkpoints know other paths, as when the graph has moved.
+
+        For a copy that nobody reads yet: it is changed in place.
+
+        Parameters
+        ----------
+        renamed : callable
+            From a path to the present one.
+        """
+        for name in {name for name in self._names().values() if name is not None}:
+            directory, meta = self._directory / name, self._meta(name)
+            files = tuple(
+                replace(file, path=renamed(file.path))
+                for file in _read_files(directory, meta["n_files"])
+            )
+            for segment in list_segments(directory):
+                segment.path.unlink()
+            _write_files(directory, files, self._directory, ())
+            if meta["position"]:
+                meta["position"]["path"] = renamed(meta["position"]["path"])
+                publish_json(directory / "meta.json", meta)
 
     def first_files(self, n_files: int) -> tuple[AbsorbedFile, ...]:
         """Return the first absorbed files of the clean checkpoint, without loading the rest.

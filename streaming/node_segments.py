@@ -78,6 +78,19 @@ def list_segments(directory: Path) -> list[Segment]:
     )
 
 
+def require_ids(directory: Path, n_nodes: int) -> None:
+    """Raise unless segments hold the first ``n_nodes`` ids; their content is not read.
+
+    Raises
+    ------
+    CorruptSegment
+        Ids between two segments are missing.
+    ValueError
+        Fewer than ``n_nodes`` ids are published.
+    """
+    _chain(list_segments(directory), start=0, stop=n_nodes)
+
+
 def read_ids(
     directory: Path, arrow_type: pa.DataType, *, start: int, stop: int | None, verify: bool
 ) -> list[MappedIds]:

@@ -7,6 +7,7 @@ would make it run. `HYPOTHESIS_PROFILE` chooses the profile; under CI=true it is
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # Before numpy and numba are imported, here and in the processes that tests start: small matrices
@@ -59,6 +60,13 @@ def postgres_server() -> URL:
 @pytest.fixture
 def postgres_url(postgres_server: URL) -> Iterator[str]:
     """Fresh PostgreSQL database as an SQLAlchemy URL, dropped after the test."""
+    with fresh_database(postgres_server) as url:
+        yield url
+
+
+@contextmanager
+def fresh_database(postgres_server: URL) -> Iterator[str]:
+    """A database of its own on a server, while it is needed."""
     name = f"lapwing_test_{uuid.uuid4().hex}"
     server = postgres_server.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(server, autocommit=True) as connection:

@@ -37,6 +37,8 @@ _MODULE_OF: Final = {
     "predict": "predicting",
     "evaluate": "results",
     "key": "keys",
+    "backup": "keeping",
+    "restore": "keeping",
     "version": "upkeep",
     "warm": "warming",
     "health": "upkeep",

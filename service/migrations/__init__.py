@@ -69,6 +69,26 @@ def require_present(read: Transaction) -> None:
             )
 
 
+def newest_revision() -> str:
+    """The revision of the schema that this code works on."""
+    return str(ScriptDirectory.from_config(_config()).get_current_head())
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision that a database is at; None where nothing was created."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def require_known(revision: str) -> None:
+    """Raise `DatabaseVersionError` unless this code knows the revision."""
+    scripts = ScriptDirectory.from_config(_config())
+    if revision not in {script.revision for script in scripts.walk_revisions()}:
+        raise DatabaseVersionError(
+            f"the database must be at schema {newest_revision()} or before it, "
+            f"got the unknown {revision}; install the newer version that wrote it"
+        )
+
+
 def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", "service:migrations")
@@ -78,12 +98,7 @@ def _config() -> Config:
 
 def _is_current(connection: Connection) -> bool:
     """True at the newest revision, False before it; raises beyond it."""
-    scripts = ScriptDirectory.from_config(_config())
-    found = MigrationContext.configure(connection).get_current_revision()
-    known = {script.revision for script in scripts.walk_revisions()}
-    if found is not None and found not in known:
-        raise DatabaseVersionError(
-            f"the database must be at schema {scripts.get_current_head()} or before it, "
-            f"got the unknown {found}; install the newer version that wrote it"
-        )
-    return found == scripts.get_current_head()
+    found = revision_of(connection)
+    if found is not None:
+        require_known(found)
+    return found == newest_revision()
