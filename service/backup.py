@@ -24,7 +24,6 @@ from sqlalchemy import Connection, func, select, text
 
 from service.backup_format import (
     DATABASE,
-    GRAPHS,
     MANIFEST,
     BackupFile,
     BackupManifest,
@@ -36,16 +35,15 @@ from service.backup_format import (
 )
 from service.database import (
     Database,
-    feature_sets,
     files,
     graphs,
     now,
     open_private_database,
-    pushes,
     sources,
 )
 from service.holders import holder_name, is_dead
 from service.migrations import newest_revision
+from service.needed_files import GRAPHS, needed_files, path_below
 from service.redaction import shown_url
 from service.settings import Settings
 from streaming.blocks import NodeKind
@@ -298,7 +296,7 @@ def _outside(reader: Connection) -> Iterator[OutsideFiles]:
         .order_by(graphs.c.name, sources.c.url)
     )
     for graph_id, name, url, n_pending, n_committed in reader.execute(statement):
-        if f"/{GRAPHS}/{graph_id}/" not in url:
+        if path_below(url, graph_id) is None:
             yield OutsideFiles(
                 graph=name, url=shown_url(url), n_pending=n_pending, n_committed=n_committed
             )
@@ -306,21 +304,10 @@ def _outside(reader: Connection) -> Iterator[OutsideFiles]:
 
 def _missing(reader: Connection, root: Path, staging: Path) -> Iterator[str]:
     """Files that wait and lie below the home, but are not there."""
-    waiting = [
-        select(pushes.c.graph_id, pushes.c.path).where(
-            pushes.c.file_id.is_(None), pushes.c.path != ""
-        ),
-        select(files.c.graph_id, files.c.path).where(files.c.status == "pending"),
-        select(feature_sets.c.graph_id, feature_sets.c.path).where(
-            feature_sets.c.status == "pending"
-        ),
-    ]
-    for statement in waiting:
-        for graph_id, path in reader.execute(statement):
-            _, is_below, rest = path.partition(f"/{GRAPHS}/{graph_id}/")
-            copied = staging / GRAPHS / graph_id
-            if is_below and copied.exists() and not (copied / rest).exists():
-                yield str(root / graph_id / rest)
+    for graph_id, path in needed_files(reader):
+        copied = staging / GRAPHS / graph_id
+        if copied.exists() and not (copied / path).exists():
+            yield str(root / graph_id / path)
 
 
 def _copied_rows(reader: Connection, path: Path, progress: Progress) -> dict[str, int]:

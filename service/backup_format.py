@@ -2,7 +2,7 @@
 
 The rows are those of every table but ``workers`` and ``leases``, copied through the tables of
 `service.database`, so that a backup does not depend on the database it came from. Paths in it are
-those of the home it was made of; `relocated` makes them those of another.
+those of the home it was made of; `needed_files.relocated` makes them those of another.
 """
 
 import json
@@ -20,7 +20,6 @@ from streaming.durable import naming
 
 MANIFEST: Final = "manifest.json"
 DATABASE: Final = "database.sqlite"
-GRAPHS: Final = "graphs"
 
 FORMAT: Final = 1
 _ROWS_AT_ONCE: Final = 500
@@ -137,7 +136,7 @@ def copy_rows(source: Connection, target: Connection, progress: Progress) -> dic
 def count_rows(connection: Connection) -> dict[str, int]:
     """Rows that a backup of this database has, by table."""
     return {
-        table.name: int(
+        f"{table.name}": int(
             connection.execute(
                 select(func.count()).select_from(_carried(table).subquery())
             ).scalar_one()
@@ -191,12 +190,3 @@ def digest_of(path: Path) -> str:
 def files_below(directory: Path) -> Iterator[Path]:
     """All files below a directory, in order."""
     return (path for path in sorted(directory.rglob("*")) if path.is_file())
-
-
-def relocated(path: str, graph_id: str, root: Path) -> str:
-    """A path below the directory of a graph as it is where that directory is ``root``.
-
-    Others stay: sources lie where they lie.
-    """
-    _, is_below, rest = path.partition(f"/{GRAPHS}/{graph_id}/")
-    return str(root / rest) if is_below else path

@@ -17,7 +17,6 @@ from sqlalchemy import Connection, bindparam, func, select, text, update
 
 from service.backup_format import (
     DATABASE,
-    GRAPHS,
     MANIFEST,
     BackupManifest,
     DamagedBackup,
@@ -27,7 +26,6 @@ from service.backup_format import (
     count_rows,
     files_below,
     read_manifest,
-    relocated,
 )
 from service.database import (
     Database,
@@ -41,6 +39,7 @@ from service.database import (
 )
 from service.job_queue import requeue_running
 from service.migrations import require_known
+from service.needed_files import GRAPHS, relocated
 from service.settings import Settings
 from service.workers import WorkerRegistry
 from streaming.checkpoints import CheckpointStore

@@ -39,6 +39,7 @@ _MODULE_OF: Final = {
     "key": "keys",
     "backup": "keeping",
     "restore": "keeping",
+    "doctor": "doctor",
     "version": "upkeep",
     "warm": "warming",
     "health": "upkeep",

@@ -78,6 +78,10 @@ def read(server: Server, path: str) -> Any:
     return answer
 
 
+def jobs_of(server: Server) -> list[dict[str, Any]]:
+    return list(read(server, "/v1/jobs?page_size=500")["jobs"])
+
+
 @pytest.mark.slow
 def test_what_was_acknowledged_before_a_backup_is_in_what_begins_from_it(
     homes: tuple[Home, Home], tmp_path: Path
@@ -112,9 +116,9 @@ def test_what_was_acknowledged_before_a_backup_is_in_what_begins_from_it(
 
     elsewhere.run("restore", tmp_path / "backup")
     second = Server(elsewhere)
-    eventually(lambda: read(second, "/v1/graphs/g")["backlog"]["files"] == 0, 120.0)
+    eventually(lambda: read(second, "/v1/graphs/g")["backlog"]["n_files"] == 0, 120.0)
     eventually(
-        lambda: all(job["status"] in FINAL for job in read(second, "/v1/jobs?limit=500")["jobs"]),
+        lambda: all(job["status"] in FINAL for job in jobs_of(second)),
         120.0,
     )
     edges = sum(n_pushed for n_pushed, _, _ in before)
@@ -122,7 +126,7 @@ def test_what_was_acknowledged_before_a_backup_is_in_what_begins_from_it(
     assert shown["edges_seen"] >= 4 * edges
     assert shown["edges_seen"] % 4 == 0
     assert shown["features_version"] == 1
-    labels = second.get("/v1/graphs/g/labels?format=csv&limit=100000")[1].decode()
+    labels = second.get("/v1/graphs/g/labels?format=csv")[1].decode()
     for client, (n_pushed, n_labeled, jobs) in zip(clients, before, strict=True):
         for number in range(n_labeled):
             assert f"{client.name}-{number}-0," in labels
@@ -130,6 +134,6 @@ def test_what_was_acknowledged_before_a_backup_is_in_what_begins_from_it(
             assert read(second, f"/v1/jobs/{job}")["status"] in {"succeeded", "cancelled"}
         newest = f"/v1/graphs/g/predictions/node?id={client.name}-{n_pushed - 1}-3"
         eventually(lambda path=newest: second.get(path)[0] == 200, 120.0)  # type: ignore[misc]
-    for job in read(second, "/v1/jobs?limit=500")["jobs"]:
+    for job in jobs_of(second):
         assert job["attempt"] <= 2
     elsewhere.end()

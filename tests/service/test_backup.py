@@ -20,7 +20,6 @@ from sqlalchemy import URL, func, select, update
 from service.backup import STAGING_PREFIX, BackupRefused, abandoned_stagings, back_up
 from service.backup_format import (
     DATABASE,
-    GRAPHS,
     MANIFEST,
     DamagedBackup,
     NotABackup,
@@ -43,6 +42,7 @@ from service.labels import LabelStore
 from service.leases import LeaseStore
 from service.manifest import Manifest
 from service.migrations import DatabaseVersionError
+from service.needed_files import GRAPHS
 from service.pushes import PushStore
 from service.restore import MARK, HomeNotEmpty, restore
 from service.settings import Settings
