@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Connection, Row, func, select
+from sqlalchemy.exc import DatabaseError
 
 from service.database import files, graphs, jobs, leases, now, sources
 from service.doctor.findings import Finding, Level, Patient
@@ -23,9 +24,8 @@ def check_database(patient: Patient) -> Iterator[Finding]:
             yield _fault("database", f"its schema must be {wanted}, it is {revision}")
         if not patient.database.is_sqlite:
             return
-        for row in connection.exec_driver_sql("PRAGMA integrity_check").scalars():
-            if row != "ok":
-                yield _fault("database", f"the file is damaged: {row}; restore a backup")
+        for row in _damage(connection):
+            yield _fault("database", f"the file is damaged: {row}; restore a backup")
         mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
         if mode != "wal":
             yield _fault("database", f"the journal mode must be wal, it is {mode}")
@@ -87,6 +87,15 @@ def check_sources(patient: Patient) -> Iterator[Finding]:
         for name, n_files in connection.execute(refused):
             text = f"{n_files} files of {name} are refused; `lapwing source list {name}` says why"
             yield Finding(check="sources", level=Level.INFORMATION, text=text)
+
+
+def _damage(connection: Connection) -> list[str]:
+    """What SQLite finds wrong with its file."""
+    try:
+        rows = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+    except DatabaseError as error:  # too damaged to be looked through
+        return [str(error.orig)]
+    return [row for row in rows if row != "ok"]
 
 
 def _requeued(patient: Patient) -> str:

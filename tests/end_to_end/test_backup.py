@@ -129,7 +129,7 @@ def test_what_was_acknowledged_before_a_backup_is_in_what_begins_from_it(
     labels = second.get("/v1/graphs/g/labels?format=csv")[1].decode()
     for client, (n_pushed, n_labeled, jobs) in zip(clients, before, strict=True):
         for number in range(n_labeled):
-            assert f"{client.name}-{number}-0," in labels
+            assert f'"{client.name}-{number}-0",' in labels
         for job in jobs:
             assert read(second, f"/v1/jobs/{job}")["status"] in {"succeeded", "cancelled"}
         newest = f"/v1/graphs/g/predictions/node?id={client.name}-{n_pushed - 1}-3"

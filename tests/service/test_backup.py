@@ -1,18 +1,16 @@
 """A backup and its restore: rows, files and what goes on then, on both databases and across."""
 
-import io
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import URL, func, select, update
@@ -23,86 +21,28 @@ from service.backup_format import (
     MANIFEST,
     DamagedBackup,
     NotABackup,
+    digest_of,
     read_manifest,
 )
-from service.catalog import Catalog, GraphSettings
 from service.database import (
     Database,
     files,
     metadata,
-    open_database,
     pushes,
 )
-from service.formats import Format
 from service.ingest import Ingestor
-from service.job_queue import DatabaseJobQueue
 from service.jobs import JobSpec, JobStatus, Lane
 from service.keys import KeyStore
-from service.labels import LabelStore
 from service.leases import LeaseStore
-from service.manifest import Manifest
 from service.migrations import DatabaseVersionError
 from service.needed_files import GRAPHS
-from service.pushes import PushStore
 from service.restore import MARK, HomeNotEmpty, restore
-from service.settings import Settings
 from service.workers import WorkerRegistry
 from streaming.pipeline import Interrupted
-from streaming.snapshots import GraphPaths, SnapshotStore
 from tests.conftest import fresh_database
+from tests.service.places import Place, create, random_edges
 
 LANES: tuple[Lane, ...] = ("fast", "heavy")
-
-
-class Place:
-    """A home and its database, open."""
-
-    def __init__(self, home: Path, url: str | None = None) -> None:
-        self.settings = Settings(
-            home=home, database_url=url, threads=1, checkpoint_seconds=0.0, settle_seconds=0.0
-        )
-        self.database = open_database(self.settings.database)
-        self.catalog = Catalog(self.database)
-        self.manifest = Manifest(self.database)
-        self.queue = DatabaseJobQueue(self.database)
-        self.labels = LabelStore(self.database)
-
-    def push(self, name: str, table: pa.Table) -> None:
-        store = PushStore(
-            manifest=self.manifest,
-            graphs_directory=self.settings.graphs_directory,
-            max_backlog_bytes=10**9,
-            max_total_backlog_bytes=10**9,
-        )
-        body = io.BytesIO()
-        pq.write_table(table, body)
-        body.seek(0)
-        store.add(self.catalog.get(name), body, Format.PARQUET, body_digest=str(hash(body)))
-
-    def ingest(self, name: str = "g") -> None:
-        Ingestor(self.database, self.settings).ingest_graph(self.catalog.get(name).id)
-
-    def paths(self, name: str = "g") -> GraphPaths:
-        return GraphPaths(root=self.settings.graphs_directory / self.catalog.get(name).id)
-
-    def edges(self, name: str = "g") -> pa.Table:
-        number = self.catalog.get(name).progress.snapshot
-        assert number is not None
-        return SnapshotStore(self.paths(name).snapshots).edges(number)
-
-
-def random_edges(seed: int, n_rows: int = 4_000, n_nodes: int = 60) -> pa.Table:
-    rng = np.random.default_rng(seed)
-    src, dst = (
-        pa.array([f"n{node}" for node in rng.integers(0, n_nodes, n_rows)]) for _ in range(2)
-    )
-    weight = pa.array(rng.uniform(0.5, 2.0, n_rows).astype(np.float32))
-    return pa.table({"src": src, "dst": dst, "weight": weight})
-
-
-def create(place: Place, **options: object) -> None:
-    asked = {"name": "g", "epsilon": 0.9, "max_edges": 500, "expected_nodes": 60, "seed": 3}
-    place.catalog.create(GraphSettings(**{**asked, **options}))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -512,6 +452,35 @@ def test_a_backup_of_a_newer_schema_is_refused(backed_up: Path, sqlite_other: Pl
     (backed_up / MANIFEST).write_text(json.dumps(page | {"schema": "9999"}))
     with pytest.raises(DatabaseVersionError, match="unknown 9999"):
         restore(sqlite_other.database, sqlite_other.settings, backed_up)
+
+
+def test_a_backup_of_the_first_schema_is_migrated(
+    backed_up: Path, other: Place, tmp_path: Path
+) -> None:
+    """As that release would have written it, had it had this command."""
+    (backed_up / DATABASE).unlink()
+    dump = (Path(__file__).parent / "first_release" / "sqlite.sql").read_text()
+    connection = sqlite3.connect(backed_up / DATABASE)
+    connection.executescript(dump)
+    connection.close()
+    page = json.loads((backed_up / MANIFEST).read_text())
+    file = {
+        "path": DATABASE,
+        "size": (backed_up / DATABASE).stat().st_size,
+        "digest": digest_of(backed_up / DATABASE),
+        "modified_ns": 0,
+    }
+    rows = {"graphs": 1, "label_events": 3, "pushes": 2, "files": 4, "jobs": 3}
+    (backed_up / MANIFEST).write_text(
+        json.dumps(page | {"schema": "0001", "rows": rows, "files": [file]})
+    )
+    restore(other.database, other.settings, backed_up)
+    graph = other.catalog.get("friends")
+    assert graph.labels_seq == 3
+    assert other.manifest.backlog(graph.id).pushed_bytes == 250
+    assert other.manifest.pushes.waiting(graph.id) == []
+    assert read_manifest(backed_up).schema == "0001"
+    assert digest_of(backed_up / DATABASE) == file["digest"]
 
 
 KILLED = """

@@ -1,0 +1,70 @@
+"""A home with its stores open, and graphs of random edges in it."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from service.catalog import Catalog, GraphSettings
+from service.database import open_database
+from service.formats import Format
+from service.ingest import Ingestor
+from service.job_queue import DatabaseJobQueue
+from service.labels import LabelStore
+from service.manifest import Manifest
+from service.pushes import PushStore
+from service.settings import Settings
+from streaming.snapshots import GraphPaths, SnapshotStore
+
+
+class Place:
+    """A home and its database, open."""
+
+    def __init__(self, home: Path, url: str | None = None) -> None:
+        self.settings = Settings(
+            home=home, database_url=url, threads=1, checkpoint_seconds=0.0, settle_seconds=0.0
+        )
+        self.database = open_database(self.settings.database)
+        self.catalog = Catalog(self.database)
+        self.manifest = Manifest(self.database)
+        self.queue = DatabaseJobQueue(self.database)
+        self.labels = LabelStore(self.database)
+
+    def push(self, name: str, table: pa.Table) -> None:
+        store = PushStore(
+            manifest=self.manifest,
+            graphs_directory=self.settings.graphs_directory,
+            max_backlog_bytes=10**9,
+            max_total_backlog_bytes=10**9,
+        )
+        body = io.BytesIO()
+        pq.write_table(table, body)
+        body.seek(0)
+        store.add(self.catalog.get(name), body, Format.PARQUET, body_digest=str(hash(body)))
+
+    def ingest(self, name: str = "g") -> None:
+        Ingestor(self.database, self.settings).ingest_graph(self.catalog.get(name).id)
+
+    def paths(self, name: str = "g") -> GraphPaths:
+        return GraphPaths(root=self.settings.graphs_directory / self.catalog.get(name).id)
+
+    def edges(self, name: str = "g") -> pa.Table:
+        number = self.catalog.get(name).progress.snapshot
+        assert number is not None
+        return SnapshotStore(self.paths(name).snapshots).edges(number)
+
+
+def random_edges(seed: int, n_rows: int = 4_000, n_nodes: int = 60) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    src, dst = (
+        pa.array([f"n{node}" for node in rng.integers(0, n_nodes, n_rows)]) for _ in range(2)
+    )
+    weight = pa.array(rng.uniform(0.5, 2.0, n_rows).astype(np.float32))
+    return pa.table({"src": src, "dst": dst, "weight": weight})
+
+
+def create(place: Place, **options: object) -> None:
+    asked = {"name": "g", "epsilon": 0.9, "max_edges": 500, "expected_nodes": 60, "seed": 3}
+    place.catalog.create(GraphSettings(**{**asked, **options}))  # type: ignore[arg-type]

@@ -1,0 +1,209 @@
+"""A database of the first release, with rows in every table, opened by this one.
+
+``first_release`` holds it as SQL, written once by that release's schema and never changed since.
+"""
+
+import json
+import multiprocessing
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine, inspect, make_url, text
+
+from service.catalog import AutoSolve, Catalog, SnapshotEvery
+from service.database import Database, metadata, open_database
+from service.job_queue import DatabaseJobQueue
+from service.jobs import IdempotencyConflict, JobSpec, JobStatus
+from service.keys import KeyStore
+from service.labels import LabelStore
+from service.manifest import Manifest
+from service.migrations import newest_revision, revision_of
+
+DUMPS = Path(__file__).parent / "first_release"
+GRAPH = "a" * 32
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture
+def first_release(database_url: str) -> str:
+    """The address of such a database."""
+    url = make_url(database_url)
+    dump = (DUMPS / f"{url.get_backend_name()}.sql").read_text()
+    if url.get_backend_name() == "sqlite":
+        connection = sqlite3.connect(str(url.database))
+        connection.executescript(dump)
+        connection.close()
+    else:
+        server = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(server) as session:
+            session.execute(dump.encode())
+    return database_url
+
+
+@pytest.fixture
+def migrated(first_release: str) -> Iterator[Database]:
+    database = open_database(first_release)
+    yield database
+    database.close()
+
+
+def rows_of(url: str, columns: dict[str, list[str]] | None = None) -> Rows:
+    """All rows as the database stores them, of all columns or of some."""
+    engine = create_engine(make_url(url))
+    try:
+        with engine.connect() as connection:
+            inspector = inspect(connection)
+            wanted = columns or {
+                name: [column["name"] for column in inspector.get_columns(name)]
+                for name in inspector.get_table_names()
+                if name != "alembic_version"
+            }
+            return {
+                name: sorted(
+                    (
+                        dict(row._mapping)
+                        for row in connection.execute(
+                            text(
+                                "SELECT "
+                                + ", ".join(f'"{column}"' for column in names)
+                                + f' FROM "{name}"'
+                            )
+                        )
+                    ),
+                    key=repr,
+                )
+                for name, names in wanted.items()
+            }
+    finally:
+        engine.dispose()
+
+
+def test_the_dump_is_of_the_first_revision_and_fills_every_table(first_release: str) -> None:
+    engine = create_engine(make_url(first_release))
+    with engine.connect() as connection:
+        assert revision_of(connection) == "0001"
+    engine.dispose()
+    rows = rows_of(first_release)
+    assert len(rows) == 10
+    assert all(rows.values())
+
+
+def test_every_row_keeps_what_it_had(first_release: str) -> None:
+    before = rows_of(first_release)
+    open_database(first_release).close()
+    columns = {name: list(rows[0]) for name, rows in before.items()}
+    assert rows_of(first_release, columns) == before
+
+
+def test_the_schema_is_that_of_the_tables(migrated: Database) -> None:
+    with migrated.read() as connection:
+        assert revision_of(connection) == newest_revision()
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_indexes_and_checks_are_those_of_a_fresh_database(migrated: Database) -> None:
+    def described(database: Database) -> list[str]:
+        inspector = inspect(database.engine)
+        return [
+            json.dumps(
+                [
+                    name,
+                    sorted(inspector.get_check_constraints(name), key=str),
+                    sorted(inspector.get_indexes(name), key=str),
+                    sorted(inspector.get_foreign_keys(name), key=str),
+                    sorted(inspector.get_unique_constraints(name), key=str),
+                ],
+                default=str,
+            )
+            for name in sorted(metadata.tables)
+        ]
+
+    found = described(migrated)
+    with migrated.write() as connection:
+        metadata.drop_all(connection)
+        metadata.create_all(connection)
+    assert found == described(migrated)
+
+
+def test_rows_mean_what_they_meant(migrated: Database) -> None:
+    (graph,) = Catalog(migrated).list()
+    assert (graph.id, graph.settings.name) == (GRAPH, "friends")
+    assert graph.settings.seed == 4_503_599_627_370_497
+    assert graph.settings.snapshot_every == SnapshotEvery(edges=100)
+    assert graph.settings.auto_solve == AutoSolve(model="hfs", parameters={"graph_penalty": 1.0})
+    assert graph.created_at.isoformat() == "2026-01-02T03:01:05.006000+00:00"
+    assert (graph.progress.snapshot, graph.labels_seq, graph.features_version) == (2, 3, 0)
+
+    current = LabelStore(migrated).current(GRAPH)
+    assert current.labels_seq == 3
+    assert current.nodes.to_pylist() == ["bob"]  # ann's label was taken back
+
+    (key,) = KeyStore(migrated).list()
+    assert (key.prefix, key.name, list(key.scopes)) == ("abcd1234", "laptop", ["read", "label"])
+
+    queue = DatabaseJobQueue(migrated)
+    assert queue.get("j1").status is JobStatus.SUCCEEDED
+    assert queue.get("j1").result == {"file": "j1-1.arrow"}
+    assert [event.kind for event in queue.events("j1")] == ["queued", "succeeded"]
+    again = JobSpec(
+        graph_id=GRAPH, model="poisson", parameters={}, lane="fast", idempotency_key="key-1"
+    )
+    with pytest.raises(IdempotencyConflict):
+        queue.submit(again)
+    claimed = queue.claim("worker", ("fast",))
+    assert claimed is not None
+    assert claimed.id == "j2"
+
+
+def test_pushes_of_the_first_release_are_files_of_their_own(migrated: Database) -> None:
+    manifest = Manifest(migrated)
+    assert manifest.pushes.waiting(GRAPH) == []
+    (pending,) = manifest.pending(GRAPH)
+    assert (pending.push_id, pending.position, pending.size) == ("p2", 3, 500)
+    assert manifest.pushes.get(GRAPH, "p2").file == pending
+    assert manifest.backlog(GRAPH).pushed_bytes == 250  # p1 is in the graph
+    known = manifest.pushes.find(GRAPH, "k1", "blake3:p1")
+    assert known is not None
+    assert known.file is not None
+    assert known.file.status == "committed"
+    assert manifest.counts(GRAPH) == {
+        "pending": 1,
+        "committed": 2,
+        "quarantined": 1,
+        "duplicate": 0,
+    }
+    (source,) = manifest.list_sources(GRAPH)
+    assert (source.url, source.follow, source.error, source.n_failures) == (
+        "/data/inbox",
+        True,
+        None,
+        0,
+    )
+
+
+def open_and_count(url: str) -> int:
+    """Work of one process of the test below."""
+    database = open_database(url)
+    try:
+        with database.read() as connection:
+            return connection.execute(text("SELECT COUNT(*) FROM feature_sets")).scalar_one()
+    finally:
+        database.close()
+
+
+def test_processes_that_open_it_at_once_migrate_it_once(first_release: str) -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(4, mp_context=context) as pool:
+        assert list(pool.map(open_and_count, [first_release] * 4, timeout=60)) == [0] * 4
+    database = open_database(first_release)
+    assert Manifest(database).backlog(GRAPH).pushed_bytes == 250
+    database.close()
