@@ -22,10 +22,17 @@ def check_database(patient: Patient) -> Iterator[Finding]:
         revision, wanted = revision_of(connection), newest_revision()
         if revision != wanted:
             yield _fault("database", f"its schema must be {wanted}, it is {revision}")
-        if not patient.database.is_sqlite:
-            return
-        for row in _damage(connection):
+    if patient.database.is_sqlite:
+        yield from _check_sqlite(patient)
+
+
+def _check_sqlite(patient: Patient) -> Iterator[Finding]:
+    with patient.database.engine.connect() as connection:  # ended by rollback: a damaged file
+        damage = _damage(connection)  # takes no commit, not even of what has only read
+        for row in damage:
             yield _fault("database", f"the file is damaged: {row}; restore a backup")
+        if damage:
+            return
         mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
         if mode != "wal":
             yield _fault("database", f"the journal mode must be wal, it is {mode}")

@@ -139,8 +139,8 @@ CREATE TABLE public.workers (
 ALTER TABLE ONLY public.files ALTER COLUMN id SET DEFAULT nextval('public.files_id_seq'::regclass);
 INSERT INTO public.alembic_version VALUES ('0001');
 INSERT INTO public.files VALUES (1, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 1, 's1', NULL, '/data/inbox/a.parquet', '1', 500, 'blake3:ff', 'committed', NULL, NULL, NULL, 3, 1, '2026-01-02 03:02:05.006+00', '2026-01-02 03:03:05.006+00');
-INSERT INTO public.files VALUES (2, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 2, NULL, 'p1', '/home/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet', '1', 500, 'blake3:p1', 'committed', NULL, NULL, NULL, 3, 1, '2026-01-02 03:02:05.006+00', '2026-01-02 03:03:05.006+00');
-INSERT INTO public.files VALUES (3, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 3, NULL, 'p2', '/home/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet', '1', 500, NULL, 'pending', NULL, NULL, NULL, NULL, NULL, '2026-01-02 03:02:05.006+00', NULL);
+INSERT INTO public.files VALUES (2, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 2, NULL, 'p1', '/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet', '1', 500, 'blake3:p1', 'committed', NULL, NULL, NULL, 3, 1, '2026-01-02 03:02:05.006+00', '2026-01-02 03:03:05.006+00');
+INSERT INTO public.files VALUES (3, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 3, NULL, 'p2', '/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet', '1', 500, NULL, 'pending', NULL, NULL, NULL, NULL, NULL, '2026-01-02 03:02:05.006+00', NULL);
 INSERT INTO public.files VALUES (4, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 4, 's1', NULL, '/data/inbox/bad.parquet', '1', 500, NULL, 'quarantined', 'weight must be positive', 7, '-1.0', NULL, NULL, '2026-01-02 03:02:05.006+00', '2026-01-02 03:04:05.006+00');
 INSERT INTO public.graphs VALUES ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 'friends', 'string', 0.7, NULL, 1000, 100000, 4503599627370497, true, '{"edges": 100, "seconds": null}', '{"model": "hfs", "parameters": {"graph_penalty": 1.0}}', 'active', '2026-01-02 03:01:05.006+00', NULL, 5, 9, 4, 1, 0.25, 2, 4, 3, 0);
 INSERT INTO public.graphs VALUES ('bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 'gone', 'string', 0.7, 50, 1000, 100000, 4503599627370497, false, 'null', 'null', 'deleted', '2026-01-02 03:01:05.006+00', '2026-01-02 03:09:05.006+00', 5, 9, 4, 1, NULL, NULL, 0, 0, 0);
@@ -154,8 +154,8 @@ INSERT INTO public.label_events VALUES ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 1, '
 INSERT INTO public.label_events VALUES ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 2, 'bob', '3', '2026-01-02 03:02:05.006+00');
 INSERT INTO public.label_events VALUES ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 3, 'ann', NULL, '2026-01-02 03:02:05.006+00');
 INSERT INTO public.leases VALUES ('ingest:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 'host:1:x', 7, '2026-01-02 03:05:05.006+00');
-INSERT INTO public.pushes VALUES ('p1', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 'k1', 'blake3:p1', '/home/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet', 3, 100, '2026-01-02 03:02:05.006+00');
-INSERT INTO public.pushes VALUES ('p2', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', NULL, 'blake3:p2', '/home/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet', 3, 250, '2026-01-02 03:02:05.006+00');
+INSERT INTO public.pushes VALUES ('p1', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 'k1', 'blake3:p1', '/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet', 3, 100, '2026-01-02 03:02:05.006+00');
+INSERT INTO public.pushes VALUES ('p2', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', NULL, 'blake3:p2', '/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet', 3, 250, '2026-01-02 03:02:05.006+00');
 INSERT INTO public.sources VALUES ('s1', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', '/data/inbox', true, '2026-01-02 03:01:05.006+00', NULL);
 INSERT INTO public.sources VALUES ('s2', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 's3://bucket/old', false, '2026-01-02 03:01:05.006+00', '2026-01-02 03:06:05.006+00');
 INSERT INTO public.workers VALUES ('host-1', '2026-01-02 03:01:05.006+00', '2026-01-02 03:05:05.006+00', '["fast", "heavy"]');

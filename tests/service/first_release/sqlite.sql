@@ -30,8 +30,8 @@ CREATE TABLE files (
 	CONSTRAINT uq_files_graph_id_position UNIQUE (graph_id, position)
 );
 INSERT INTO "files" VALUES(1,'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',1,'s1',NULL,'/data/inbox/a.parquet','1',500,'blake3:ff','committed',NULL,NULL,NULL,3,1,'2026-01-02T03:02:05.006Z','2026-01-02T03:03:05.006Z');
-INSERT INTO "files" VALUES(2,'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',2,NULL,'p1','/home/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet','1',500,'blake3:p1','committed',NULL,NULL,NULL,3,1,'2026-01-02T03:02:05.006Z','2026-01-02T03:03:05.006Z');
-INSERT INTO "files" VALUES(3,'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',3,NULL,'p2','/home/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet','1',500,NULL,'pending',NULL,NULL,NULL,NULL,NULL,'2026-01-02T03:02:05.006Z',NULL);
+INSERT INTO "files" VALUES(2,'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',2,NULL,'p1','/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet','1',500,'blake3:p1','committed',NULL,NULL,NULL,3,1,'2026-01-02T03:02:05.006Z','2026-01-02T03:03:05.006Z');
+INSERT INTO "files" VALUES(3,'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',3,NULL,'p2','/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet','1',500,NULL,'pending',NULL,NULL,NULL,NULL,NULL,'2026-01-02T03:02:05.006Z',NULL);
 INSERT INTO "files" VALUES(4,'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',4,'s1',NULL,'/data/inbox/bad.parquet','1',500,NULL,'quarantined','weight must be positive',7,'-1.0',NULL,NULL,'2026-01-02T03:02:05.006Z','2026-01-02T03:04:05.006Z');
 CREATE TABLE graphs (
 	id TEXT NOT NULL, 
@@ -152,8 +152,8 @@ CREATE TABLE pushes (
 	CONSTRAINT fk_pushes_graph_id FOREIGN KEY(graph_id) REFERENCES graphs (id) ON DELETE CASCADE, 
 	CONSTRAINT uq_pushes_graph_id_idempotency_key UNIQUE (graph_id, idempotency_key)
 );
-INSERT INTO "pushes" VALUES('p1','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','k1','blake3:p1','/home/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet',3,100,'2026-01-02T03:02:05.006Z');
-INSERT INTO "pushes" VALUES('p2','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',NULL,'blake3:p2','/home/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet',3,250,'2026-01-02T03:02:05.006Z');
+INSERT INTO "pushes" VALUES('p1','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','k1','blake3:p1','/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet',3,100,'2026-01-02T03:02:05.006Z');
+INSERT INTO "pushes" VALUES('p2','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',NULL,'blake3:p2','/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet',3,250,'2026-01-02T03:02:05.006Z');
 CREATE TABLE sources (
 	id TEXT NOT NULL, 
 	graph_id TEXT NOT NULL, 
