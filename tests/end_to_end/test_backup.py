@@ -109,6 +109,7 @@ def test_what_was_acknowledged_before_a_backup_is_in_what_begins_from_it(
         eventually(lambda: all(client.jobs for client in clients), 120.0)
         before = [(client.n_pushed, client.n_labeled, list(client.jobs)) for client in clients]
         report = home.json("backup", tmp_path / "backup")
+        assert home.json("doctor")["healthy"]
     finally:
         for client in clients:
             client.must_stop.set()
@@ -140,4 +141,5 @@ def test_what_was_acknowledged_before_a_backup_is_in_what_begins_from_it(
         eventually(lambda path=newest: second.get(path)[0] == 200, 120.0)  # type: ignore[misc]
     for job in jobs_of(second):
         assert job["attempt"] <= 2
+    assert elsewhere.json("doctor")["healthy"]
     elsewhere.end()
