@@ -14,11 +14,8 @@ from service.doctor.findings import Finding, Level, Patient
 from service.holders import holder_name
 from service.leases import LeaseStore
 from service.needed_files import needed_files
-from service.predictions import (
-    PredictionsNotFound,
-    PredictionStore,
-    predictor_path,
-)
+from service.prediction_files import predictor_path
+from service.predictions import PredictionsNotFound, PredictionStore
 from streaming.checkpoints import CheckpointStore
 from streaming.node_segments import CorruptSegment, list_segments, read_ids, truncate_ids
 from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore

@@ -12,7 +12,8 @@ from service.backup import STAGING_PREFIX, abandoned_stagings
 from service.catalog import Catalog
 from service.database import feature_sets, files, graphs, jobs, now, pushes
 from service.doctor.findings import GRACE_SECONDS, Finding, Level, Patient
-from service.predictions import PredictionStore, file_name
+from service.prediction_files import file_name
+from service.predictions import PredictionStore
 from streaming.durable import TEMPORARY_PREFIX
 
 _PREDICTION = re.compile(r"[0-9a-f]+-\d+")
