@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from sqlalchemy.exc import DBAPIError
+
 from service.catalog import GraphRecord
 from service.feature_log import FeatureLog, FeatureSetRecord, NewFeatureSet, SetMode
 from service.manifest_records import BacklogFull
@@ -115,6 +117,8 @@ class FeatureSets:
                 n_bytes=path.stat().st_size,
             )
             return self._log.add(graph.id, new, max_waiting_bytes=self._max_backlog_bytes)
+        except DBAPIError:
+            raise  # it may be stored and the answer be lost; `sweep` removes what no row names
         except Exception:
             path.unlink()
             raise

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet
+from sqlalchemy.exc import DBAPIError
 
 from service.catalog import GraphRecord
 from service.formats import Format
@@ -153,6 +154,8 @@ class PushStore:
             push = _in_row(graph, head, body_digest, idempotency_key)
         try:
             record = self._store(graph.id, push)
+        except DBAPIError:
+            raise  # it may be stored and the answer be lost; `sweep` removes what no row names
         except Exception:
             if push.path:
                 Path(push.path).unlink()

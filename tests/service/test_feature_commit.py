@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from service.catalog import AutoSolve, Catalog, GraphRecord, GraphSettings
 from service.database import Database, open_database
@@ -27,6 +28,7 @@ from streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
 from streaming.features import FeatureStore
 from streaming.pipeline import Interrupted
 from streaming.snapshots import GraphPaths, SnapshotStore
+from tests.service.lost_answers import commits_unanswered
 from tests.service.test_ingest import write_edges
 
 MAX_NODES = 200
@@ -228,6 +230,13 @@ def test_a_set_whose_file_is_damaged_is_refused(home: Home) -> None:
     home.ingest()
     assert home.ended(given).fault.startswith("the file of the set is damaged")
     assert home.graph.progress.n_nodes == 0
+
+
+def test_a_set_whose_commit_was_not_answered_keeps_its_file(database: Database, home: Home) -> None:
+    with commits_unanswered(database), pytest.raises(OperationalError):
+        home.give({"a": [1.0]})
+    home.ingest()
+    assert list(home.rows()) == ["a"]
 
 
 def test_sets_beyond_the_room_wait_for_ingest(

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import select, update
+from sqlalchemy.exc import OperationalError
 
 from service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord, GraphSettings
 from service.database import Database, files, graphs, now, open_database, pushes
@@ -25,6 +26,7 @@ from service.manifest_records import (
 )
 from service.push_log import WaitingPush
 from service.pushes import SMALL_BYTES, PushStore
+from tests.service.lost_answers import commits_unanswered
 from tests.service.pushing import NO_LIMITS, pushed
 
 PROGRESS = GraphProgress(n_nodes=7, edges_seen=9)
@@ -190,6 +192,15 @@ def test_small_pushes_lie_in_the_database_and_large_ones_on_disk(
     contents = dict(manifest.pushes.contents([small.id, large.id, "none"]))
     assert contents[small.id] is not None
     assert (contents[large.id], contents["none"]) == (None, None)
+
+
+def test_a_push_whose_commit_was_not_answered_keeps_its_block(
+    database: Database, manifest: Manifest, store: PushStore, graph: GraphRecord
+) -> None:
+    with commits_unanswered(database), pytest.raises(OperationalError):
+        push_edges(store, graph, 0, SMALL_BYTES // 8)
+    (stored,) = manifest.pushes.waiting(graph.id)
+    assert pq.read_metadata(stored.path).num_rows == stored.n_rows
 
 
 def test_gathered_pushes_are_one_file_of_their_edges_in_order(
