@@ -146,7 +146,11 @@ def _response(description: str) -> dict[str, Any]:
 
 def _known(request: Request, error: Exception) -> Response:
     kind = next(_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
-    if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if isinstance(error, OperationalError | PoolTimeoutError):
+        # Every request meets it while the database is away, so that one line must do.
+        cause = " ".join(str(getattr(error, "orig", error)).split())
+        _log.warning(kind.title.lower(), path=request.url.path, error=cause)
+    elif kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error(kind.title.lower(), path=request.url.path, exc_info=error)
     return _answer(request, kind, _details(error), _headers(error))
 

@@ -6,6 +6,7 @@ from dataclasses import fields
 from importlib.metadata import version
 
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from service.settings import Settings
 from service.solve_options import options_schema
@@ -70,6 +71,18 @@ def test_readiness_ends_with_the_home(settings: Settings) -> None:
         refused = api.client.get("/readyz")
         assert refused.status_code == 503
         assert "LAPWING_HOME" in refused.json()["detail"]
+
+
+def test_a_database_out_of_reach_is_told_in_one_line(settings: Settings) -> None:
+    with serving(settings) as api, capture_logs() as logged:
+        api.stores.database.close()
+        shutil.rmtree(settings.home)
+        problem = api.problem("GET", "/graphs", 503)
+        assert problem["title"] == "Database out of reach"
+    told = [entry for entry in logged if entry["event"] == "database out of reach"]
+    assert [(entry["log_level"], entry["path"]) for entry in told] == [("warning", "/v1/graphs")]
+    assert "unable to open database file" in told[0]["error"]
+    assert "exc_info" not in told[0], "a traceback for each request keeps the API from answering"
 
 
 def test_the_root_leads_to_the_documentation(refusing: Api) -> None:
