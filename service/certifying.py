@@ -68,6 +68,7 @@ def certify_task(
             task.snapshot,
             settings,
             keep_raw=task.keep_raw,
+            owner=task.job_id,
             n_threads=task.n_threads,
             progress=Reporter(report),
             cancelled=cancelled,

@@ -237,6 +237,7 @@ def certify(
     settings: CertifySettings | None = None,
     *,
     keep_raw: bool = True,
+    owner: str | None = None,
     n_threads: int = 1,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] = lambda: False,
@@ -255,6 +256,9 @@ def certify(
         How hard to try.
     keep_raw : bool
         Whether spooled edges stay for later passes; otherwise they go in the end.
+    owner : str or None
+        Who runs it, as part of a file name; needed where two equal runs may go on at once. The
+        same owner goes on with its own run, another one with a run that was stopped.
     n_threads : int
         Threads; the result does not depend on it.
     progress : callable or None
@@ -280,7 +284,7 @@ def certify(
     tell = _Teller(progress, settings.passes)
     tell("loading", 0, 0.0)
     snapshot = SnapshotStore(paths.snapshots).load(number)
-    work = _Work(paths.root / "certify", number, settings, now=wall_clock())
+    work = _Work(paths.root / "certify", number, settings, owner=owner, now=wall_clock())
     try:
         edges = snapshot_edges(
             paths,
@@ -297,6 +301,9 @@ def certify(
             status, ends, n_products = run.measure(snapshot, components)
     except ValueError:  # another attempt would meet it again
         work.remove()
+        raise
+    except PassStopped:
+        work.hand_over()
         raise
     finally:
         work.forget_edges()
@@ -411,12 +418,20 @@ class _Run:
 class _Work:
     """The state of a run on the disk, so that a run that was killed goes on after its last pass.
 
-    One directory per snapshot, block size and seed; the same run writes the same bytes there. What
-    other runs have left for a day is removed.
+    One directory per snapshot, block size, seed and owner. The same run writes the same bytes
+    whoever owns it: one that is stopped leaves its directory to the next owner, who takes it by
+    renaming, as only one can. What other runs have left for a day is removed.
     """
 
-    def __init__(self, root: Path, number: int, settings: CertifySettings, *, now: float) -> None:
-        self.directory = root / f"{number:08d}-{settings.n_vectors}-{settings.seed}"
+    def __init__(
+        self, root: Path, number: int, settings: CertifySettings, *, owner: str | None, now: float
+    ) -> None:
+        name = f"{number:08d}-{settings.n_vectors}-{settings.seed}"
+        self._left = root / name
+        self.directory = root / (name if owner is None else f"{name}-{owner}")
+        if not self.directory.exists():
+            with suppress(FileNotFoundError):
+                self._left.rename(self.directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self.directory)
         remove_abandoned(root, keep=self.directory, now=now)
@@ -457,6 +472,14 @@ class _Work:
     def forget_edges(self) -> None:
         """Remove such edges, however the run ended."""
         shutil.rmtree(self.edges, ignore_errors=True)
+
+    def hand_over(self) -> None:
+        """Leave the run to whoever comes next; forget it where another one was left already."""
+        self.forget_edges()
+        try:
+            self.directory.rename(self._left)
+        except OSError:
+            self.remove()
 
     def remove(self) -> None:
         """Forget the run."""

@@ -225,6 +225,29 @@ def test_stopped_in_every_phase_and_started_again_it_ends_as_the_unbroken_run(
     assert not list((certifiable.paths.root / "certify").iterdir())
 
 
+def test_equal_runs_at_once_do_not_disturb_each_other(certifiable: StreamedGraph) -> None:
+    others: list[Certificate] = []
+
+    def run_another(report: ProgressReport) -> None:
+        if report.phase == "pass 3" and not others:
+            others.append(certify(certifiable.paths, 1, owner="b"))
+
+    found = certify(certifiable.paths, 1, owner="a", progress=run_another)
+    assert [outcome(other) for other in others] == [outcome(found)]
+    assert not list((certifiable.paths.root / "certify").iterdir())
+
+
+def test_a_stopped_run_is_gone_on_with_by_the_next_owner(certifiable: StreamedGraph) -> None:
+    stopped = Stopper(n_phases=8)
+    with pytest.raises(PassStopped):
+        certify(certifiable.paths, 1, owner="a", progress=stopped, cancelled=stopped.is_enough)
+    following = Stopper(n_phases=0)
+    certify(certifiable.paths, 1, owner="b", progress=following)
+    assert "start" in {report.phase for report in stopped.seen}
+    assert "start" not in {report.phase for report in following.seen}
+    assert not list((certifiable.paths.root / "certify").iterdir())
+
+
 def test_missing_file_fails_and_leaves_neither_certificate_nor_work(
     certifiable: StreamedGraph, tmp_path: Path
 ) -> None:
