@@ -1,0 +1,255 @@
+"""What must hold once the work has drained: what clients were told against what the stores hold."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.parquet as pq
+from sqlalchemy import select
+
+from service.catalog import Catalog, GraphRecord
+from service.database import Database, files, job_events, jobs, label_events
+from service.settings import Settings
+from streaming.checkpoints import AbsorbedFile, CheckpointStore
+from streaming.snapshots import GraphPaths, SnapshotStore
+from tests.end_to_end.crashing.load import GRAPH
+from tests.end_to_end.crashing.record import EdgeBatch, LabelEvent, Record
+
+_FINAL = ("succeeded", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What the stores hold, in its order.
+
+    Attributes
+    ----------
+    graph : GraphRecord
+        As it stands in the end.
+    events : list of LabelEvent
+        All label events; the first has number 1.
+    absorbed : tuple of AbsorbedFile
+        What the stream took in, in order.
+    paths : GraphPaths
+        Where the graph lies.
+    """
+
+    graph: GraphRecord
+    events: list[LabelEvent]
+    absorbed: tuple[AbsorbedFile, ...]
+    paths: GraphPaths
+
+    @classmethod
+    def of(cls, database: Database, settings: Settings) -> "History":
+        """The history of the graph."""
+        graph = Catalog(database).get(GRAPH)
+        paths = GraphPaths(root=settings.graphs_directory / graph.id)
+        rows = (
+            select(label_events.c.node, label_events.c.label, label_events.c.seq)
+            .where(label_events.c.graph_id == graph.id)
+            .order_by(label_events.c.seq)
+        )
+        with database.read() as connection:
+            found = connection.execute(rows).all()
+        if [row.seq for row in found] != list(range(1, graph.labels_seq + 1)):
+            raise AssertionError(f"label events are not numbered 1 to {graph.labels_seq}")
+        return cls(
+            graph=graph,
+            events=[
+                (row.node, None if row.label is None else json.loads(row.label)) for row in found
+            ],
+            absorbed=CheckpointStore(paths.checkpoints).newest().files,
+            paths=paths,
+        )
+
+
+def check_labels(record: Record, history: History) -> Iterator[str]:
+    """Acknowledged labels stand under their numbers; whatever else is there is whole."""
+    events = history.events
+    explained: dict[int, int] = {}
+    doubtful: list[list[LabelEvent]] = []
+    for batch in record.label_batches:
+        if batch.labels_seq is None or batch.accepted is None:
+            doubtful.append(batch.events)
+            continue
+        expected = [] if batch.is_removal and batch.accepted == 0 else batch.events
+        first = batch.labels_seq - batch.accepted
+        if batch.accepted != len(expected):
+            yield f"{batch} was not accepted whole"
+        elif events[first : batch.labels_seq] != expected:
+            yield f"{batch} is lost: its numbers hold {events[first : batch.labels_seq]}"
+        elif expected:
+            explained[first] = batch.labels_seq
+    yield from _unexplained(events, explained, doubtful)
+
+
+def _unexplained(
+    events: Sequence[LabelEvent], explained: dict[int, int], doubtful: list[list[LabelEvent]]
+) -> Iterator[str]:
+    """Events of no answered batch must be whole batches that got no answer, each once."""
+    at = 0
+    while at < len(events):
+        if at in explained:
+            at = explained[at]
+            continue
+        found = max(
+            (each for each in doubtful if events[at : at + len(each)] == each),
+            key=len,
+            default=None,
+        )
+        if found is None:
+            yield f"label event {at + 1} is part of no whole batch: {events[at]}"
+            at += 1
+        else:
+            doubtful.remove(found)
+            at += len(found)
+
+
+def check_edges(record: Record, history: History, database: Database) -> Iterator[str]:
+    """Every acknowledged batch of edges counts once, in one piece; no other is in part there."""
+    with database.read() as connection:
+        listed = connection.execute(
+            select(files).where(files.c.graph_id == history.graph.id).order_by(files.c.position)
+        ).all()
+    committed = {row.path: row for row in listed if row.status == "committed"}
+    for row in listed:
+        if row.status == "pending":
+            yield f"file {row.path} still waits"
+    if set(committed) != {file.path for file in history.absorbed}:
+        only = set(committed) ^ {file.path for file in history.absorbed}
+        yield f"manifest and checkpoint differ in {sorted(only)}"
+    for file in history.absorbed:
+        row = committed.get(file.path)
+        if row is not None and (row.digest, row.n_rows) != (file.digest, file.n_rows):
+            yield f"manifest and checkpoint differ over {file.path}"
+    n_rows = sum(file.n_rows for file in history.absorbed)
+    if history.graph.progress.edges_seen != n_rows:
+        yield f"edges_seen is {history.graph.progress.edges_seen}, the files have {n_rows} rows"
+    yield from _check_batches(record, history)
+    status_of = {row.path: row.status for row in listed}
+    for batch in record.edge_batches:
+        if batch.path is not None and status_of.get(batch.path) != batch.fate:
+            yield f"file {batch.path} is {status_of.get(batch.path)}, should be {batch.fate}"
+
+
+def _check_batches(record: Record, history: History) -> Iterator[str]:
+    batches = {batch.number: batch for batch in record.edge_batches}
+    found: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    places: dict[int, set[str]] = defaultdict(set)
+    for file in history.absorbed:
+        table = pq.read_table(file.path)
+        numbers = np.rint((table["weight"].to_numpy() - 1.0) * 65_536).astype(np.int64).tolist()
+        rows = zip(numbers, table["src"].to_pylist(), table["dst"].to_pylist(), strict=True)
+        for number, u, v in rows:
+            found[number].append((u, v))
+            places[number].add(file.path)
+    for number in found.keys() - batches.keys():
+        yield f"edges of batch {number} were never sent"
+    for number, batch in batches.items():
+        edges = list(zip(batch.src, batch.dst, strict=True))
+        there = found.get(number, [])
+        if there not in ([], edges) or len(places[number]) > 1:
+            n_times, where = len(there) / len(edges), sorted(places[number])
+            yield f"batch {number} is there {n_times:g} times, in {where}: {_shown(batch)}"
+        elif batch.fate == "committed" and not there:
+            yield f"batch {number} is lost: {_shown(batch)}"
+        elif batch.fate in {"quarantined", "duplicate"} and there:
+            yield f"batch {number} is there and should be {batch.fate}: {_shown(batch)}"
+
+
+def _shown(batch: EdgeBatch) -> str:
+    return f"push {batch.push_id}, key {batch.key}, path {batch.path}, {len(batch.src)} rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """How jobs ended, and how often an attempt had to be made again."""
+
+    by_status: Counter[str]
+    n_repeated: int
+    worn_out: list[str]
+    """Jobs that failed because every attempt was killed."""
+
+
+def count_jobs(database: Database) -> JobCounts:
+    """Of all jobs."""
+    with database.read() as connection:
+        rows = connection.execute(select(jobs)).all()
+    return JobCounts(
+        by_status=Counter(row.status for row in rows),
+        n_repeated=sum(max(0, row.attempt - 1) for row in rows),
+        worn_out=[
+            f"{row.id}: {row.error}"
+            for row in rows
+            if row.status == "failed" and _is_worn_out(row.error or "")
+        ],
+    )
+
+
+def check_jobs(record: Record, database: Database) -> Iterator[str]:
+    """Every acknowledged job ended, each ended once, within its attempts."""
+    with database.read() as connection:
+        rows = {row.id: row for row in connection.execute(select(jobs))}
+        kinds: dict[str, list[str]] = defaultdict(list)
+        for row in connection.execute(
+            select(job_events).order_by(job_events.c.job_id, job_events.c.seq)
+        ):
+            kinds[row.job_id].append(row.kind)
+    for asked in record.jobs:
+        if asked.id not in rows:
+            yield f"job {asked.id} is lost"
+        elif asked.is_cancelled and rows[asked.id].status != "cancelled":
+            yield f"job {asked.id} was cancelled and is {rows[asked.id].status}"
+    for job in rows.values():
+        told = kinds[job.id]
+        final = [kind for kind in told if kind in _FINAL]
+        if final != [job.status] or told[-1] != job.status:
+            yield f"job {job.id} is {job.status}, its history says {told}"
+        if told.count("started") != job.attempt or job.attempt > job.max_attempts:
+            yield f"job {job.id} has attempt {job.attempt} of {job.max_attempts}, told {told}"
+        if job.status == "failed" and not _is_worn_out(job.error or ""):
+            yield f"job {job.id} ({job.kind}, {job.model}) failed: {job.error}"
+
+
+def _is_worn_out(error: str) -> bool:
+    return "given up after" in error or "stopped answering during attempt" in error
+
+
+def check_tables(record: Record, history: History, database: Database) -> Iterator[str]:
+    """What readers got agrees with the job and the snapshot that it names."""
+    snapshots = SnapshotStore(history.paths.snapshots)
+    n_nodes = {meta.number: meta.n_nodes for meta in snapshots.list()}
+    with database.read() as connection:
+        rows = {row.id: row for row in connection.execute(select(jobs))}
+    for table in record.tables.values():
+        job = rows.get(table.job)
+        if job is None or job.status != "succeeded":
+            yield f"{table} comes from a job that did not succeed"
+            continue
+        if (job.snapshot, job.labels_seq) != (table.snapshot, table.labels_seq):
+            yield f"{table} disagrees with its job: {job.snapshot}, {job.labels_seq}"
+        told = {job.result["n_nodes"], n_nodes.get(table.snapshot, table.n_rows)}
+        if told != {table.n_rows}:
+            yield f"{table} disagrees with the nodes of its snapshot: {told}"
+    newest = max((table.snapshot for table in record.tables.values()), default=0)
+    if newest > (history.graph.progress.snapshot or 0):
+        yield f"predictions of snapshot {newest}, which is not there"
+
+
+def check_auto_solve(history: History, database: Database) -> Iterator[str]:
+    """The last solve that nobody asked for knows the last snapshot and the last label."""
+    with database.read() as connection:
+        rows = connection.execute(
+            select(jobs.c.snapshot, jobs.c.labels_seq, jobs.c.status, jobs.c.error)
+            .where(jobs.c.coalesce_key.is_not(None))
+            .order_by(jobs.c.created_at, jobs.c.id)
+        ).all()
+    known = max(
+        ((row.snapshot, row.labels_seq) for row in rows if row.status == "succeeded"), default=None
+    )
+    present = (history.graph.progress.snapshot, history.graph.labels_seq)
+    if known != present:
+        last = rows[-1] if rows else None
+        yield f"auto_solve knows snapshot and labels {known}, they are {present}; last: {last}"

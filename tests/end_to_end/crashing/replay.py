@@ -1,0 +1,114 @@
+"""The same files and labels in their recorded order on a second home that nothing disturbs."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from service.catalog import Catalog
+from service.database import open_database
+from service.labels import LabelStore
+from service.settings import Settings
+from streaming.nodes import open_nodes
+from streaming.snapshots import SnapshotStore
+from tests.end_to_end.crashing.checks import History
+from tests.end_to_end.crashing.load import AUTO_MODEL, GRAPH
+from tests.end_to_end.crashing.system import SETTINGS
+from tests.end_to_end.processes import Home
+
+MODELS = (AUTO_MODEL, "stable-hfs")
+
+
+def check_replay(disturbed: Home, history: History, directory: Path) -> Iterator[str]:
+    """Final edges, nodes and predictions of fresh solves equal those of the replay.
+
+    Parameters
+    ----------
+    disturbed : Home
+        The home that was under fire; nothing runs on it any more.
+    history : History
+        What it holds.
+    directory : Path
+        Receives the second home and the files in order.
+    """
+    home = Home(directory / "home", **SETTINGS)
+    try:
+        again = _replayed(home, history, directory / "files")
+        yield from _compare_graphs(history, again)
+        for model in MODELS:
+            tables = [
+                _solved(each, directory / f"{model}-{number}.arrow", model)
+                for number, each in enumerate((disturbed, home))
+            ]
+            if not tables[0].equals(tables[1]):
+                yield f"predictions of {model} differ: {_difference(*tables)}"
+    finally:
+        home.end()
+
+
+def _replayed(home: Home, history: History, ordered: Path) -> History:
+    ordered.mkdir(parents=True)
+    for number, file in enumerate(history.absorbed):
+        shutil.copyfile(file.path, ordered / f"{number:08}.parquet")
+    chosen = history.graph.settings
+    home.run(
+        *("graph", "create", GRAPH, "--epsilon", chosen.epsilon, "--seed", chosen.seed),
+        *("--expected-nodes", chosen.expected_nodes),
+    )
+    home.run("ingest", GRAPH, ordered)
+    settings = Settings(home=home.directory)
+    database = open_database(settings.database)
+    try:
+        graph_id = Catalog(database).get(GRAPH).id
+        store = LabelStore(database)
+        with database.write() as connection:
+            for node, label in history.events:
+                if label is None:
+                    store.delete(graph_id, [node], connection=connection)
+                else:
+                    store.put(graph_id, [node], [label], connection=connection)
+        return History.of(database, settings)
+    finally:
+        database.close()
+
+
+def _compare_graphs(disturbed: History, replayed: History) -> Iterator[str]:
+    if replayed.events != disturbed.events:
+        yield "the label events of the replay differ: a removal found no label to remove"
+    for name in ("n_nodes", "edges_seen", "edges_kept", "self_loops", "epsilon_expected"):
+        was, again = (getattr(each.graph.progress, name) for each in (disturbed, replayed))
+        if was != again:
+            yield f"{name} is {was}, in the replay {again}"
+    edges, nodes = zip(*(_graph(each) for each in (disturbed, replayed)), strict=True)
+    if not nodes[0].equals(nodes[1]):
+        yield "the node indexes differ"
+    if not edges[0].equals(edges[1]):
+        yield f"the edges of the last snapshots differ: {edges[0].num_rows}, {edges[1].num_rows}"
+
+
+def _graph(history: History) -> tuple[pa.Table, pa.ChunkedArray]:
+    """Edges of the newest snapshot and the ids of its nodes."""
+    snapshots = SnapshotStore(history.paths.snapshots)
+    number = snapshots.numbers()[-1]
+    nodes = open_nodes(history.paths.nodes, kind="string", writable=False)
+    return snapshots.edges(number), nodes.external_ids(0, snapshots.meta(number).n_nodes)
+
+
+def _solved(home: Home, path: Path, model: str) -> pa.Table:
+    """Predictions of a solve by a process that knows nothing from before."""
+    home.run("solve", GRAPH, "--model", model)
+    home.run("predictions", GRAPH, "--model", model, "-o", path)
+    with pa.OSFile(str(path)) as file:
+        return pa.ipc.open_stream(file).read_all().replace_schema_metadata(None)
+
+
+def _difference(one: pa.Table, other: pa.Table) -> str:
+    if one.num_rows != other.num_rows:
+        return f"{one.num_rows} and {other.num_rows} rows"
+    n_labels = sum(
+        u != v for u, v in zip(*(each["label"].to_pylist() for each in (one, other)), strict=True)
+    )
+    score = np.abs(one["score"].to_numpy() - other["score"].to_numpy()).max()
+    return f"{n_labels} labels, scores by up to {score:.3g}"

@@ -1,0 +1,30 @@
+"""A minute of kills under load, on each database; `tests.benchmarks.crashes` runs for longer."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.end_to_end.crashing.cluster import programs
+from tests.end_to_end.crashing.run import Plan, crash
+
+SECONDS = 60.0
+SEED = int(os.environ.get("LAPWING_CRASH_SEED", "1"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+)
+def test_nothing_acknowledged_is_lost_while_processes_are_killed(
+    tmp_path: Path, database: Literal["sqlite", "postgresql"]
+) -> None:
+    if database == "postgresql" and programs() is None:
+        pytest.skip("needs PostgreSQL's programs, as its server is killed; install postgresql")
+    plan = Plan(database=database, seed=SEED, seconds=SECONDS)
+    report = crash(plan, tmp_path / "run")
+    print(report.summary())  # noqa: T201 - the seed, and what it came to
+    assert not report.violations, report.evidence()
+    assert report.kills.total() > 0
