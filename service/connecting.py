@@ -146,7 +146,9 @@ def finish_knn(database: Database, queue: DatabaseJobQueue, job: Job, answer: Co
         path.unlink(missing_ok=True)
         return queue.fail(job.id, job.attempt, str(error))
     except LeaseLost:
-        path.unlink(missing_ok=True)
+        # a commit may succeed and its answer be lost: the manifest has the file then
+        if listed.path not in {each.path for each in manifest.files_in(job.graph_id, path.parent)}:
+            path.unlink(missing_ok=True)
         raise
     if ended.status is not JobStatus.SUCCEEDED:
         path.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, Final
 
 import structlog
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from structlog.contextvars import bound_contextvars
 
 from service.catalog import Catalog, GraphNotFound, GraphRecord
@@ -215,7 +215,7 @@ class Worker:
         outcome: Outcome = "lost"
         try:
             answer = self._answer(attempt, child, gives_up)
-            ended = self._conclude(attempt, answer)
+            ended = self._concluded(attempt, answer, gives_up)
             outcome = _outcome(ended, answer)
             if isinstance(answer, Solved | Tuned):
                 self._metrics.note_solve(job, is_warm=answer.result["warm"])
@@ -371,6 +371,17 @@ class Worker:
             attempt.is_lost.set()
         except DBAPIError as error:
             _log.warning("progress not stored", error=str(error))
+
+    def _concluded(self, attempt: _Attempt, answer: Answer, gives_up: Callable[[], bool]) -> Job:
+        """The last write, tried again while the database is away, so that no work is lost."""
+        while True:
+            try:
+                return self._conclude(attempt, answer)
+            except OperationalError as error:
+                if gives_up():
+                    raise
+                _log.warning("end not stored yet", job=attempt.job.id, error=str(error.orig))
+            self._gives_up.wait(_RETRY_SECONDS)
 
     def _conclude(self, attempt: _Attempt, answer: Answer) -> Job:
         """The last write of the attempt."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from service.connecting import (
     ConnectedBefore,
@@ -26,6 +27,7 @@ from solvers.neighbors import neighbor_graph
 from streaming.knn import KnnSettings
 from streaming.snapshots import SnapshotStore
 from tests.service.featured import Featured, clusters
+from tests.service.lost_answers import commits_unanswered
 
 
 @pytest.fixture
@@ -201,6 +203,17 @@ def test_attempt_that_lost_its_lease_gives_no_edges(graph: Featured, database: D
     with pytest.raises(LeaseLost):
         finish_knn(database, graph.queue, job, answer)
     assert graph.files() == []
+
+
+def test_edges_stay_whose_commit_was_not_answered(graph: Featured, database: Database) -> None:
+    job = claimed(graph)
+    answer = answer_to(graph, job)
+    with commits_unanswered(database), pytest.raises(OperationalError):
+        finish_knn(database, graph.queue, job, answer)
+    with pytest.raises(LeaseLost):  # the job has ended, by this very attempt
+        finish_knn(database, graph.queue, job, answer)
+    graph.ingest()
+    assert graph.record.progress.edges_seen == answer.result["n_edges"]
 
 
 def test_of_two_jobs_that_run_together_one_gives_its_edges(

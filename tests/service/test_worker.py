@@ -22,6 +22,7 @@ from service.predictions import PredictionStore
 from service.settings import Settings
 from service.worker import AnotherWorkerRunsError, Worker, run_until_finished
 from service.workers import WorkerRegistry
+from tests.service.lost_answers import first_success_fails
 from tests.service.solvable import (
     ENDLESS_CLASSES,
     ENDLESS_SIDE,
@@ -286,4 +287,18 @@ def test_a_one_job_worker_that_is_told_to_stop_gives_the_job_back(tmp_path: Path
         should_stop=lambda: service.is_iterating(job),
     )
     assert (ended.status, ended.attempt, ended.max_attempts) == (JobStatus.QUEUED, 1, 4)
+    service.database.close()
+
+
+@pytest.mark.parametrize("is_carried_out", [False, True])
+def test_a_result_outlasts_a_database_that_is_away_when_the_job_ends(
+    tmp_path: Path, is_carried_out: bool
+) -> None:
+    service = Service(tmp_path)
+    job = service.submit(service.quick("away"))
+    with first_success_fails(service.database, is_carried_out=is_carried_out):
+        ended = Worker(service.database, service.settings).run_one(job.id)
+    assert (ended.status, ended.attempt) == (JobStatus.SUCCEEDED, 1)
+    assert service.kinds(job).count("succeeded") == 1
+    assert service.predictions.read(ended).meta.job_id == job.id
     service.database.close()
