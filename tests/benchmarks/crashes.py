@@ -22,12 +22,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="end after so long, with fewer kills")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--serve", action="store_true", help="kill `lapwing serve` itself")
+    parser.add_argument("--quick", action="store_true", help="10 kills")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="lapwing-crashes-"))
     plan = Plan(
         database=options.database,
         seed=options.seed,
-        n_kills=options.kills,
+        n_kills=10 if options.quick else options.kills,
         seconds=options.seconds,
         is_supervised=options.serve,
     )
