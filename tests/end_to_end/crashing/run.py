@@ -1,6 +1,7 @@
 """The run as a whole: start, load, kill, drain, check, replay; and what there is to say of it."""
 
 import random
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -160,7 +161,7 @@ def crash(
         report.logs = system.logs()
         try:
             _Run(plan, system, report, say).run()
-        except AssertionError as error:
+        except (AssertionError, subprocess.TimeoutExpired) as error:
             report.record.violate(f"the run broke off: {error}")
         finally:
             system.end()
