@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
@@ -27,7 +28,7 @@ from service.labels import LabelStore
 from service.manifest import Manifest
 from service.predictions import PredictionStore
 from service.settings import Settings
-from service.uploads import LabelRow
+from service.uploads import UploadedLabels
 from service.warm import warm
 from service.worker import run_until_finished
 from service.workers import WorkerRegistry
@@ -245,12 +246,16 @@ def _put_labels(
         labels=LabelStore(database),
         nodes=KnownNodes(settings.graphs_directory, Manifest(database)),
     )
-    receipt = labeling.put(graph, [LabelRow(**row) for row in drawn.to_pylist()])
+    receipt = labeling.put(graph, _labels(drawn))
     tell(
         f"labels    {receipt.accepted} put, {LABELS_PER_CLASS} of each digit, "
         f"labels_seq {receipt.labels_seq}"
     )
     tell(f"          {_shown(files.labels)}")
+
+
+def _labels(table: pa.Table) -> UploadedLabels:
+    return UploadedLabels(nodes=table["node"].to_pylist(), labels=table["label"].to_pylist())
 
 
 def _solve(
@@ -279,7 +284,7 @@ def _write_and_compare(
     file = PredictionStore(database, settings.graphs_directory).read(job)
     pieces = encode(file.schema, file.batches(), Format.PARQUET)
     publish_file(files.predictions, lambda path: _write(path, b"".join(pieces)))
-    truth = [LabelRow(**row) for row in digit_labels().to_pylist()]
+    truth = _labels(digit_labels())
     labels = LabelStore(database).current(job.graph_id, upto_seq=file.meta.labels_seq)
     result = evaluate(file.table(), truth, labels)
     tell(f"predict   {file.n_nodes:,} nodes written")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.labels import CurrentLabels, LabelValue
-from service.uploads import LabelRow
+from service.uploads import UploadedLabels
 from solvers.arrays import BoolArray
 
 
@@ -78,7 +78,7 @@ class Evaluation:
     classes: tuple[ClassCount, ...]
 
 
-def evaluate(predictions: pa.Table, truth: Sequence[LabelRow], labels: CurrentLabels) -> Evaluation:
+def evaluate(predictions: pa.Table, truth: UploadedLabels, labels: CurrentLabels) -> Evaluation:
     """Compare predicted labels with true ones on the nodes that carry no label.
 
     Labels are compared as people see them, so 3 and "3" are equal.
@@ -87,7 +87,7 @@ def evaluate(predictions: pa.Table, truth: Sequence[LabelRow], labels: CurrentLa
     ----------
     predictions : pyarrow.Table
         Columns ``node`` and ``label``, null where no label reaches.
-    truth : sequence of LabelRow
+    truth : UploadedLabels
         True labels; of a node named twice the last one counts.
     labels : CurrentLabels
         The labels that the predictions were made from.
@@ -97,7 +97,7 @@ def evaluate(predictions: pa.Table, truth: Sequence[LabelRow], labels: CurrentLa
     ValueError
         The truth holds real numbers, the predictions classes.
     """
-    known = _last_of_each(truth)
+    known = truth.last_of_each()
     _refuse(known, float, "true labels must be classes, as the predictions are")
     matched = _Matched.of(predictions, known, labels)
     true = np.array([str(label) for label in known.values()], dtype=object)[matched.judged]
@@ -116,7 +116,7 @@ def evaluate(predictions: pa.Table, truth: Sequence[LabelRow], labels: CurrentLa
 
 
 def evaluate_numbers(
-    predictions: pa.Table, truth: Sequence[LabelRow], labels: CurrentLabels
+    predictions: pa.Table, truth: UploadedLabels, labels: CurrentLabels
 ) -> RealEvaluation:
     """Compare predicted numbers with true ones on the nodes that carry no label.
 
@@ -132,7 +132,7 @@ def evaluate_numbers(
     ValueError
         A true label is no number.
     """
-    known = _last_of_each(truth)
+    known = truth.last_of_each()
     _refuse(known, str, "true labels must be numbers, as the predictions are")
     matched = _Matched.of(predictions, known, labels)
     true = np.array(list(known.values()), dtype=np.float64)[matched.judged]
@@ -178,11 +178,6 @@ class _Matched:
             n_labeled=int(is_labeled.sum()),
             n_absent=int((is_absent & ~is_labeled).sum()),
         )
-
-
-def _last_of_each(truth: Sequence[LabelRow]) -> dict[str, LabelValue]:
-    """The true label of each node, in the order of first naming."""
-    return {str(row.node): row.label for row in truth}
 
 
 def _refuse(known: dict[str, LabelValue], kind: type, rule: str) -> None:

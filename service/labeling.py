@@ -16,7 +16,7 @@ from service.formats import Format, encode, json_integer
 from service.job_queue import request_auto_solve
 from service.known_nodes import KnownNodes
 from service.labels import CurrentLabels, LabelReceipt, LabelStore
-from service.uploads import LabelRow, NodeId
+from service.uploads import NodeId, UploadedLabels, node_array
 from solvers.arrays import BoolArray
 from streaming.blocks import NodeKind
 
@@ -63,7 +63,7 @@ class Labeling:
     nodes: KnownNodes
 
     def put(
-        self, graph: GraphRecord, rows: Sequence[LabelRow], *, unknown: UnknownNodes = "refuse"
+        self, graph: GraphRecord, given: UploadedLabels, *, unknown: UnknownNodes = "refuse"
     ) -> LabelReceipt:
         """Store labels and ask for the graph's ``auto_solve``, in one transaction.
 
@@ -76,15 +76,13 @@ class Labeling:
         GraphNotFound
             The graph was deleted.
         """
-        nodes = [str(row.node) for row in rows]
-        labels = [row.label for row in rows]
         # Asked before the transaction begins: building the table of a large index takes seconds.
-        is_known = self._known(graph, rows) if unknown == "refuse" else None
+        is_known = self._known(graph, given) if unknown == "refuse" else None
         with self.database.write() as connection:
             receipt = self.labels.put(
                 graph.id,
-                nodes,
-                labels,
+                [str(node) for node in given.nodes],
+                given.labels,
                 known=None if is_known is None else lambda _: is_known,
                 connection=connection,
             )
@@ -104,9 +102,8 @@ class Labeling:
                 request_auto_solve(connection, graph.id)
         return receipt
 
-    def _known(self, graph: GraphRecord, rows: Sequence[LabelRow]) -> BoolArray:
-        node_type = pa.large_string() if graph.settings.node_ids == "string" else pa.int64()
-        return self.nodes.knows(graph, pa.array([row.node for row in rows], node_type))
+    def _known(self, graph: GraphRecord, given: UploadedLabels) -> BoolArray:
+        return self.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
 
 
 def encode_labels(

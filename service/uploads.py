@@ -7,10 +7,10 @@ values. Nothing here looks at what the graph knows.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, TypeGuard
+from typing import Any, BinaryIO, Final, TypeGuard, cast
 
 import numpy as np
 import orjson
@@ -49,6 +49,7 @@ _POINT: Final = re.compile(r"[.eE]")
 """What a real number has in its text and a whole one has not."""
 _CSV_ROW: Final = re.compile(r"Row #(?P<line>\d+): (?P<rest>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 80
+_MAX_UTF8_BYTES: Final = 4  # of a character
 _VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _STRINGS: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), *_VIEWS)
 _LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -108,11 +109,23 @@ class UploadLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelRow:
-    """One label as it was sent."""
+class UploadedLabels:
+    """Labels as they were sent, in columns.
 
-    node: NodeId
-    label: LabelValue
+    Attributes
+    ----------
+    nodes : list of str or int
+        (n_rows,) external ids.
+    labels : list of str, int or float
+        (n_rows,) label of each.
+    """
+
+    nodes: list[NodeId]
+    labels: list[LabelValue]
+
+    def last_of_each(self) -> dict[str, LabelValue]:
+        """The last label of each node, by the node as text, in the order of first naming."""
+        return {str(node): label for node, label in zip(self.nodes, self.labels, strict=True)}
 
 
 def node_id(
@@ -240,13 +253,13 @@ def json_point_batches(rows: list[Any]) -> Iterator[pa.RecordBatch]:
     yield from _json_features([rows] if rows else [], None)
 
 
-def label_rows(
+def read_labels(
     file: BinaryIO,
     table_format: Format,
     node_kind: NodeKind,
     *,
     limits: UploadLimits | None = None,
-) -> list[LabelRow]:
+) -> UploadedLabels:
     """Labels in order.
 
     A column of CSV holds whole numbers when every value of it is one; real numbers when every
@@ -266,7 +279,7 @@ def label_rows(
         for chunk in _json_rows(file):
             rows += chunk
             _require_rows(len(rows), max_rows, _LABEL_ROWS)
-        return checked_label_rows(rows, node_kind)
+        return json_labels(rows, node_kind)
     if table_format is Format.CSV:
         batches = _csv_batches(file, LABEL_COLUMNS)
     else:
@@ -279,34 +292,62 @@ def label_rows(
         labels += _label_column(batch, "label").to_pylist()
     if table_format is Format.CSV:
         labels = _typed_labels(labels)
-    rows = [{"node": node, "label": label} for node, label in zip(nodes, labels, strict=True)]
-    return checked_label_rows(rows, node_kind)
+    return _checked_labels(nodes, labels, node_kind)
 
 
-def checked_label_rows(rows: Iterable[object], node_kind: NodeKind) -> list[LabelRow]:
+def json_labels(rows: Sequence[object], node_kind: NodeKind) -> UploadedLabels:
     """Labels of JSON objects, in order; raises `BadUpload` with the row that breaks a rule."""
-    return [_label_row(number, row, node_kind) for number, row in enumerate(rows)]
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            rule = "a row must be an object with node and label"
+            raise BadUpload(rule, row=number, value=row)
+        for name in LABEL_COLUMNS:
+            if name not in row:
+                raise BadUpload(f"{name!r} is missing", row=number)
+    objects = cast("Sequence[dict[str, Any]]", rows)
+    nodes, labels = ([row[name] for row in objects] for name in LABEL_COLUMNS)
+    return _checked_labels(nodes, labels, node_kind)
 
 
-def _label_row(number: int, row: object, node_kind: NodeKind) -> LabelRow:
-    if not isinstance(row, Mapping):
-        raise BadUpload("a row must be an object with node and label", row=number, value=row)
-    for name in ("node", "label"):
-        if name not in row:
-            raise BadUpload(f"{name!r} is missing", row=number)
-    label = row["label"]
+def _checked_labels(nodes: list[Any], labels: list[Any], node_kind: NodeKind) -> UploadedLabels:
+    """Columns of a million rows at the cost of a few looks at all of it, where nothing is wrong."""
+    seen = set()
+    for row, label in enumerate(labels):
+        key = type(label), label if label.__hash__ is not None else None
+        if key not in seen:
+            _require_label(label, row)
+            seen.add(key)
+    if not _are_plain(nodes, node_kind):
+        nodes = [node_id(node, node_kind, row=row) for row, node in enumerate(nodes)]
+    return UploadedLabels(nodes=nodes, labels=labels)
+
+
+def _require_label(label: object, row: int) -> None:
     if label is None:
-        raise BadUpload("'label' must not be null; DELETE takes a label back", row=number)
+        raise BadUpload("'label' must not be null; DELETE takes a label back", row=row)
     if isinstance(label, float):
         if not math.isfinite(label):
-            raise BadUpload("'label' must be a finite number", row=number, value=label)
+            raise BadUpload("'label' must be a finite number", row=row, value=label)
     elif not _is_integer(label) and not (isinstance(label, str) and label):
         raise BadUpload(
             "'label' must be a 64-bit integer, a real number or a string with a character",
-            row=number,
+            row=row,
             value=label,
         )
-    return LabelRow(node=node_id(row["node"], node_kind, row=number), label=label)
+
+
+def _are_plain(nodes: list[Any], node_kind: NodeKind) -> bool:
+    """Whether all are ids as they stand; where not, they have to be looked at one by one."""
+    if not nodes:
+        return True
+    if node_kind != "string":
+        return {type(node) for node in nodes} == {int} and all(
+            -_LIMIT <= end < _LIMIT for end in (min(nodes), max(nodes))
+        )
+    if {type(node) for node in nodes} != {str}:
+        return False
+    longest = max(map(len, nodes))
+    return longest * _MAX_UTF8_BYTES <= MAX_NODE_BYTES and _is_text("".join(nodes))
 
 
 def _typed_labels(labels: list[str]) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from service.cli.session import AsJson, GraphName, command_group, open_session, print_json, say
-from service.cli.tables import print_bytes, read_labels, table_format, write_bytes
+from service.cli.tables import labels_of_file, print_bytes, table_format, write_bytes
 from service.formats import Format
 from service.known_nodes import KnownNodes
 from service.labeling import Labeling, LabelsRefused, encode_labels
@@ -37,7 +37,7 @@ def put(
     """Put labels; the latest of a node wins."""
     with open_session() as session:
         graph = session.graph(name)
-        rows = read_labels(file, graph.settings.node_ids)
+        rows = labels_of_file(file, graph.settings.node_ids)
         nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
         labeling = Labeling(
             database=session.database, labels=LabelStore(session.database), nodes=nodes

@@ -17,7 +17,7 @@ from service.cli.session import (
     print_rows,
     say,
 )
-from service.cli.tables import print_bytes, read_labels, table_format, write_table
+from service.cli.tables import labels_of_file, print_bytes, table_format, write_table
 from service.evaluation import Evaluation, RealEvaluation
 from service.evaluation import evaluate as compare
 from service.evaluation import evaluate_numbers as compare_numbers
@@ -86,7 +86,7 @@ def evaluate(
     """
     with open_session() as session:
         graph = session.graph(name)
-        rows = read_labels(truth, graph.settings.node_ids)
+        rows = labels_of_file(truth, graph.settings.node_ids)
         file = _latest(session, name, model)
         labels = LabelStore(session.database).current(graph.id, upto_seq=file.meta.labels_seq)
     predicted = file.table()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from service.formats import Format, encode
-from service.uploads import LabelRow, label_rows
+from service.uploads import UploadedLabels, read_labels
 from streaming.blocks import NodeKind
 from streaming.durable import publish_file
 
@@ -51,11 +51,11 @@ def print_bytes(pieces: Iterable[bytes]) -> None:
         os.dup2(nowhere, sys.stdout.fileno())  # for what Python still wants to flush
 
 
-def read_labels(path: Path, node_kind: NodeKind) -> list[LabelRow]:
+def labels_of_file(path: Path, node_kind: NodeKind) -> UploadedLabels:
     """Labels of a file in the format of its suffix."""
     labels_format = table_format(path, "FILE")
     with path.open("rb") as file:
-        return label_rows(file, labels_format, node_kind)
+        return read_labels(file, labels_format, node_kind)
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from service.evaluation import evaluate, evaluate_numbers
 from service.labels import CurrentLabels
-from service.uploads import LabelRow
+from service.uploads import UploadedLabels
 
 
 def labels_of(*nodes: str) -> CurrentLabels:
@@ -18,8 +18,8 @@ def labels_of(*nodes: str) -> CurrentLabels:
     )
 
 
-def truth_of(**labels: str | float) -> list[LabelRow]:
-    return [LabelRow(node=node, label=label) for node, label in labels.items()]
+def truth_of(**labels: str | float) -> UploadedLabels:
+    return UploadedLabels(nodes=list(labels), labels=list(labels.values()))
 
 
 def test_labeled_and_absent_nodes_do_not_count() -> None:
@@ -46,7 +46,7 @@ def test_classes_sum_to_the_whole_and_come_in_order() -> None:
 def test_dictionary_labels_and_integer_nodes_are_compared_as_shown() -> None:
     label = pa.array(["cat", "dog"]).dictionary_encode()
     predictions = pa.table({"node": pa.array([5, 6], pa.int64()), "label": label})
-    truth = [LabelRow(node=5, label="cat"), LabelRow(node=6, label="cat")]
+    truth = UploadedLabels(nodes=[5, 6], labels=["cat", "cat"])
     assert evaluate(predictions, truth, labels_of()).accuracy == 0.5
 
 

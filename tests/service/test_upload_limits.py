@@ -21,7 +21,7 @@ import json, resource, sys
 from pathlib import Path
 from service.formats import Format
 from service.settings import Settings
-from service.uploads import UploadLimits, edge_batches, feature_batches, label_rows, point_batches
+from service.uploads import UploadLimits, edge_batches, feature_batches, point_batches, read_labels
 from streaming.blocks import read_columns
 from streaming.feature_blocks import read_features
 
@@ -41,7 +41,7 @@ def features(file, table_format, kind):
         read_features(batch, node_kind=kind, max_nodes=2**31 - 2)
 
 def labels(file, table_format, kind):
-    label_rows(file, table_format, kind, limits=limits)
+    read_labels(file, table_format, kind, limits=limits)
 
 def points(file, table_format, kind):
     for batch in point_batches(file, table_format, limits=limits):

@@ -14,11 +14,11 @@ from service.formats import Format, encode
 from service.uploads import (
     ROWS_PER_BATCH,
     BadUpload,
-    LabelRow,
-    checked_label_rows,
+    UploadedLabels,
     edge_batches,
-    label_rows,
+    json_labels,
     node_id,
+    read_labels,
 )
 from streaming.blocks import BadEdges, NodeKind, read_columns
 
@@ -127,31 +127,31 @@ def test_damage_is_never_taken_for_edges(table_format: Format, damage: str) -> N
         edges(bytes(content), table_format, "string")
 
 
-LABELS = [LabelRow(node="a", label="x"), LabelRow(node="b", label="y")]
+LABELS = UploadedLabels(nodes=["a", "b"], labels=["x", "y"])
 
 
 @pytest.mark.parametrize("table_format", Format)
 def test_labels_read_alike_in_every_format(table_format: Format) -> None:
     table = pa.table({"label": ["x", "y"], "node": ["a", "b"], "note": [1, 2]})
-    assert label_rows(written(table, table_format), table_format, "string") == LABELS
+    assert read_labels(written(table, table_format), table_format, "string") == LABELS
 
 
 @pytest.mark.parametrize("table_format", Format)
 def test_whole_numbers_stay_numbers(table_format: Format) -> None:
     table = pa.table({"node": [1, 2], "label": [-3, 4]})
-    rows = label_rows(written(table, table_format), table_format, "int64")
-    assert rows == [LabelRow(node=1, label=-3), LabelRow(node=2, label=4)]
+    rows = read_labels(written(table, table_format), table_format, "int64")
+    assert rows == UploadedLabels(nodes=[1, 2], labels=[-3, 4])
 
 
 def test_json_labels_may_mix_numbers_and_strings() -> None:
     content = io.BytesIO(b'{"node":"a","label":3}\n{"node":"b","label":"3"}\n')
-    rows = label_rows(content, Format.NDJSON, "string")
-    assert [row.label for row in rows] == [3, "3"]
+    rows = read_labels(content, Format.NDJSON, "string")
+    assert rows.labels == [3, "3"]
 
 
 def test_a_csv_column_with_one_word_holds_words() -> None:
-    rows = label_rows(io.BytesIO(b"node,label\na,3\nb,x\n"), Format.CSV, "string")
-    assert [row.label for row in rows] == ["3", "x"]
+    rows = read_labels(io.BytesIO(b"node,label\na,3\nb,x\n"), Format.CSV, "string")
+    assert rows.labels == ["3", "x"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_csv_column_with_one_word_holds_words() -> None:
 )
 def test_a_bad_label_is_named_with_its_row(rows: list[object], row: int, rule: str) -> None:
     with pytest.raises(BadUpload, match=rule) as caught:
-        checked_label_rows(rows, "string")
+        json_labels(rows, "string")
     assert caught.value.row == row
 
 
@@ -180,13 +180,13 @@ def test_a_bad_label_is_named_with_its_row(rows: list[object], row: int, rule: s
 )
 def test_label_columns_must_stand_once(content: bytes, table_format: Format) -> None:
     with pytest.raises(BadUpload, match="'label' must stand once"):
-        label_rows(io.BytesIO(content), table_format, "string")
+        read_labels(io.BytesIO(content), table_format, "string")
 
 
 def test_labels_of_other_types_are_refused() -> None:
     raw = pa.table({"node": ["a"], "label": [b"x"]})
     with pytest.raises(BadUpload, match="'label' must be a 64-bit integer, a real number or"):
-        label_rows(written(raw, Format.PARQUET), Format.PARQUET, "string")
+        read_labels(written(raw, Format.PARQUET), Format.PARQUET, "string")
 
 
 @pytest.mark.parametrize("table_format", Format)
@@ -194,10 +194,9 @@ def test_labels_of_other_types_are_refused() -> None:
 def test_real_labels_read_alike_in_every_format(table_format: Format, kind: pa.DataType) -> None:
     table = pa.table({"node": ["a", "b"], "label": pa.array([-0.5, 100.25], kind)})
     content = written(table, table_format)
-    assert label_rows(content, table_format, "string") == [
-        LabelRow(node="a", label=-0.5),
-        LabelRow(node="b", label=100.25),
-    ]
+    assert read_labels(content, table_format, "string") == UploadedLabels(
+        nodes=["a", "b"], labels=[-0.5, 100.25]
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,16 +211,16 @@ def test_real_labels_read_alike_in_every_format(table_format: Format, kind: pa.D
 )
 def test_a_csv_column_is_real_when_all_of_it_can_be(column: list[str], labels: list[Any]) -> None:
     rows = "".join(f"n{row},{text}\n" for row, text in enumerate(column))
-    found = label_rows(io.BytesIO(f"node,label\n{rows}".encode()), Format.CSV, "string")
-    assert [row.label for row in found] == labels
-    assert [type(row.label) for row in found] == [type(label) for label in labels]
+    found = read_labels(io.BytesIO(f"node,label\n{rows}".encode()), Format.CSV, "string")
+    assert found.labels == labels
+    assert [type(label) for label in found.labels] == [type(label) for label in labels]
 
 
 @pytest.mark.parametrize("bad", ["nan", "-inf", "Infinity", "1e999"])
 def test_numbers_of_a_csv_that_are_not_finite_are_named(bad: str) -> None:
     content = io.BytesIO(f"node,label\na,1.5\nb,{bad}\n".encode())
     with pytest.raises(BadUpload, match="'label' must be a finite number") as caught:
-        label_rows(content, Format.CSV, "string")
+        read_labels(content, Format.CSV, "string")
     assert caught.value.row == 1
 
 
@@ -229,7 +228,7 @@ def test_numbers_of_a_csv_that_are_not_finite_are_named(bad: str) -> None:
 def test_numbers_of_a_table_that_are_not_finite_are_named(table_format: Format) -> None:
     table = pa.table({"node": ["a", "b"], "label": [1.0, np.inf]})
     with pytest.raises(BadUpload, match="finite number, got inf in row 1"):
-        label_rows(written(table, table_format), table_format, "string")
+        read_labels(written(table, table_format), table_format, "string")
 
 
 @pytest.mark.parametrize(

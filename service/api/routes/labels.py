@@ -25,12 +25,12 @@ from service.labeling import LabelsRefused, UnknownNodes, encode_labels
 from service.labels import BadLabels
 from service.uploads import (
     BadUpload,
-    LabelRow,
     TableTooLarge,
+    UploadedLabels,
     UploadLimits,
-    checked_label_rows,
-    label_rows,
+    json_labels,
     node_id,
+    read_labels,
 )
 from streaming.blocks import NodeKind
 
@@ -103,9 +103,9 @@ def delete_labels(
 
 def _rows(
     body: TableUpload | JsonUpload, node_kind: NodeKind, limits: UploadLimits
-) -> list[LabelRow]:
+) -> UploadedLabels:
     if isinstance(body, TableUpload):
-        return label_rows(body.file, body.table_format, node_kind, limits=limits)
+        return read_labels(body.file, body.table_format, node_kind, limits=limits)
     try:
         document = orjson.loads(body.content)
     except orjson.JSONDecodeError as error:
@@ -113,4 +113,4 @@ def _rows(
     rows = document.get("labels") if isinstance(document, dict) else None
     if not isinstance(rows, list) or len(document) > 1:
         raise BadUpload('the body must read {"labels": [{"node": ..., "label": ...}, ...]}')
-    return checked_label_rows(rows, node_kind)
+    return json_labels(rows, node_kind)
