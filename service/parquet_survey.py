@@ -27,6 +27,9 @@ _DATA_PAGES: Final = {0: 5, 3: 8}
 _DELTA_BYTE_ARRAY: Final = 7
 _BYTE_ARRAY: Final = 6
 
+_DAMAGE: Final = (LookupError, TypeError, AttributeError, OverflowError, struct.error)
+"""What reading fields that are missing, of another kind or beyond all numbers raises."""
+
 Struct = dict[int, Any]
 """A thrift structure: values by field number."""
 
@@ -77,7 +80,7 @@ def survey_parquet(file: BinaryIO, columns: tuple[str, ...]) -> ParquetSurvey:
     try:
         footer = _footer(file)
         return _survey(file, footer, columns)
-    except (IndexError, KeyError, TypeError, AttributeError, struct.error) as error:
+    except _DAMAGE as error:
         raise UnboundedParquet(f"footer or page headers are damaged ({error!r})") from error
     finally:
         file.seek(start)
@@ -86,11 +89,15 @@ def survey_parquet(file: BinaryIO, columns: tuple[str, ...]) -> ParquetSurvey:
 def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...]) -> ParquetSurvey:
     n_rows = decoded_bytes = largest = n_pages = 0
     dictionaries = set()
+    leaves = _leaves(footer[2])
     for group in footer.get(4, []):
         n_rows += max(group[3], 0)
-        for chunk in group[1]:
+        if len(group[1]) != len(leaves):
+            raise UnboundedParquet(
+                f"a row group must have {len(leaves)} columns as the schema, got {len(group[1])}"
+            )
+        for (name, is_nested), chunk in zip(leaves, group[1], strict=True):
             meta = chunk[3]
-            name = meta[3][0].decode(errors="replace")
             if name not in columns:
                 continue
             for page in _pages(file, meta):
@@ -100,7 +107,7 @@ def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...]) -> Parquet
                 size, n_values, is_dictionary = page
                 largest = max(largest, size)
                 decoded_bytes += size + n_values * _BYTES_PER_VALUE
-                if is_dictionary and meta[1] == _BYTE_ARRAY:
+                if is_dictionary and meta[1] == _BYTE_ARRAY and not is_nested:
                     dictionaries.add(name)
     return ParquetSurvey(
         n_rows=n_rows,
@@ -108,6 +115,24 @@ def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...]) -> Parquet
         largest_page_bytes=largest,
         dictionary_columns=frozenset(dictionaries),
     )
+
+
+def _leaves(elements: list[Struct]) -> list[tuple[str, bool]]:
+    """Top-level column of each leaf of the schema, and whether the leaf lies deeper.
+
+    The decoder takes the chunks of a row group in this order, whatever path they claim.
+    """
+    leaves = []
+    name, n_open = "", 0
+    for element in elements[1:]:
+        is_nested = n_open > 0
+        if not is_nested:
+            name, n_open = element[4].decode(errors="replace"), 1
+        n_children = element.get(5, 0)
+        n_open += n_children - 1
+        if n_children == 0:
+            leaves.append((name, is_nested))
+    return leaves
 
 
 def _pages(file: BinaryIO, meta: Struct) -> Iterator[tuple[int, int, bool]]:

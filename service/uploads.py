@@ -411,7 +411,7 @@ def _arrow_batches(
         _require_decodable(survey.decoded_bytes, survey.largest_message_bytes, limits)
     with _named_faults("the body must be an Arrow IPC stream"):
         reader = pa.ipc.open_stream(file)
-    _require_plain_types(reader.schema, wanted)
+        _require_plain_types(reader.schema, wanted)  # a name may be no text
     while True:
         with _named_faults("the Arrow IPC stream breaks off or is damaged"):
             try:
@@ -435,7 +435,7 @@ def _parquet_batches(
         dictionaries = sorted(survey.dictionary_columns)
     with _named_faults("the body must be a Parquet file"):
         parquet = pa.parquet.ParquetFile(file, read_dictionary=dictionaries)
-    _require_plain_types(parquet.schema_arrow, wanted)
+        _require_plain_types(parquet.schema_arrow, wanted)
     names = [name for name in parquet.schema_arrow.names if name in wanted]
     n_rows = min(ROWS_PER_BATCH, max(1, BYTES_PER_BATCH // _row_bytes(parquet)))
     with _named_faults("the Parquet file is damaged"):

@@ -233,7 +233,8 @@ def sparse_values(table: pa.Table | pa.RecordBatch, *, first_row: int = 0) -> An
     rows = sp.csr_array(
         (data, column_numbers.astype(np.int32), starts), shape=(len(lengths), n_columns)
     )
-    rows.sort_indices()
+    if not rows.has_sorted_indices:
+        rows = rows.sorted_indices()  # a copy: the memory of the table may not be written to
     repeated = np.diff(rows.indices) == 0
     repeated[starts[1:-1][(starts[1:-1] > 0) & (starts[1:-1] < rows.nnz)] - 1] = False
     if repeated.any():

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from service.parquet_survey import survey_parquet
+
 LONG: Final = "x" * (1 << 20)
 MIB: Final = 1 << 20
 
@@ -183,3 +185,15 @@ def test_a_small_body_that_comes_to_gigabytes_is_refused(
 
 def test_no_such_body_takes_much_memory(answers: dict[str, Any]) -> None:
     assert answers["grown_mib"] < 256, answers["told"]
+
+
+def test_what_a_chunk_calls_itself_hides_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "edges.parquet"
+    pq.write_table(pa.table({"src": ["a"] * 1000, "dst": ["b"] * 1000}), path, store_schema=False)
+    with path.open("rb") as file:
+        told = survey_parquet(file, ("src", "dst"))
+    before, name, after = path.read_bytes().partition(b"src")
+    path.write_bytes(before + name + after.replace(b"src", b"zzz"))
+    with path.open("rb") as file:
+        assert survey_parquet(file, ("src", "dst")) == told
+    assert told.dictionary_columns == {"src", "dst"}

@@ -90,6 +90,15 @@ def test_sparse_rows_come_out_with_sorted_indices() -> None:
     assert block.values.indices.tolist() == [0, 4, 7]
 
 
+def test_unsorted_indices_are_sorted_where_the_memory_is_not_to_be_written_to() -> None:
+    indices = pa.array([[4, 0]], pa.list_(pa.int32()))
+    values = pa.array([[1.5, 2.5]], pa.list_(pa.float32()))
+    block = checked(pa.table({"node": [1], "indices": indices, "values": values}))
+    assert block.values.indices.tolist() == [0, 4]
+    assert block.values.data.tolist() == [2.5, 1.5]
+    assert values.to_pylist() == [[1.5, 2.5]]
+
+
 BAD = [
     ({"node": [1, 2], "features": [[1.0, 2.0], [1.0, np.nan]]}, "finite numbers, got nan in row 1"),
     ({"node": [1], "features": [[np.inf]]}, "finite numbers, got inf in row 0"),
