@@ -31,10 +31,19 @@ router = resource("jobs", "/v1")
 
 _log = structlog.get_logger(__name__)
 
+_EVENT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": "^[0-9]+$"},
+        "event": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "required": ["id", "event", "data"],
+}
 _EVENT_STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Server-sent events until the job is finished.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"itemSchema": _EVENT}},
     }
 }
 _EVENTS_PAUSE_SECONDS = 0.25
