@@ -13,6 +13,7 @@ from structlog.contextvars import bound_contextvars
 
 from service.certifying import certify_task
 from service.connecting import knn_task
+from service.full_disk import is_disk_full
 from service.solving import Cancelled, Report, WarmSolver
 from service.tasks import Answer, CertifyTask, Failed, KnnTask, Stop, Task, TuneTask
 from streaming.features import FeaturesNotFound
@@ -113,7 +114,12 @@ def _answer(solver: WarmSolver, task: Task, report: Report, cancelled: Cancelled
             return solver.tune(task, report=report, cancelled=cancelled)
         return solver.solve(task, report=report, cancelled=cancelled)
     except _PASSING as error:
-        return Failed(error=_text(error), retry=True, trace=traceback.format_exc())
+        return Failed(
+            error=_text(error),
+            retry=True,
+            trace=traceback.format_exc(),
+            is_disk_full=is_disk_full(error),
+        )
     except (ValueError, ArithmeticError) as error:
         return Failed(error=_text(error))
     except Exception as error:  # noqa: BLE001  the job fails, the child lives on

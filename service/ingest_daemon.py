@@ -25,6 +25,7 @@ from service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
 from service.connecting import sweep_knn
 from service.database import Database
 from service.feature_sets import FeatureSets
+from service.full_disk import is_disk_full
 from service.ingest import Ingestor, LeaseHeld, OpenGraph
 from service.job_queue import DatabaseJobQueue
 from service.leases import LeaseExpired
@@ -152,7 +153,8 @@ class IngestDaemon:
         try:
             self.serve_once(should_stop)
         except OperationalError as error:
-            _log.warning("database not reachable", error=str(error.orig))
+            trouble = "disk full" if is_disk_full(error) else "database not reachable"
+            _log.warning(trouble, error=str(error.orig))
             until = self._clock() + RETRY_SECONDS
             while self._clock() < until and not should_stop():
                 time.sleep(POLL_SECONDS)
@@ -207,7 +209,7 @@ class IngestDaemon:
             # No fault of a file's content: the disk is full, the memory allowed too little, a
             # checkpoint is damaged. Nothing is lost; it is tried again later.
             _log.warning(
-                "ingest failed",
+                "disk full" if is_disk_full(error) else "ingest failed",
                 error=repr(error),
                 again_in_seconds=self._note_failure(record),
                 exc_info=True,

@@ -196,10 +196,13 @@ class Failed:
         Whether another attempt may do better.
     trace : str
         For the log; empty where the error says it all.
+    is_disk_full : bool
+        Whether it could be done if the disk had room.
     """
 
     error: str
     retry: bool = False
+    is_disk_full: bool = False
     trace: str = ""
 
 

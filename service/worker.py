@@ -24,6 +24,7 @@ from service.certifying import validate_certify
 from service.connecting import finish_knn, require_connectable, sweep_knn, validate_knn
 from service.database import Database
 from service.forecasting import Forecast, last_equal
+from service.full_disk import is_disk_full
 from service.job_queue import LEASE_SECONDS, DatabaseJobQueue
 from service.jobs import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
 from service.labels import LabelStore
@@ -64,6 +65,9 @@ HISTORY_SECONDS: Final = 30 * 86_400.0
 _FIRST_POLL_SECONDS: Final = 0.05
 _LAST_POLL_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 1.0
+_FULL_DISK_SECONDS: Final = 5.0
+"""How long a lane rests that found the disk full."""
+
 _SOLE_WORKER: Final = "worker"
 
 _log = structlog.get_logger(__name__)
@@ -187,25 +191,37 @@ class Worker:
                 try:
                     job = self._queue.claim(self.id, (lane,))
                     if job is not None:
-                        self._run_job(job, child, self._gives_up.is_set)
+                        self._run_job(job, child, self._gives_up.is_set, waits_for_room=True)
                         pause = _FIRST_POLL_SECONDS
                         continue
                 except DBAPIError as error:
-                    _log.warning("database out of reach", lane=lane, error=str(error))
+                    _log.warning(_trouble(error), lane=lane, error=str(error))
                     pause = _RETRY_SECONDS
                 self._is_stopping.wait(pause)
                 pause = min(2 * pause, _LAST_POLL_SECONDS)
         finally:
             child.stop()
 
-    def _run_job(self, job: Job, child: WarmChild, gives_up: Callable[[], bool]) -> None:
-        """One attempt from its capture to its last write; what it logs names it."""
+    def _run_job(
+        self,
+        job: Job,
+        child: WarmChild,
+        gives_up: Callable[[], bool],
+        *,
+        waits_for_room: bool = False,
+    ) -> None:
+        """One attempt from its capture to its last write; what it logs names it.
+
+        With ``waits_for_room`` the attempt does not count that found the disk full.
+        """
         with bound_contextvars(
             job=job.id, attempt=job.attempt, lane=job.lane, graph_id=job.graph_id
         ):
-            self._run_attempt(job, child, gives_up)
+            self._run_attempt(job, child, gives_up, waits_for_room=waits_for_room)
 
-    def _run_attempt(self, job: Job, child: WarmChild, gives_up: Callable[[], bool]) -> None:
+    def _run_attempt(
+        self, job: Job, child: WarmChild, gives_up: Callable[[], bool], *, waits_for_room: bool
+    ) -> None:
         _log.info("attempt started", kind=job.kind, model=job.model)
         last = last_equal(self._queue, job.graph_id, job.kind, job.model, job.parameters)
         attempt = _Attempt(job, Forecast(last))
@@ -215,6 +231,10 @@ class Worker:
         outcome: Outcome = "lost"
         try:
             answer = self._answer(attempt, child, gives_up)
+            if waits_for_room and isinstance(answer, Failed) and answer.is_disk_full:
+                _log.error("disk full", error=answer.error, again_in_seconds=_FULL_DISK_SECONDS)
+                self._is_stopping.wait(_FULL_DISK_SECONDS)
+                answer = Stopped()
             ended = self._concluded(attempt, answer, gives_up)
             outcome = _outcome(ended, answer)
             if isinstance(answer, Solved | Tuned):
@@ -581,3 +601,7 @@ def run_until_finished(
         finally:
             is_over.set()
     return queue.get(job_id)
+
+
+def _trouble(error: DBAPIError) -> str:
+    return "disk full" if is_disk_full(error) else "database out of reach"

@@ -33,6 +33,7 @@ from service.confinement import SourceRefused
 from service.connecting import ConnectedBefore, NoFeatures
 from service.estimating import DoesNotFit, NoSnapshot
 from service.feature_log import FeatureSetNotFound
+from service.full_disk import is_disk_full
 from service.jobs import KINDS, IdempotencyConflict, UnknownJob
 from service.labeling import LabelsRefused
 from service.labels import BadLabels
@@ -116,6 +117,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     PoolTimeoutError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
 }
 _CUT: Final = _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Server stops")
+_DISK_FULL: Final = _Kind(HTTPStatus.INSUFFICIENT_STORAGE, "Disk full")
 _FAULT: Final = _Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error")
 
 
@@ -123,6 +125,7 @@ def install(app: FastAPI) -> None:
     """Have every error of an application answered with a problem."""
     for kind in _KINDS:
         app.add_exception_handler(kind, _known)
+    app.add_exception_handler(OSError, _of_disk)
     app.add_exception_handler(HTTPException, _of_framework)
 
 
@@ -144,7 +147,18 @@ def _response(description: str) -> dict[str, Any]:
     return {"description": description, "content": {MEDIA_TYPE: {"schema": schema}}}
 
 
+def _of_disk(request: Request, error: Exception) -> Response:
+    """A full disk, which is no fault of ours; all others are."""
+    if not is_disk_full(error):
+        raise error
+    _log.error("disk full", path=request.url.path, error=str(error))
+    detail = "the disk of the server is full and nothing was stored; try again once it has room"
+    return _answer(request, _DISK_FULL, {"detail": detail}, {"Retry-After": str(RETRY_SECONDS)})
+
+
 def _known(request: Request, error: Exception) -> Response:
+    if is_disk_full(error):
+        return _of_disk(request, error)
     kind = next(_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
     if isinstance(error, OperationalError | PoolTimeoutError):
         # Every request meets it while the database is away, so that one line must do.

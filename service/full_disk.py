@@ -1,0 +1,23 @@
+"""Whether an error says that a disk is full, whoever met it: a file, SQLite or PostgreSQL."""
+
+import errno
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError
+
+_NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT}
+_SQLITE: Final = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"}
+"""The second is said where the index of the write-ahead log cannot grow."""
+
+_POSTGRESQL: Final = "53100"
+"""The code that SQL calls disk_full."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether there was no room for what should be written; nothing of it is kept."""
+    if isinstance(error, OSError):
+        return error.errno in _NO_ROOM
+    if not isinstance(error, DBAPIError):
+        return False
+    name = getattr(error.orig, "sqlite_errorname", None)
+    return name in _SQLITE or getattr(error.orig, "sqlstate", None) == _POSTGRESQL
