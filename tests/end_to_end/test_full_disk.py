@@ -205,9 +205,13 @@ def write_source(directory: Path, number: int) -> None:
     pq.write_table(pa.table({"src": u, "dst": v}), directory / f"{number:03}.parquet")
 
 
-def made(home: Path) -> tuple[Settings, Database]:
+def made(home: Path, database: Path | None = None) -> tuple[Settings, Database]:
     settings = Settings(
-        home=home, database_url=None, threads=1, settle_seconds=0, list_seconds=0.05
+        home=home,
+        database_url=database and f"sqlite:///{database}",
+        threads=1,
+        settle_seconds=0,
+        list_seconds=0.05,
     )
     home.mkdir()
     return settings, open_database(settings.database)
@@ -227,12 +231,14 @@ def snapshot_edges(settings: Settings, graph_id: str) -> list[tuple[int, int, fl
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("database_is_full_too", [True, False])
 def test_ingest_that_meets_a_full_disk_at_any_point_takes_every_edge_once(
-    disk: Disk, tmp_path: Path
+    disk: Disk, tmp_path: Path, database_is_full_too: bool
 ) -> None:
     source = tmp_path / "edges"
     source.mkdir()
-    settings, database = made(disk.directory / "home")
+    elsewhere = None if database_is_full_too else tmp_path / "lapwing.db"
+    settings, database = made(disk.directory / "home", elsewhere)
     graph_id = graph_of(database, source)
     seconds = itertools.count(step=1000.0)  # no rest outlasts a round
     daemon = IngestDaemon(database, settings, clock=lambda: next(seconds))

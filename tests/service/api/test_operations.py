@@ -147,6 +147,18 @@ def test_a_fault_of_ours_is_a_problem_without_details(api: Api) -> None:
     assert "epsilon" not in str(problem)
 
 
+def test_a_disk_that_fails_without_being_full_is_a_fault_of_ours(api: Api) -> None:
+    graph_id = api.create_graph("g")["id"]
+    directory = api.stores.settings.graphs_directory / graph_id
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "feature_sets").write_text("no directory")
+    headers = {"Content-Type": CSV}
+    problem = api.problem(
+        "PUT", "/graphs/g/features", 500, content=b"node,x\na,1\n", headers=headers
+    )
+    assert problem["type"] == "urn:lapwing:problem:internal-error"
+
+
 def test_metrics_show_what_the_stores_know(api: Api) -> None:
     api.create_graph("g")
     api.push(b"src,dst\na,b\n", CSV)
