@@ -93,7 +93,10 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 @pytest.fixture
 def home(disk: Disk) -> Iterator[Home]:
     home = Home(
-        disk.directory / "home", LAPWING_CHECKPOINT_SECONDS="0", LAPWING_LOG_LEVEL="warning"
+        disk.directory / "home",
+        LAPWING_CHECKPOINT_SECONDS="0",
+        LAPWING_LOG_LEVEL="warning",
+        LAPWING_MIN_FREE_BYTES="1",  # the whole disk is smaller than what is asked for by default
     )
     yield home
     home.end()

@@ -29,11 +29,12 @@ from service.feature_reading import table_blocks
 from service.new_points import checked_points
 from service.uploads import (
     BadUpload,
-    LabelRow,
+    LabelValue,
+    NodeId,
     UploadLimits,
     edge_batches,
-    label_rows,
     point_batches,
+    read_labels,
 )
 from streaming.blocks import MAX_NODE_BYTES, BadEdges, NodeKind, RawBlock, read_columns
 from streaming.feature_blocks import BadFeatures
@@ -59,8 +60,9 @@ def decode(sent: Sent) -> None:
                 _check_nodes(block.nodes, sent, block.n_rows)
                 _check_values(block.values, block.n_rows)
         case "labels":
-            for row in label_rows(*_opened(sent), sent.node_kind, limits=_LIMITS):
-                _check_label(row, sent)
+            found = read_labels(*_opened(sent), sent.node_kind, limits=_LIMITS)
+            for node, label in zip(found.nodes, found.labels, strict=True):
+                _check_label(node, label, sent)
         case _:
             batches = point_batches(*_opened(sent), limits=_LIMITS)
             for points in checked_points(batches, n_columns=4):
@@ -107,15 +109,15 @@ def _check_values(values: Any, n_rows: int) -> None:
     assert np.isfinite(numbers).all()
 
 
-def _check_label(row: LabelRow, sent: Sent) -> None:
+def _check_label(node: NodeId, label: LabelValue, sent: Sent) -> None:
     wanted = str if sent.node_kind == "string" else int
-    assert type(row.node) is wanted
-    if isinstance(row.label, str):
-        row.label.encode()
-        assert row.label
+    assert type(node) is wanted
+    if isinstance(label, str):
+        label.encode()
+        assert label
     else:
-        assert type(row.label) in {int, float}
-        assert np.isfinite(row.label)
+        assert type(label) in {int, float}
+        assert np.isfinite(label)
 
 
 @cache

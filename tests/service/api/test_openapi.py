@@ -114,7 +114,12 @@ class _Home:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Home]:
     directory = tmp_path_factory.mktemp("described")
-    own = Settings(home=directory / "home", database_url=None, admin_key_file=None)
+    own = Settings(
+        home=directory / "home",
+        database_url=None,
+        admin_key_file=None,
+        source_roots=(directory,),
+    )
     with serving(own) as api:
         yield _Home(api, directory)
 
