@@ -92,6 +92,10 @@ class Client(threading.Thread):
                 self._n_done += 1
                 self.must_stop.wait(self.rng.uniform(0.0, 2.0 * _PAUSE_SECONDS))
 
+    def close(self) -> None:
+        """Hang up; for one that is used without being started."""
+        self._http.close()
+
     def work(self, number: int) -> None:
         """One piece of work."""
         raise NotImplementedError

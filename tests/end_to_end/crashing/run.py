@@ -6,9 +6,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from service.catalog import Catalog
 from service.database import Database, open_database
@@ -45,6 +46,8 @@ from tests.end_to_end.crashing.record import CLASSES, Record
 from tests.end_to_end.crashing.replay import check_replay
 from tests.end_to_end.crashing.system import System, tail
 from tests.end_to_end.processes import eventually
+
+_Client = TypeVar("_Client", bound=Client)
 
 PROGRESS_SECONDS = 600.0
 """Whoever has not got on by then is stuck, which is a violation."""
@@ -221,7 +224,13 @@ class _Run:
 
     def _prepare(self) -> None:
         """A graph with edges, a label of each class and a first prediction."""
-        pusher = self._client(Pusher, "first")
+        with (
+            closing(self._client(Pusher, "first")) as pusher,
+            closing(self._client(Labeler, "anchors")) as labeler,
+        ):
+            self._bring(pusher, labeler)
+
+    def _bring(self, pusher: Pusher, labeler: Labeler) -> None:
         eventually(lambda: _is_ready(pusher), _FIRST_SECONDS)
         self.system.home.run(
             "graph",
@@ -250,11 +259,11 @@ class _Run:
             assert answer.status < 300, answer
         pusher.push(first_edges(self.record))
         eventually(lambda: _json(pusher, path)["snapshot"] is not None, _FIRST_SECONDS)
-        batch = self._client(Labeler, "anchors").put(list(zip(ANCHORS, CLASSES, strict=True)))
+        batch = labeler.put(list(zip(ANCHORS, CLASSES, strict=True)))
         assert batch.accepted == len(ANCHORS)
         eventually(lambda: _status(pusher, f"{path}/predictions/node?id=n0") == 200, _FIRST_SECONDS)
 
-    def _client(self, kind: type[Client], name: str) -> "Client":
+    def _client(self, kind: type[_Client], name: str) -> _Client:
         return kind(name, self.system.port, self.record, self.plan.seed)
 
     def _clients(self) -> list[Client]:
