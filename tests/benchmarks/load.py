@@ -237,7 +237,7 @@ def measure_freshness(client: Client, directory: Path) -> None:
     client.update_graph("g", auto_solve=None)
 
 
-def resident_mib(process: psutil.Popen | Any) -> float:
+def resident_mib(process: subprocess.Popen[str]) -> float:
     """Memory of a process and those below it."""
     each = [psutil.Process(process.pid), *descendants(process.pid)]
     return sum(one.memory_info().rss for one in each) / 2**20
@@ -245,7 +245,7 @@ def resident_mib(process: psutil.Popen | Any) -> float:
 
 def measure(directory: Path, seconds: float, skipped: list[str]) -> None:
     """All figures of a prepared home."""
-    home = Home(directory / "home", LAPWING_LOG_LEVEL="warning")
+    home = Home(directory / "home")
     nodes = directory / "nodes.npy"
     try:
         names = [graph["settings"]["name"] for graph in home.json("graph", "list")]
@@ -254,9 +254,9 @@ def measure(directory: Path, seconds: float, skipped: list[str]) -> None:
                 home.run("graph", "delete", name, "--yes")
         home.run("graph", "create", "puts", "--node-ids", "int64", "--expected-nodes", 10**6)
         home.run("ingest", "puts", directory / "edges.parquet")
-        server = Server(home, "api", "--workers", "2")
-        home.start("worker")
-        client = Client(server.url, timeout=300.0)
+        server = Server(home, "api", "--workers", "2", stderr=subprocess.DEVNULL)
+        home.start("worker", stderr=subprocess.DEVNULL)
+        client = Client(server.url, timeout_seconds=300.0)
         for kind in ("single", "put"):  # the first of each process builds its index
             generated(server.port, nodes, kind, 8, 2.0)
         before = resident_mib(server.process)
@@ -270,10 +270,10 @@ def measure(directory: Path, seconds: float, skipped: list[str]) -> None:
         tell(
             "memory of the API, MiB", f"{before:.0f} before, {resident_mib(server.process):.0f} now"
         )
-        if "labels" not in skipped:
-            measure_labels(client, directory)
         if "freshness" not in skipped:
             measure_freshness(client, directory)
+        if "labels" not in skipped:
+            measure_labels(client, directory)
     finally:
         home.end()
 

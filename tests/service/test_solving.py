@@ -199,7 +199,7 @@ def test_a_new_snapshot_replaces_the_old_one_and_starts_from_its_solution(
     assert answer.result["n_nodes"] == 61
     file = predictions(directory, answer)
     assert file.meta.snapshot == 2
-    assert file.lookup(np.array([60]))["label"].to_pylist() == ["left"]
+    assert file.lookup(np.array([60]))[0]["label"] == "left"
     assert solver.n_graphs == 1
 
 
