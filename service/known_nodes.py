@@ -73,6 +73,19 @@ class KnownNodes:
         """
         return self._index(graph).lookup(nodes)
 
+    def at_hand(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array | None:
+        """Dense ids, if memory tells all of them without waiting for a file or another thread.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        nodes : pyarrow.Array
+            (n_asked,) as for `lookup`.
+        """
+        index = self._indexes.get(graph.id)
+        return None if index is None else index.at_hand(nodes)
+
     def external_ids(self, graph: GraphRecord, n_nodes: int) -> pa.ChunkedArray:
         """External ids of the first ``n_nodes`` dense ones, memory-mapped; they are committed."""
         return self._index(graph).external_ids(n_nodes)
@@ -134,6 +147,7 @@ class _Index:
         self._max_nodes = graph.settings.max_nodes
         self._paths = paths
         self._nodes: Nodes | None = None
+        self._is_built = False  # by the first lookup, which takes seconds for a large index
         self._lock = Lock()
 
     def lookup(self, nodes: pa.Array) -> Int32Array:
@@ -143,7 +157,20 @@ class _Index:
                 if (found >= 0).all():  # a committed node keeps its id: no need to look for news
                     return found
             index = self._followed()
-            return np.full(len(nodes), -1, np.int32) if index is None else index.lookup(nodes)
+            if index is None:
+                return np.full(len(nodes), -1, np.int32)
+            found = index.lookup(nodes)
+            self._is_built = True
+            return found
+
+    def at_hand(self, nodes: pa.Array) -> Int32Array | None:
+        if self._nodes is None or not self._is_built or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            found = self._nodes.lookup(nodes)
+        finally:
+            self._lock.release()
+        return found if (found >= 0).all() else None
 
     def external_ids(self, n_nodes: int) -> pa.ChunkedArray:
         with self._lock:

@@ -78,6 +78,13 @@ class PredictionStore:
                 "each model are kept; read the latest or solve again"
             ) from None
 
+    def at_hand(self, job: Job) -> PredictionFile | None:
+        """The predictions of a job if their file is open and was not removed."""
+        if job.result is None:
+            return None
+        path = self.directory(job.graph_id) / job.result["file"]
+        return self._open.get(path) if path.exists() else None
+
     def _opened(self, path: Path) -> PredictionFile:
         """The file, which stays open for those who ask next, until it is removed."""
         with self._lock:

@@ -83,7 +83,7 @@ class PredictionReader:
                 raise PredictionsNotFound(f"job {job_id} is for model {job.model}, not for {model}")
             return job
         latest = self.recent.get(
-            ("latest predictions", graph.id, model), lambda: self.store.latest(graph.id, model)
+            _freshest(graph, model), lambda: self.store.latest(graph.id, model)
         )
         if latest is None:
             of_model = "" if model is None else f" of model {model}"
@@ -92,6 +92,24 @@ class PredictionReader:
                 "a job of kind solve and wait for it"
             )
         return latest
+
+    def at_hand(
+        self, graph: GraphRecord, node: NodeId, *, model: str | None, job_id: str | None
+    ) -> tuple[PredictionFile, Prediction] | None:
+        """What `find`, `open` and `one` come to, if memory tells; else None, and they have to.
+
+        For callers who must not wait: it reads no row and opens no file.
+        """
+        key = _freshest(graph, model) if job_id is None else ("job", job_id)
+        if not self.recent.at_hand(key):
+            return None
+        file = self.store.at_hand(self.find(graph, model=model, job_id=job_id))
+        if file is None:
+            return None
+        dense = self.nodes.at_hand(graph, node_array([node], graph.settings.node_ids))
+        if dense is None or dense[0] >= file.n_nodes:
+            return None
+        return file, file.lookup(dense)[0]
 
     def open(self, job: Job) -> PredictionFile:
         """The predictions of a job; raises `PredictionsNotFound`."""
@@ -131,3 +149,8 @@ class PredictionReader:
                 "newer snapshot is there"
             )
         return found.predictions[0]
+
+
+def _freshest(graph: GraphRecord, model: str | None) -> tuple[str, str, str | None]:
+    """What the freshest predictions are remembered by."""
+    return "freshest predictions", graph.id, model

@@ -23,10 +23,8 @@ MAX_AGE_SECONDS: Final = 30.0
 
 _MAX_VALUES: Final = 4096
 _NOTHING: Final = object()
-_REVISION: Final = {
-    "sqlite": "PRAGMA data_version",
-    "postgresql": "SELECT CAST(pg_current_snapshot() AS text)",
-}
+_DATA_VERSION: Final = "PRAGMA data_version"
+_SNAPSHOT: Final = "SELECT CAST(pg_current_snapshot() AS text)"
 _Value = TypeVar("_Value")
 
 _arrival: ContextVar[float | None] = ContextVar("arrival", default=None)
@@ -119,7 +117,10 @@ class Recent:
         return self._asked(self._connected())  # the server was started again meanwhile
 
     def _asked(self, connection: Connection) -> object:
-        found = connection.exec_driver_sql(_REVISION[connection.dialect.name]).scalar_one()
+        if self._database.is_sqlite:  # past SQLAlchemy, which takes ten times as long as this does
+            found = connection.connection.driver_connection.execute(_DATA_VERSION).fetchone()  # type: ignore[union-attr]
+        else:
+            found = connection.exec_driver_sql(_SNAPSHOT).scalar_one()
         # Of a new connection SQLite counts anew, and equal counts would say nothing.
         return connection, found
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from service.api.answers import json_response
 from service.api.auth import requires
@@ -20,13 +21,13 @@ from service.api.tables import (
     table_answer,
     table_response,
 )
-from service.catalog import GraphNotFound
+from service.catalog import GraphNotFound, GraphRecord
 from service.formats import Format, encode
 from service.jobs import Job, UnknownJob
-from service.prediction_files import PredictionFile
+from service.prediction_files import Prediction, PredictionFile
 from service.predictions import PredictionsNotFound
-from service.reading import NodeNotFound, NodeNotPredicted
-from service.uploads import BadUpload, node_id
+from service.reading import NodeNotFound, NodeNotPredicted, PredictionReader
+from service.uploads import BadUpload, NodeId, node_id
 
 router = resource("predictions", ONE_GRAPH)
 
@@ -78,7 +79,7 @@ def get_predictions(
         GraphNotFound, UnknownJob, PredictionsNotFound, NodeNotFound, NodeNotPredicted, BadUpload
     ),
 )
-def get_prediction(
+async def get_prediction(
     graph: GraphHere,
     stores: StoresHere,
     node: Annotated[str, Query(alias="id", description="External id of the node.")],
@@ -87,8 +88,12 @@ def get_prediction(
 ) -> Response:
     """The prediction of one node."""
     asked = node_id(node, graph.settings.node_ids, name="id")
-    file = stores.predictions.open(stores.predictions.find(graph, model=model, job_id=job_id))
-    prediction = stores.predictions.one(graph, file, asked)
+    reader = stores.predictions
+    # Changing over to a thread and back takes as long as all the rest.
+    told = reader.at_hand(graph, asked, model=model, job_id=job_id)
+    if told is None:
+        told = await run_in_threadpool(_read_one, reader, graph, asked, model, job_id)
+    file, prediction = told
     return json_response({**_provenance(file), "prediction": prediction})
 
 
@@ -120,6 +125,17 @@ def look_up_predictions(
             "unknown": found.unknown,
         }
     )
+
+
+def _read_one(
+    reader: PredictionReader,
+    graph: GraphRecord,
+    node: NodeId,
+    model: str | None,
+    job_id: str | None,
+) -> tuple[PredictionFile, Prediction]:
+    file = reader.open(reader.find(graph, model=model, job_id=job_id))
+    return file, reader.one(graph, file, node)
 
 
 def _entity_tag(job: Job, table_format: Format) -> str:
