@@ -6,8 +6,8 @@ Real processes on SQLite: `lapwing api --workers 2`, a worker, and a generator o
 them, which takes its share of the same processors (see `load_generator`). Printed, idle and during
 a solve: single lookups per second with the 50th and 99th percentile of their milliseconds, batches
 of 1,000 nodes, puts of one label; then whole downloads, a million labels in one request, the time
-from the put of a label to its prediction (`auto_solve`), how long a cancel takes, and how the
-resident memory of the API moved. A home that --home names is made once and used again.
+from the put of a label to its prediction (`auto_solve` with --model), how long a cancel takes, and
+how the API's own memory moved. A home that --home names is made once and used again.
 """
 
 import argparse
@@ -211,10 +211,10 @@ def measure_labels(client: Client, directory: Path) -> None:
     tell(f"{receipt.accepted:,} labels in one request", f"{took:.1f} s")
 
 
-def measure_freshness(client: Client, directory: Path) -> None:
+def measure_freshness(client: Client, directory: Path, model: str) -> None:
     """From the put of a label to its prediction, after a while of rest."""
     ids, classes = np.load(directory / "nodes.npy"), np.load(directory / "classes.npy")
-    client.update_graph("g", auto_solve={"model": MODEL})
+    client.update_graph("g", auto_solve={"model": model})
     rng = np.random.default_rng(5)
     took = []
     for change in range(1 + N_CHANGES):
@@ -237,13 +237,14 @@ def measure_freshness(client: Client, directory: Path) -> None:
     client.update_graph("g", auto_solve=None)
 
 
-def resident_mib(process: subprocess.Popen[str]) -> float:
-    """Memory of a process and those below it."""
+def own_mib(process: subprocess.Popen[str]) -> float:
+    """Memory of a process and those below it, without the files that are mapped into it."""
     each = [psutil.Process(process.pid), *descendants(process.pid)]
-    return sum(one.memory_info().rss for one in each) / 2**20
+    told = [one.memory_info() for one in each]
+    return sum(one.rss - one.shared for one in told) / 2**20
 
 
-def measure(directory: Path, seconds: float, skipped: list[str]) -> None:
+def measure(directory: Path, seconds: float, model: str, skipped: list[str]) -> None:
     """All figures of a prepared home."""
     home = Home(directory / "home")
     nodes = directory / "nodes.npy"
@@ -259,7 +260,7 @@ def measure(directory: Path, seconds: float, skipped: list[str]) -> None:
         client = Client(server.url, timeout_seconds=300.0)
         for kind in ("single", "put"):  # the first of each process builds its index
             generated(server.port, nodes, kind, 8, 2.0)
-        before = resident_mib(server.process)
+        before = own_mib(server.process)
         tell("idle", "")
         measure_requests(server.port, nodes, seconds)
         with endless_solve(client):
@@ -267,11 +268,9 @@ def measure(directory: Path, seconds: float, skipped: list[str]) -> None:
             measure_requests(server.port, nodes, seconds)
         if "bulk" not in skipped:
             measure_downloads(home, server.port)
-        tell(
-            "memory of the API, MiB", f"{before:.0f} before, {resident_mib(server.process):.0f} now"
-        )
+        tell("memory of the API, MiB", f"{before:.0f} before, {own_mib(server.process):.0f} now")
         if "freshness" not in skipped:
-            measure_freshness(client, directory)
+            measure_freshness(client, directory, model)
         if "labels" not in skipped:
             measure_labels(client, directory)
     finally:
@@ -285,6 +284,7 @@ def main() -> None:
     )
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--model", default=MODEL, help="of auto_solve")
     parser.add_argument("--home", type=Path)
     parser.add_argument("--skip", nargs="*", default=[], choices=["bulk", "labels", "freshness"])
     asked = parser.parse_args()
@@ -292,7 +292,7 @@ def main() -> None:
         directory = asked.home or Path(made) / "load"
         if not directory.exists():
             prepare(directory, asked.nodes)
-        measure(directory, asked.seconds, asked.skip)
+        measure(directory, asked.seconds, asked.model, asked.skip)
 
 
 if __name__ == "__main__":
