@@ -310,7 +310,7 @@ class Catalog:
             ``lambda settings: replace(settings, epsilon=0.5)``; runs inside the transaction, so
             that of two changes at once neither is lost.
         request_solve : callable, optional
-            `service.job_queue.request_auto_solve`; called with the connection and the id, in the
+            `service.auto_solving.request_auto_solve`; called with the connection and the id, in the
             transaction, when ``auto_solve`` has changed: labels that are there already count.
 
         Raises

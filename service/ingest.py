@@ -18,6 +18,7 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.auto_solving import request_auto_solve
 from service.catalog import Catalog, GraphProgress, GraphRecord
 from service.confinement import confine_redirects, is_within, require_within
 from service.database import Database
@@ -25,7 +26,6 @@ from service.feature_commit import FeatureCommitter
 from service.feature_log import FeatureSetRecord
 from service.gathering import gather_pushes
 from service.holders import holder_name, is_dead
-from service.job_queue import request_auto_solve
 from service.leases import Lease, LeaseExpired, LeaseStore
 from service.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
 from service.predictions import PredictionStore

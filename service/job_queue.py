@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from service.catalog import lock_graph
-from service.database import Database, graphs, insert_into, job_events, jobs, now
+from service.database import Database, insert_into, job_events, jobs, now
 from service.jobs import (
     IdempotencyConflict,
     Job,
@@ -38,7 +38,6 @@ from service.jobs import (
     Lane,
     LeaseLost,
     UnknownJob,
-    lane_of,
 )
 
 LEASE_SECONDS: Final = 6.0
@@ -87,7 +86,7 @@ class DatabaseJobQueue(JobQueue):
                 "a coalesced job takes no idempotency_key: submitting it again is harmless"
             )
         with self._database.joined(connection) as joined:
-            return _submit_coalesced(joined, spec)
+            return submit_coalesced(joined, spec)
 
     def get(self, job_id: str) -> Job:
         """See `JobQueue.get`."""
@@ -205,6 +204,12 @@ class DatabaseJobQueue(JobQueue):
         if row is None:
             raise _lease_lost(job_id, attempt)
         return bool(row.cancel_requested)
+
+    def asked_to_stop(self, job_ids: Collection[str]) -> set[str]:
+        """See `JobQueue.asked_to_stop`."""
+        query = select(jobs.c.id).where(jobs.c.id.in_(job_ids), jobs.c.cancel_requested)
+        with self._database.read() as connection:
+            return set(connection.execute(query).scalars())
 
     def capture(
         self,
@@ -346,47 +351,14 @@ def requeue_running(connection: Connection, *, reason: str, only_lapsed: bool = 
     return len(rows)
 
 
-def request_auto_solve(connection: Connection, graph_id: str) -> Job | None:
-    """The re-solve that a new snapshot or label leads to, in the transaction that stores it.
-
-    Call it after the caller has written its own change to the row of the graph (the new
-    ``snapshot`` or ``labels_seq``). The lock on that row puts the first snapshot and the first
-    label in an order, so that whoever comes second sees both.
-
-    Parameters
-    ----------
-    connection : Connection
-        The caller's transaction of ``Database.write``.
-    graph_id : str
-        The graph that changed.
-
-    Returns
-    -------
-    Job or None
-        None when the graph has no ``auto_solve``, no snapshot or no label yet, or is deleted.
-    """
-    row = connection.execute(select(graphs).where(graphs.c.id == graph_id)).one()
-    if row.auto_solve is None or row.state != "active":
-        return None
-    if row.snapshot is None or row.labels_seq == 0:
-        return None
-    model, parameters = row.auto_solve["model"], row.auto_solve.get("parameters") or {}
-    spec = JobSpec(
-        graph_id=graph_id,
-        model=model,
-        parameters=parameters,
-        lane=lane_of(model, parameters),
-    )
-    return _submit_coalesced(connection, spec)
-
-
 def coalesce_key(spec: JobSpec) -> str:
     """Equal for jobs that ask for the same thing, whatever the order of their parameters."""
     asked = [spec.kind, spec.model, spec.lane, dict(spec.parameters)]
     return json.dumps(asked, sort_keys=True, separators=(",", ":"))
 
 
-def _submit_coalesced(connection: Connection, spec: JobSpec) -> Job:
+def submit_coalesced(connection: Connection, spec: JobSpec) -> Job:
+    """Submit a job in the caller's transaction, unless an equal one waits; then that one."""
     lock_graph(connection, spec.graph_id)
     values = _new_row(spec) | {"coalesce_key": coalesce_key(spec)}
     statement = insert_into(connection, jobs).values(values)

@@ -295,6 +295,10 @@ class JobQueue(Protocol):
         """Extend the lease; True when the job was asked to stop."""
         ...
 
+    def asked_to_stop(self, job_ids: Collection[str]) -> set[str]:
+        """Those of the jobs that were asked to stop; nothing is written."""
+        ...
+
     def capture(
         self,
         job_id: str,

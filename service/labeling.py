@@ -10,10 +10,10 @@ from typing import Final, Literal
 import orjson
 import pyarrow as pa
 
+from service.auto_solving import request_auto_solve
 from service.catalog import GraphRecord
 from service.database import Database
 from service.formats import Format, encode, json_integer
-from service.job_queue import request_auto_solve
 from service.known_nodes import KnownNodes
 from service.labels import CurrentLabels, LabelReceipt, LabelStore
 from service.uploads import NodeId, UploadedLabels, node_array

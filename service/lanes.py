@@ -22,7 +22,7 @@ from service.logs import LogChoice, configure_logging, log_choice
 from service.settings import Settings, prepare_environment
 from service.tasks import Advanced, Answer, Failed, Stop, Stopped, Task
 
-KILL_AFTER_SECONDS: Final = 2.0
+KILL_AFTER_SECONDS: Final = 1.0
 """A child that was told to stop has this long before it is killed."""
 
 _POLL_SECONDS: Final = 0.05

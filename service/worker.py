@@ -19,6 +19,7 @@ import structlog
 from sqlalchemy.exc import DBAPIError, OperationalError
 from structlog.contextvars import bound_contextvars
 
+from service.auto_solving import renew_given_up
 from service.catalog import Catalog, GraphNotFound, GraphRecord
 from service.certifying import validate_certify
 from service.connecting import finish_knn, require_connectable, sweep_knn, validate_knn
@@ -61,6 +62,9 @@ GRACE_SECONDS: Final = 5.0
 
 HISTORY_SECONDS: Final = 30 * 86_400.0
 """Finished jobs without predictions are remembered so long, and with them their keys."""
+
+CANCEL_SECONDS: Final = 0.25
+"""How often running jobs are looked up for a cancel."""
 
 _FIRST_POLL_SECONDS: Final = 0.05
 _LAST_POLL_SECONDS: Final = 0.2
@@ -140,7 +144,7 @@ class Worker:
                 self._metrics.registry, settings.metrics_port, settings.metrics_host
             ) as port,
             self._sole_worker(should_stop) as renew,
-            self._heartbeats(lambda: registry.beat(self.id), renew),
+            self._heartbeats(lambda: registry.beat(self.id), renew, self._renew_given_up),
         ):
             registry.register(self.id, self._lanes)
             _log.info("worker started", worker=self.id, lanes=self._lanes, metrics_port=port)
@@ -455,12 +459,18 @@ class Worker:
 
     @contextmanager
     def _heartbeats(self, *others: Callable[[], None]) -> Iterator[None]:
-        """Renew the leases of running jobs, and call the others, in a thread."""
+        """Renew the leases of running jobs, call the others and see cancels, in a thread."""
         ended = Event()
 
         def beat() -> None:
-            while not ended.wait(HEARTBEAT_SECONDS):
+            renewed_at = monotonic()
+            while not ended.wait(CANCEL_SECONDS):
+                is_due = monotonic() - renewed_at >= HEARTBEAT_SECONDS
                 try:
+                    if not is_due:
+                        self._see_cancels()
+                        continue
+                    renewed_at = monotonic()
                     self._renew()
                     for other in others:
                         other()
@@ -475,10 +485,22 @@ class Worker:
             ended.set()
             thread.join()
 
-    def _renew(self) -> None:
+    def _renew_given_up(self) -> None:
+        for job in renew_given_up(self._database):
+            _log.warning("given up and asked for again", job=job.id, graph_id=job.graph_id)
+
+    def _running(self) -> list[_Attempt]:
         with self._lock:
-            attempts = list(self._attempts)
-        for attempt in attempts:
+            return list(self._attempts)
+
+    def _see_cancels(self) -> None:
+        running = {attempt.job.id: attempt for attempt in self._running()}
+        if running:
+            for job_id in self._queue.asked_to_stop(running):
+                running[job_id].is_cancelled.set()
+
+    def _renew(self) -> None:
+        for attempt in self._running():
             try:
                 if self._queue.heartbeat(attempt.job.id, attempt.job.attempt):
                     attempt.is_cancelled.set()

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from service.auto_solving import request_auto_solve
 from service.catalog import GraphRecord, GraphSettings
 from service.cli.connecting import knn
 from service.cli.graph_options import (
@@ -33,7 +34,7 @@ from service.cli.session import (
 from service.cli.tables import write_table
 from service.export import snapshot_edges
 from service.feature_sets import FeaturesStatus
-from service.job_queue import DatabaseJobQueue, request_auto_solve
+from service.job_queue import DatabaseJobQueue
 from service.known_nodes import KnownNodes
 from service.labels import LabelStore, LabelValue
 from streaming.blocks import NODE_KINDS

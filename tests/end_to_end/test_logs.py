@@ -53,6 +53,7 @@ class Logged:
         )
         assert status == 202, self.job
         assert call("GET", f"/v1/jobs/{self.job['id']}?wait=60")[1]["status"] == "succeeded"
+        eventually(lambda: bool(self.events("attempt ended", job=self.job["id"])))  # told after it
 
     def graph(self) -> Any:
         """The graph as the API has it."""

@@ -5,13 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event
+from typing import Any
 
 import pytest
 from sqlalchemy import update
 
+from service.auto_solving import renew_given_up, request_auto_solve
 from service.catalog import AutoSolve, Catalog, GraphNotFound, GraphSettings
 from service.database import Database, graphs, jobs, now, open_database
-from service.job_queue import DatabaseJobQueue, request_auto_solve
+from service.job_queue import DatabaseJobQueue
 from service.jobs import (
     IdempotencyConflict,
     Job,
@@ -468,6 +470,78 @@ def test_auto_solve_that_takes_long_keeps_out_of_the_fast_lane(
         job = request_auto_solve(connection, graph_id)
     assert job is not None
     assert job.lane == lane
+
+
+def asked(database: Database, graph_id: str) -> Job:
+    with database.write() as connection:
+        values = {"snapshot": 1, "labels_seq": 1}
+        connection.execute(update(graphs).where(graphs.c.id == graph_id).values(**values))
+        job = request_auto_solve(connection, graph_id)
+    assert job is not None
+    return job
+
+
+def wear_out(queue: DatabaseJobQueue) -> Job:
+    """Every attempt at the next job dies."""
+    while True:
+        job = claimed(queue)
+        ended = queue.fail(job.id, job.attempt, "killed", retry=True)
+        if ended.status is JobStatus.FAILED:
+            return ended
+
+
+def ended_ago(database: Database, job: Job, seconds: float) -> None:
+    """A job has ended earlier than it did."""
+    with database.write() as connection:
+        connection.execute(
+            update(jobs).where(jobs.c.id == job.id).values(finished_at=now(-seconds))
+        )
+
+
+def test_an_auto_solve_that_was_given_up_is_asked_for_again_and_again(
+    database: Database, queue: DatabaseJobQueue, graph_id: str
+) -> None:
+    job = asked(database, graph_id)
+    for rest in (10.0, 20.0, 40.0):
+        assert wear_out(queue).id == job.id
+        assert renew_given_up(database) == []
+        ended_ago(database, job, rest - 1.0)
+        assert renew_given_up(database) == []
+        ended_ago(database, job, rest + 1.0)
+        (job,) = renew_given_up(database)
+        assert renew_given_up(database) == []
+    job = claimed(queue)
+    queue.finish(job.id, job.attempt, {})
+    job = asked(database, graph_id)
+    wear_out(queue)
+    ended_ago(database, job, 11.0)
+    assert len(renew_given_up(database)) == 1  # what was given up before the success is forgotten
+
+
+def test_what_only_a_change_can_help_is_not_asked_for_again(
+    database: Database, queue: DatabaseJobQueue, graph_id: str, spec: JobSpec
+) -> None:
+    of_itself = asked(database, graph_id)
+    job = claimed(queue)
+    queue.fail(job.id, job.attempt, "one class only")
+    by_hand = queue.submit(spec)
+    assert wear_out(queue).id == by_hand.id
+    cancelled = asked(database, graph_id)
+    queue.cancel(cancelled.id)
+    for each in (of_itself, by_hand, cancelled):
+        ended_ago(database, each, 1e6)
+    assert renew_given_up(database) == []
+
+
+@pytest.mark.parametrize("change", [{"auto_solve": {"model": "hfs"}}, {"state": "deleted"}])
+def test_what_the_graph_no_longer_asks_for_is_not_asked_for_again(
+    database: Database, queue: DatabaseJobQueue, graph_id: str, change: dict[str, Any]
+) -> None:
+    asked(database, graph_id)
+    ended_ago(database, wear_out(queue), 1e6)
+    with database.write() as connection:
+        connection.execute(update(graphs).where(graphs.c.id == graph_id).values(**change))
+    assert renew_given_up(database) == []
 
 
 def test_pages_list_every_job_once_newest_first(

@@ -12,9 +12,10 @@ import psutil
 import pytest
 from sqlalchemy import update
 
+from service.auto_solving import request_auto_solve
 from service.catalog import AutoSolve, Catalog, GraphSettings
 from service.database import Database, jobs, now, open_database
-from service.job_queue import DatabaseJobQueue, request_auto_solve
+from service.job_queue import DatabaseJobQueue
 from service.jobs import Job, JobSpec, JobStatus, Lane
 from service.labels import LabelStore
 from service.leases import LeaseStore
@@ -175,6 +176,25 @@ def test_a_long_job_in_one_lane_does_not_hold_up_the_other_and_can_be_cancelled(
     assert service.ended(long).status is JobStatus.CANCELLED
     assert time.monotonic() - began < 10.0
     assert not list(service.predictions.directory(graph.graph_id).glob("*"))
+
+
+def test_a_cancel_is_seen_between_heartbeats_though_the_child_tells_nothing(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = service.submit(service.endless("deaf"), TIGHT)
+    eventually(lambda: service.is_iterating(job))
+    deaf = children()
+    monkeypatch.setattr("service.worker.HEARTBEAT_SECONDS", 3600.0)
+    try:
+        for child in deaf:
+            child.suspend()
+        service.queue.cancel(job.id)
+        assert service.ended(job).status is JobStatus.CANCELLED
+        assert len(psutil.wait_procs(deaf, 1.0)[0]) == 1  # the one of the other lane lives on
+    finally:
+        for child in deaf:
+            if child.is_running():
+                child.resume()
 
 
 def test_jobs_that_cannot_be_done_fail_once_and_say_why(service: Service) -> None:

@@ -19,8 +19,8 @@ from service.api.schemas.graphs import (
     GraphPatch,
 )
 from service.api.stores import GraphHere, Stores, StoresHere
+from service.auto_solving import request_auto_solve
 from service.catalog import GraphConflict, GraphExists, GraphNotFound, GraphRecord, TooManyGraphs
-from service.job_queue import request_auto_solve
 from streaming.certificate import CertificateStore
 from streaming.snapshots import GraphPaths
 

@@ -238,7 +238,7 @@ def check_tables(record: Record, history: History, database: Database) -> Iterat
         yield f"predictions of snapshot {newest}, which is not there"
 
 
-def check_auto_solve(history: History, database: Database) -> Iterator[str]:
+def check_auto_solve(graph: GraphRecord, database: Database) -> Iterator[str]:
     """The last solve that nobody asked for knows the last snapshot and the last label."""
     with database.read() as connection:
         rows = connection.execute(
@@ -249,7 +249,7 @@ def check_auto_solve(history: History, database: Database) -> Iterator[str]:
     known = max(
         ((row.snapshot, row.labels_seq) for row in rows if row.status == "succeeded"), default=None
     )
-    present = (history.graph.progress.snapshot, history.graph.labels_seq)
+    present = (graph.progress.snapshot, graph.labels_seq)
     if known != present:
         last = rows[-1] if rows else None
         yield f"auto_solve knows snapshot and labels {known}, they are {present}; last: {last}"

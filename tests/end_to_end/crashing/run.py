@@ -371,7 +371,12 @@ class _Run:
                 queue.list(status=status, limit=1).jobs
                 for status in (JobStatus.QUEUED, JobStatus.RUNNING)
             ]
-            return is_published and n_of_sources >= n_dropped and not any(waiting)
+            return (
+                is_published
+                and n_of_sources >= n_dropped
+                and not any(waiting)
+                and not any(check_auto_solve(graph, database))
+            )
 
         eventually(is_drained, DRAIN_SECONDS)
 
@@ -383,7 +388,7 @@ class _Run:
             "edges": check_edges(self.record, history, database),
             "jobs": check_jobs(self.record, database),
             "predictions": check_tables(self.record, history, database),
-            "auto_solve": check_auto_solve(history, database),
+            "auto_solve": check_auto_solve(history.graph, database),
             "replay": check_replay(self.system.home, history, self.report.directory / "replay"),
         }
         for name, violations in found.items():
