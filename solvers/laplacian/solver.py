@@ -15,6 +15,7 @@ from solvers.graph import Graph
 from solvers.iterate import Cancelled, Outcome, Progress, iterate
 from solvers.kernels.block_products import column_dots, component_sums
 from solvers.laplacian.hierarchy import Hierarchy
+from solvers.laplacian.leading import LEAST_COLUMNS, LeadingDirections
 from solvers.laplacian.multigrid import Multigrid
 from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.pcg import FIRST_FORECAST, BlockPCG, PCGState
@@ -34,6 +35,11 @@ step (measured).
 _LARGEST_EXPONENT: Final = 300  # binary; of what is not brought to size 1 first
 _FARTHEST_EXPONENT: Final = 1000  # so that its inverse is a number, too
 
+_LEFT_OUT: Final = 0.75  # of rtol; of the start's residual, when a few directions stand for it
+_BLOCK: Final = 0.25  # of rtol; so that many later solves can leave so much out
+_DIRECTIONS: Final = 1 / 16  # of rtol; what solves for directions may add
+_FINEST: Final = 1e-10  # residuals below are near what rounding leaves
+
 _BY_TRIAL: Final = ("jacobi", "multigrid", "approx-chol")
 
 
@@ -48,8 +54,9 @@ class LinearSolution:
     status : Status
         Converged only if every column's true residual is within ``rtol``.
     residual : (k,) float64
-        True relative residual of every column, 0 for a zero right-hand side; 1 where a solve was
-        cancelled before it came to the column.
+        True relative residual of every column, or a bound on it where a few directions stood for
+        all columns; 0 for a zero right-hand side; 1 where a solve was cancelled before it came to
+        the column.
     n_iter : int
         Steps over all preconditioners tried.
     preconditioner : str
@@ -239,7 +246,8 @@ class LaplacianSolver:
             _require_zero_sums(self.graph, self.shift, block)
         run = _Run(phase=phase, progress=progress, cancelled=cancelled)
         n_iter = 0
-        if not self._is_settled and self.chosen == "jacobi" and block.shape[1] > 1:
+        needs_trial = not self._is_settled and self.chosen == "jacobi"
+        if needs_trial and block.shape[1] > 1 and not first.any():
             trial = self._attempt(block[:, :1], first[:, :1], self.max_iter, run)
             first[:, :1], n_iter = trial.x, trial.n_iter
             if trial.status is Status.STAGNATED:
@@ -291,27 +299,94 @@ class LaplacianSolver:
         first = np.where(norms > 0, _times_power(start, self._unit - unit), 0.0)
         first = system.inside(first)
         operator.project(first)
-        is_last = len(self._candidates) == 1
-        method = BlockPCG(
-            operator=operator,
-            preconditioner=system.preconditioner,
-            rhs=inside,
-            start=first,
-            norms=np.where(norms > 0, norms, 1.0),
-            rtol=self.rtol,
-            patience=None if is_last or self._is_settled else PATIENCE[self.chosen],
-        )
-        outcome = run.iterate(method, max_iter)
-        x, residual = method.finish(outcome.state)
+        norms = np.where(norms > 0, norms, 1.0)
+        led = self._led(system, inside, first, norms, max_iter, run)
+        first, status, residual, n_iter = led.x, led.status, led.residual, led.n_iter
+        goes_on = status is not Status.STAGNATED or len(self._candidates) == 1
+        if goes_on and not (residual <= self.rtol).all():
+            method = self._method(system, inside, first, norms, self._block_rtol(inside))
+            outcome = run.iterate(method, max_iter - n_iter)
+            first, residual = method.finish(outcome.state)
+            status, n_iter = outcome.status, n_iter + outcome.n_iter
+            if (residual <= self.rtol).all():
+                status = Status.CONVERGED
         system.preconditioner.rest()
-        operator.project(x)
+        operator.project(first)
         return LinearSolution(
-            x=_times_power(system.outside(x), unit - self._unit),
-            status=Status.CONVERGED if (residual <= self.rtol).all() else outcome.status,
+            x=_times_power(system.outside(first), unit - self._unit),
+            status=status,
             residual=residual,
-            n_iter=outcome.n_iter,
+            n_iter=n_iter,
             preconditioner=system.preconditioner.name,
         )
+
+    def _led(
+        self,
+        system: _System,
+        rhs: RealArray,
+        start: RealArray,
+        norms: FloatArray,
+        max_iter: int,
+        run: "_Run",
+    ) -> LinearSolution:
+        """The start, or a solution where few directions hold the residual of the start.
+
+        Residuals are bounds, infinite where nothing is known of them.
+        """
+        led = LinearSolution(
+            x=start,
+            status=Status.CONVERGED,
+            residual=np.full(rhs.shape[1], np.inf),
+            n_iter=0,
+            preconditioner=system.preconditioner.name,
+        )
+        if rhs.shape[1] < LEAST_COLUMNS or not start.any():
+            return led
+        residual = np.empty_like(rhs)
+        system.operator.product(start, residual)
+        np.subtract(rhs, residual, out=residual)
+        system.operator.project(residual)
+        leading = LeadingDirections.of_residuals(residual, norms, _LEFT_OUT * self.rtol)
+        if leading is None:
+            return led
+        n_directions = leading.columns.shape[1]
+        method = self._method(
+            system,
+            leading.columns,
+            np.zeros_like(leading.columns),
+            np.ones(n_directions),
+            _DIRECTIONS * self.rtol / np.sqrt(n_directions),
+        )
+        outcome = run.iterate(method, max_iter)
+        x, of_directions = method.finish(outcome.state)
+        mixed = x @ leading.mix.astype(x.dtype)
+        mixed += start
+        return replace(
+            led,
+            x=mixed,
+            status=outcome.status,
+            residual=leading.left + of_directions @ np.abs(leading.mix) / norms,
+            n_iter=outcome.n_iter,
+        )
+
+    def _method(
+        self, system: _System, rhs: RealArray, start: RealArray, norms: FloatArray, rtol: float
+    ) -> BlockPCG:
+        is_last = len(self._candidates) == 1
+        return BlockPCG(
+            operator=system.operator,
+            preconditioner=system.preconditioner,
+            rhs=rhs,
+            start=start,
+            norms=norms,
+            rtol=rtol,
+            patience=None if is_last or self._is_settled else PATIENCE[self.chosen],
+        )
+
+    def _block_rtol(self, rhs: RealArray) -> float:
+        """Finer than what is asked, where a later solve may start from this one."""
+        is_fine = self._dtype == np.float32 or self.rtol * _BLOCK < _FINEST
+        return self.rtol if is_fine or rhs.shape[1] < LEAST_COLUMNS else _BLOCK * self.rtol
 
     def _system(self) -> _System:
         """The operator and the chosen preconditioner."""

@@ -24,7 +24,11 @@ MAX_KERNEL_NODES = 200
 """Labels used for the choice; of more, a stratified sample of this size."""
 
 PENALTY_GRID = 10.0 ** np.arange(-3.0, 3.5, 0.5)
-"""Penalties tried: kappa of (C1) as a multiple of the mean kernel diagonal."""
+"""Penalties tried: kappa of (C1) as a multiple of the mean kernel diagonal, which is rounded to
+`UNITS_PER_DECADE` values: one more label seldom changes kappa, and the last answer is then nearly
+the next one."""
+
+UNITS_PER_DECADE = 8
 
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _N_NUMBER_GROUPS = 10
@@ -97,8 +101,7 @@ def choose_penalty(
     classes = labels.classes[sample] if isinstance(labels, Labels) else None
     component = kernel.solver.graph.component[nodes]
     entries, status = kernel.between(nodes, progress, cancelled)
-    mean_diagonal = float(np.diag(entries).mean())
-    unit = mean_diagonal if status is Status.CONVERGED and mean_diagonal > 0 else 1.0
+    unit = _unit(entries, kernel.solver.graph.degree) if status is Status.CONVERGED else 1.0
     usable = _has_peers(component)
     if classes is not None:
         usable &= _has_peers(classes)
@@ -128,6 +131,15 @@ def choose_penalty(
         n_used=int(usable.sum()) if status is Status.CONVERGED else 0,
         status=status,
     )
+
+
+def _unit(entries: FloatArray, degree: FloatArray) -> float:
+    """The mean diagonal, to the nearest of the multiples that are allowed of 1 / mean degree."""
+    mean_diagonal, mean_degree = float(np.diag(entries).mean()), float(degree.mean())
+    if not (mean_diagonal > 0 and mean_degree > 0):
+        return 1.0
+    place = round(UNITS_PER_DECADE * float(np.log10(mean_diagonal) + np.log10(mean_degree)))
+    return float(10.0 ** (place / UNITS_PER_DECADE) / mean_degree)
 
 
 def stratified_sample(labels: Targets, size: int) -> Int64Array:

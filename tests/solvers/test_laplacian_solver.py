@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from solvers.graph import Graph
 from solvers.iterate import ProgressReport
+from solvers.laplacian.operator import ShiftedLaplacian
 from solvers.laplacian.solver import PATIENCE, LaplacianSolver
 from solvers.solution import Status
 from tests.reference.laplacian import pseudo_inverse, shifted_inverse, zero_sum_projection
@@ -221,6 +222,63 @@ def test_a_residual_beyond_rounding_is_reported_as_stagnation() -> None:
         # and yet the resistance between the ends is right
         resistance = solution.x[0] - solution.x[-1]
         assert resistance == pytest.approx(np.sum(1 / weight), rel=1e-6)
+
+
+def with_one_more_label(n_columns: int) -> tuple[LaplacianSolver, np.ndarray, np.ndarray]:
+    """A system, its right-hand sides, and the solution it had before one more label."""
+    graph = random_regular(2_000, 4)
+    rng = np.random.default_rng(1)
+    nodes = rng.choice(graph.n_nodes, 60, replace=False)
+    values = np.eye(n_columns)[rng.integers(n_columns, size=nodes.size)]
+    answers = []
+    for known in (nodes[:-1], nodes):
+        shift, rhs = np.zeros(graph.n_nodes), np.zeros((graph.n_nodes, n_columns))
+        shift[known] = 1.0
+        rhs[known] = values[: known.size] - values[: known.size].mean(axis=0)
+        solver = LaplacianSolver(graph, scale=0.3, shift=shift, zero_mean=True, rtol=1e-6)
+        answers.append(solver.solve(rhs).x)
+    return solver, rhs, answers[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_more_label_costs_two_columns_whatever_the_number_of_classes(name: str) -> None:
+    solver, rhs, before = with_one_more_label(8)
+    operands = {"scale": solver.scale, "shift": solver.shift, "zero_mean": True, "rtol": 1e-6}
+    solver = LaplacianSolver(solver.graph, preconditioner=name, **operands)
+    widths = []
+    product = ShiftedLaplacian.product
+
+    def seen(self: ShiftedLaplacian, block: np.ndarray, out: np.ndarray) -> None:
+        widths.append(block.shape[1])
+        product(self, block, out)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ShiftedLaplacian, "product", seen)
+        warm = solver.solve(rhs, before)
+    assert (warm.status, widths.count(8)) == (Status.CONVERGED, 1)  # the residual of the start
+    assert max(width for width in widths if width != 8) <= 2
+    exact = shifted_inverse(solver.graph, scale=0.3, shift=solver.shift, zero_mean=True)
+    matrix = np.linalg.pinv(exact)
+    true = np.linalg.norm(rhs - matrix @ warm.x, axis=0) / np.linalg.norm(rhs, axis=0)
+    assert (true <= warm.residual * (1 + 1e-6)).all()
+    assert (warm.residual <= 1e-6).all()
+
+
+def test_changes_of_every_column_are_solved_as_a_block() -> None:
+    solver, rhs, before = with_one_more_label(8)
+    noise = 1e-3 * random_rhs(solver.graph.n_nodes, 8)
+    warm, cold = solver.solve(rhs, before + noise), solver.solve(rhs)
+    assert warm.status is Status.CONVERGED
+    np.testing.assert_allclose(warm.x, cold.x, atol=1e-4 * np.abs(cold.x).max())
+
+
+def test_a_solve_for_directions_can_be_cut_short() -> None:
+    solver, rhs, before = with_one_more_label(8)
+    stopped = solver.solve(rhs, before, cancelled=lambda: True)
+    assert stopped.status is Status.CANCELLED
+    solver.max_iter = 3
+    short = solver.solve(rhs, before)
+    assert (short.status, short.n_iter) == (Status.MAX_ITER, 3)
 
 
 def test_a_cancelled_solve_returns_what_it_has() -> None:

@@ -10,6 +10,7 @@ from solvers.laplacian.solver import LaplacianSolver
 from solvers.models.labeled_kernel import LabeledKernel
 from solvers.models.leave_one_out import (
     MAX_KERNEL_NODES,
+    UNITS_PER_DECADE,
     choose_penalty,
     left_out_targets,
     stratified_sample,
@@ -101,7 +102,27 @@ def test_without_a_label_to_leave_out_the_penalty_is_the_kernels_size() -> None:
     inverse = pseudo_inverse(dense_laplacian(graph))
     assert choice.n_used == 0
     assert np.isnan(choice.accuracy)
-    assert choice.graph_penalty == pytest.approx((inverse[0, 0] + inverse[3, 3]) / 2 / 2)
+    size = (inverse[0, 0] + inverse[3, 3]) / 2
+    assert choice.graph_penalty == pytest.approx(size / 2, rel=10 ** (0.5 / UNITS_PER_DECADE) - 1)
+    steps = UNITS_PER_DECADE * np.log10(2 * choice.graph_penalty * graph.degree.mean())
+    assert steps == pytest.approx(round(steps))
+
+
+def test_one_more_label_leaves_kappa_as_it_is() -> None:
+    rng = np.random.default_rng(3)
+    u, v = rng.integers(0, 300, (2, 2_000))
+    graph = Graph.from_edges(u[u != v], v[u != v], np.ones((u != v).sum()), n_nodes=300)
+    nodes = rng.choice(300, 40, replace=False)
+    kappas = []
+    for n_labeled in range(20, 40):
+        labels = Labels.from_pairs(nodes[:n_labeled], nodes[:n_labeled] % 2)
+        choice = choose_penalty(kernel_of(graph), labels, zero_mean=True)
+        kappas.append(choice.graph_penalty * n_labeled)
+    changes = np.abs(np.diff(np.log10(kappas)))
+    np.testing.assert_allclose(
+        UNITS_PER_DECADE * changes, np.round(UNITS_PER_DECADE * changes), atol=1e-9
+    )
+    assert np.count_nonzero(changes < 1e-12) >= changes.size / 2
 
 
 def test_labels_on_isolated_nodes_alone_do_not_matter_to_the_choice() -> None:
