@@ -105,8 +105,8 @@ def generated(port: int, nodes: Path, kind: str, n_connections: int, seconds: fl
 
 def measure_requests(port: int, nodes: Path, seconds: float) -> None:
     """The three kinds of small requests."""
-    generated(port, nodes, "single", 16, seconds)
-    generated(port, nodes, "batch", 2, seconds)
+    generated(port, nodes, "single", 8, seconds)
+    generated(port, nodes, "batch", 1, seconds)
     generated(port, nodes, "put", 1, seconds)
 
 
