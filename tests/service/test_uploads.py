@@ -12,7 +12,6 @@ import pytest
 
 from service.formats import Format, encode
 from service.uploads import (
-    ROWS_PER_BATCH,
     BadUpload,
     UploadedLabels,
     edge_batches,
@@ -20,6 +19,7 @@ from service.uploads import (
     node_id,
     read_labels,
 )
+from service.uploads.limits import ROWS_PER_BATCH
 from streaming.blocks import BadEdges, NodeKind, read_columns
 
 
