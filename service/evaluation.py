@@ -95,10 +95,12 @@ def evaluate(predictions: pa.Table, truth: UploadedLabels, labels: CurrentLabels
     Raises
     ------
     ValueError
-        The truth holds real numbers, the predictions classes.
+        The truth holds real numbers, the predictions classes; or none of its classes is that of a
+        label, so that nothing could be right.
     """
     known = truth.last_of_each()
     _refuse(known, float, "true labels must be classes, as the predictions are")
+    _require_common_class(known, labels)
     matched = _Matched.of(predictions, known, labels)
     true = np.array([str(label) for label in known.values()], dtype=object)[matched.judged]
     shown = predictions["label"].cast(pa.string()).take(matched.rows)
@@ -185,6 +187,16 @@ def _refuse(known: dict[str, LabelValue], kind: type, rule: str) -> None:
     for node, label in known.items():
         if isinstance(label, kind):
             raise ValueError(f"{rule}, got {label!r} of node {node!r}")
+
+
+def _require_common_class(known: dict[str, LabelValue], labels: CurrentLabels) -> None:
+    """Raise ValueError where the truth is of other classes than the labels: another column, say."""
+    true = {str(label) for label in known.values()}
+    given = {str(label) for label in labels.labels}
+    if true and given and true.isdisjoint(given):
+        raise ValueError(
+            f"true labels must be classes of the labels, such as {min(given)!r}, got {min(true)!r}"
+        )
 
 
 def _by_class(

@@ -48,6 +48,8 @@ RETRY_SECONDS: Final = 5.0
 as long each further time, until its settings change."""
 
 LONGEST_RETRY_SECONDS: Final = 300.0
+LONGEST_FULL_DISK_SECONDS: Final = 20.0
+"""Room is made at any time, and to find that there is none costs little."""
 
 PASS_BYTES: Final = 4 * 2**30
 """Bytes of source files after which a pass ends, so that pushes need not wait for all of them."""
@@ -211,7 +213,7 @@ class IngestDaemon:
             _log.warning(
                 "disk full" if is_disk_full(error) else "ingest failed",
                 error=repr(error),
-                again_in_seconds=self._note_failure(record),
+                again_in_seconds=self._note_failure(record, error),
                 exc_info=True,
             )
             self._let_go_of({record.id})
@@ -239,12 +241,13 @@ class IngestDaemon:
             self._rests_until.pop(record.id, None)
         return self._clock() < self._rests_until.get(record.id, 0.0)
 
-    def _note_failure(self, record: GraphRecord) -> float:
+    def _note_failure(self, record: GraphRecord, error: Exception) -> float:
         """Leave the graph alone for a while; returns for how many seconds."""
         failure = self._failures.get(record.id)
         n_times = 1 if failure is None else failure.n_times + 1
         self._failures[record.id] = _Failure(n_times=n_times, settings=record.settings)
-        pause = min(RETRY_SECONDS * 2.0 ** min(n_times - 1, 16), LONGEST_RETRY_SECONDS)
+        longest = LONGEST_FULL_DISK_SECONDS if is_disk_full(error) else LONGEST_RETRY_SECONDS
+        pause = min(RETRY_SECONDS * 2.0 ** min(n_times - 1, 16), longest)
         self._rests_until[record.id] = self._clock() + pause
         self._metrics.note_failure(record.settings.name)
         return pause

@@ -17,6 +17,7 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 from typing import Final
 
+from service.confinement import confine_redirects
 from service.lifetime import give_way
 from service.logs import LogChoice, configure_logging, log_choice
 from service.settings import Settings, prepare_environment
@@ -193,6 +194,7 @@ def _child_main(connection: Connection, settings: Settings, logs: LogChoice) -> 
     give_way()
     configure_logging(logs.level, logs.log_format)
     prepare_environment(settings)
+    confine_redirects(settings.source_hosts)  # certificates and refining read sources again
     import_module("service.child").serve(
         connection, memory_bytes=settings.child_memory_bytes, n_threads=settings.n_threads
     )

@@ -6,6 +6,7 @@ counts commits for each connection, and PostgreSQL's snapshot changes with every
 writes. So an answer from here is never older than the request that it is for.
 """
 
+import sqlite3
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,7 +15,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.database import Database
 
@@ -118,7 +119,10 @@ class Recent:
 
     def _asked(self, connection: Connection) -> object:
         if self._database.is_sqlite:  # past SQLAlchemy, which takes ten times as long as this does
-            found = connection.connection.driver_connection.execute(_DATA_VERSION).fetchone()  # type: ignore[union-attr]
+            try:
+                found = connection.connection.driver_connection.execute(_DATA_VERSION).fetchone()  # type: ignore[union-attr]
+            except sqlite3.Error as error:
+                raise OperationalError(_DATA_VERSION, None, error) from error
         else:
             found = connection.exec_driver_sql(_SNAPSHOT).scalar_one()
         # Of a new connection SQLite counts anew, and equal counts would say nothing.

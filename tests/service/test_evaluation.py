@@ -91,3 +91,10 @@ def test_truth_of_another_kind_is_refused_with_its_node() -> None:
     predictions = pa.table({"node": ["a"], "label": [1]})
     with pytest.raises(ValueError, match=r"must be classes, .* got 1\.5 of node 'a'"):
         evaluate(predictions, truth_of(a=1.5), labels_of())
+
+
+def test_truth_without_a_class_of_the_labels_is_refused() -> None:
+    predictions = pa.table({"node": ["a", "b"], "label": [1, 1]})
+    with pytest.raises(ValueError, match="classes of the labels, such as '1', got 'one'"):
+        evaluate(predictions, truth_of(a="one", b="two"), labels_of("c"))
+    assert evaluate(predictions, truth_of(a="one", b="1"), labels_of("c")).accuracy == 0.5

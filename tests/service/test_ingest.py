@@ -1,5 +1,6 @@
 """Ingest: sources and pushes into the graph, their fate into the manifest, one writer at a time."""
 
+import errno
 import os
 import threading
 import time
@@ -22,7 +23,12 @@ from service.catalog import (
 )
 from service.database import Database, open_database
 from service.ingest import FEATURES_GRACE_SECONDS, Ingestor, LeaseHeld
-from service.ingest_daemon import CLEAN_SECONDS, RETRY_SECONDS, IngestDaemon
+from service.ingest_daemon import (
+    CLEAN_SECONDS,
+    LONGEST_FULL_DISK_SECONDS,
+    RETRY_SECONDS,
+    IngestDaemon,
+)
 from service.job_queue import DatabaseJobQueue
 from service.labels import LabelStore
 from service.leases import LeaseExpired, LeaseStore
@@ -370,6 +376,32 @@ def test_a_graph_that_fails_again_and_again_is_tried_less_and_less_often(
         assert sum(log["event"] == "ingest failed" for log in logs) == len(tried) + 1
     (checkpoints / "current.json").unlink()
     ticks[0] += RETRY_SECONDS
+    assert serve(daemon) == 1
+    daemon.close()
+
+
+def test_a_full_disk_is_tried_again_soon(
+    database: Database,
+    settings: Settings,
+    graph: GraphRecord,
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_edges(source / "a.parquet", 0)
+    Manifest(database).add_source(graph.id, str(source))
+    ticks = [0.0]
+    daemon = IngestDaemon(database, settings, clock=lambda: ticks[0])
+    with capture_logs() as logs, monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        for tick in range(0, 101, 5):
+            ticks[0] = float(tick)
+            assert serve(daemon) == 0
+    pauses = [log["again_in_seconds"] for log in logs if log["event"] == "disk full"]
+    assert pauses == [5.0, 10.0, 20.0, 20.0, 20.0, 20.0, 20.0]
+    ticks[0] += LONGEST_FULL_DISK_SECONDS
     assert serve(daemon) == 1
     daemon.close()
 

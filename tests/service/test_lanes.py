@@ -7,8 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
+from typing import ClassVar
 
 import psutil
 import pyarrow as pa
@@ -16,7 +18,7 @@ import pytest
 
 from service.lanes import KILL_AFTER_SECONDS, WarmChild
 from service.settings import Settings
-from service.tasks import Advanced, Answer, Failed, Solved, SolveTask, Stopped
+from service.tasks import Advanced, Answer, CertifyTask, Failed, Solved, SolveTask, Stopped
 from tests.service.solvable import (
     ENDLESS_CLASSES,
     ENDLESS_SIDE,
@@ -26,6 +28,7 @@ from tests.service.solvable import (
     spread_labels,
     two_communities,
 )
+from tests.streaming.streamed import random_file, streamed
 
 DEADLINE_SECONDS = 30.0
 
@@ -277,3 +280,65 @@ def test_a_child_gives_way_and_its_parent_does_not(child: WarmChild, quick: Solv
     run(child, quick)
     assert child.pid is not None
     assert psutil.Process(child.pid).nice() == psutil.Process().nice() + 10
+
+
+class Moved(BaseHTTPRequestHandler):
+    """Gives a file until it has moved to another host."""
+
+    content: ClassVar[bytes] = b""
+    target: ClassVar[str | None] = None
+    asked: ClassVar[list[str]] = []
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        if self._answer():
+            self.wfile.write(self.content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def _answer(self) -> bool:
+        Moved.asked.append(self.headers["Host"])
+        self.send_response(200 if self.target is None else 302)
+        if self.target is None:
+            self.send_header("Content-Length", str(len(self.content)))
+        else:
+            self.send_header("Location", self.target)
+        self.end_headers()
+        return self.target is None
+
+
+@pytest.fixture
+def moving(tmp_path: Path) -> Iterator[int]:
+    random_file(1).write(tmp_path / "edges.parquet", "string")
+    Moved.content, Moved.target = (tmp_path / "edges.parquet").read_bytes(), None
+    Moved.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Moved) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def test_a_child_follows_no_redirect_to_a_host_that_nobody_has_named(
+    moving: int, child: WarmChild, home: Path
+) -> None:
+    graph = streamed(home / "moved", f"http://127.0.0.1:{moving}/edges.parquet", "string")
+    asked = CertifyTask(
+        job_id="ab12",
+        attempt=1,
+        graph_id="moved",
+        graph_directory=graph.paths.root,
+        snapshot=1,
+        parameters={},
+        keep_raw=True,
+        n_threads=2,
+    )
+    Moved.target = f"http://localhost:{moving}/edges.parquet"
+    answer = child.run(asked, progress=lambda _: None, interrupted=lambda: False)
+    assert isinstance(answer, Failed)
+    assert "LAPWING_SOURCE_HOSTS" in answer.error
+    assert set(Moved.asked) == {f"127.0.0.1:{moving}"}

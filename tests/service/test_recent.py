@@ -5,6 +5,7 @@ from threading import Barrier, Thread
 
 import pytest
 from sqlalchemy import insert, select, text, update
+from sqlalchemy.exc import OperationalError
 
 import service.recent
 from service.database import Database, open_database, workers
@@ -175,6 +176,24 @@ def test_threads_see_what_was_committed_before_they_asked(
     for thread in threads:
         thread.join()
     assert faults == []
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_connection_that_sqlite_gives_up_is_replaced(
+    database: Database, recent: Recent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = Names(database)
+    assert recent.get("names", names) == ["a"]
+    connection = recent._connection
+    assert connection is not None
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    driver.close()
+    add(database, "b")
+    assert recent.get("names", names) == ["a", "b"]
+    monkeypatch.setattr("service.recent._DATA_VERSION", "SELECT * FROM nowhere")
+    with pytest.raises(OperationalError, match="nowhere"):
+        recent.get("names", names)
 
 
 @pytest.mark.postgres
