@@ -69,7 +69,7 @@ class Multigrid:
     stagnation_window = 60
 
     def __init__(self, operator: ShiftedLaplacian, hierarchy: Hierarchy) -> None:
-        self._operator = operator
+        self.operator = operator
         self._levels = hierarchy.levels
         scale, parallel = operator.scale, operator.ranges.parallel
         self._held = np.flatnonzero(operator.shift > _HELD * (operator.diagonal - operator.shift))
@@ -102,8 +102,8 @@ class Multigrid:
         ranges.run(lambda a, b: resize_rows(residual[a:b], 1.0, size, rhs[a:b]))
         found = self._cycle(0, rooms)
         ranges.run(lambda a, b: resize_rows(found[a:b], size, 1.0, out[a:b]))
-        if self._operator.projects_products:
-            self._operator.project(out)
+        if self.operator.projects_products:
+            self.operator.project(out)
 
     def rest(self) -> None:
         """Give back the vectors of the cycle until it is applied again."""

@@ -14,6 +14,7 @@ from solvers.arrays import FloatArray, IntArray, RealArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Outcome, Progress, iterate
 from solvers.kernels.block_products import column_dots, component_sums
+from solvers.laplacian.amended import AmendedCycle
 from solvers.laplacian.hierarchy import Hierarchy
 from solvers.laplacian.leading import LEAST_COLUMNS, LeadingDirections
 from solvers.laplacian.multigrid import Multigrid
@@ -144,6 +145,9 @@ class LaplacianSolver:
         system is too ill-conditioned for that).
     hierarchy : Hierarchy or None
         Of ``graph``, where it was made already; ``auto`` then starts with multigrid.
+    similar : LaplacianSolver or None
+        One of the same graph and hierarchy that has solved: its multigrid cycle is used again
+        where the systems differ only in that a few nodes have more shift now.
     parallel : callable
         Runs the parts of products, ``map`` or that of a thread pool; results do not depend on it.
 
@@ -165,6 +169,7 @@ class LaplacianSolver:
         preconditioner: SolverPreconditioner = "auto",
         dtype: npt.DTypeLike = np.float64,
         hierarchy: Hierarchy | None = None,
+        similar: "LaplacianSolver | None" = None,
         parallel: Parallel = map,
     ) -> None:
         if not (np.isfinite(scale) and scale > 0):
@@ -198,6 +203,7 @@ class LaplacianSolver:
         )
         self._is_settled = preconditioner != "auto"
         self._prepared: _System | None = None
+        self._similar = None if similar is None else similar._prepared
 
     @property
     def chosen(self) -> str:
@@ -397,7 +403,7 @@ class LaplacianSolver:
             operator = self._operator(hierarchy.graph, self.shift[hierarchy.order], np.float64)
             return _System(
                 operator=operator,
-                preconditioner=Multigrid(operator, hierarchy),
+                preconditioner=self._cycle(operator, hierarchy),
                 order=hierarchy.order,
             )
         if self.chosen == "approx-chol":
@@ -406,6 +412,17 @@ class LaplacianSolver:
             return _System(operator=operator, preconditioner=factor, order=None)
         operator = self._operator(self.graph, self.shift, self._dtype)
         return _System(operator=operator, preconditioner=Jacobi(operator), order=None)
+
+    def _cycle(self, operator: ShiftedLaplacian, hierarchy: Hierarchy) -> Multigrid | AmendedCycle:
+        """A multigrid cycle for the operator: that of the similar solver, if it can be amended."""
+        similar, self._similar = self._similar, None
+        if similar is not None and similar.order is hierarchy.order:
+            cycle = similar.preconditioner
+            if isinstance(cycle, Multigrid | AmendedCycle):
+                amended = AmendedCycle.of(cycle, operator)
+                if amended is not None:
+                    return amended
+        return Multigrid(operator, hierarchy)
 
     def _operator(self, graph: Graph, shift: FloatArray, dtype: Any) -> ShiftedLaplacian:
         return ShiftedLaplacian.of_graph(

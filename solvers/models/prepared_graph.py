@@ -38,6 +38,8 @@ class PreparedGraph:
         Labeled nodes of the last warm solve that had to do without the kernel.
     last : dict of Solution by type of Model
         The last solution of a model that another one makes something else of.
+    shifted : LaplacianSolver or None
+        The last one with a shift: the next one's may differ by one label only.
     """
 
     graph: Graph
@@ -46,6 +48,7 @@ class PreparedGraph:
     n_warm_columns: int = 0
     wanted: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
     last: dict[type[Model], Solution] = field(default_factory=dict)
+    shifted: LaplacianSolver | None = None
 
     @classmethod
     def of_graph(
@@ -57,18 +60,20 @@ class PreparedGraph:
         return cls(graph=graph, kernel=kernel, parallel=parallel)
 
     def solver(self, *, scale: float, shift: FloatArray, **settings: Any) -> LaplacianSolver:
-        """A solver on the graph that shares its hierarchy."""
+        """A solver on the graph that shares its hierarchy, and the last one's cycle if it can."""
         return LaplacianSolver(
             self.graph,
             scale=scale,
             shift=shift,
             hierarchy=self.kernel.solver.hierarchy,
+            similar=self.shifted,
             parallel=self.parallel,
             **settings,
         )
 
     def learn(self, solver: LaplacianSolver) -> None:
-        """Keep the hierarchy that a solver had to make."""
+        """Keep the hierarchy that a solver had to make, and the solver for the next one."""
+        self.shifted = solver
         if self.kernel.solver.hierarchy is None and solver.hierarchy is not None:
             self.kernel.solver = LaplacianSolver(
                 self.graph, hierarchy=solver.hierarchy, parallel=self.parallel
