@@ -77,8 +77,15 @@ def checked_nodes(name: str, nodes: npt.ArrayLike, n_nodes: int) -> IntArray:
     return array
 
 
+_LEAST_SQUARES, _MOST_SQUARES = 1e-250, 1e300  # sums between which no digit is lost
+
+
 def column_norms(block: FloatArray) -> FloatArray:
     """(k,) Euclidean norm of each column, also where squares would leave the range."""
+    squares = np.einsum("ij,ij->j", block, block)
+    if ((squares > _LEAST_SQUARES) & (squares < _MOST_SQUARES)).all():
+        plain: FloatArray = np.sqrt(squares)
+        return plain
     size = np.abs(block).max(axis=0, initial=0.0)
     size = np.where((size > 0) & np.isfinite(size), size, 1.0)
     norms: FloatArray = size * np.sqrt(np.square(block / size).sum(axis=0))

@@ -19,6 +19,8 @@ from solvers.kernels.block_products import (
 )
 from solvers.parallel import Parallel, RowRanges
 
+_FEW_COMPONENTS = 256
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShiftedLaplacian:
@@ -109,9 +111,16 @@ class ShiftedLaplacian:
 
     def component_sums(self, block: RealArray) -> FloatArray:
         """(n_components, n_columns) column sums over every component."""
-        sums = np.zeros((self.projected.size, block.shape[1]))
-        component_sums(block, self.component, sums)
-        return sums
+
+        def summed(start: int, stop: int) -> FloatArray:
+            sums = np.zeros((self.projected.size, block.shape[1]))
+            component_sums(block[start:stop], self.component[start:stop], sums)
+            return sums
+
+        if self.projected.size > _FEW_COMPONENTS:  # so many sums of every range are too many
+            return summed(0, self.n_nodes)
+        total: FloatArray = np.add.reduce(self.ranges.run(summed))
+        return total
 
     def project(self, block: RealArray) -> None:
         """Subtract in place the component means on the projected components."""
@@ -119,4 +128,4 @@ class ShiftedLaplacian:
             return
         means = self.component_sums(block) / self.component_size[:, None]
         means[~self.projected] = 0.0
-        subtract_by_component(block, self.component, means)
+        self.ranges.run(lambda a, b: subtract_by_component(block[a:b], self.component[a:b], means))
