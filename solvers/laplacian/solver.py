@@ -298,11 +298,14 @@ class LaplacianSolver:
             )
         system = self._prepared
         operator = system.operator
-        unit = _unit_exponents(np.abs(rhs).max(axis=0, initial=0.0))
+        largest = np.maximum(rhs.max(axis=0, initial=0.0), -rhs.min(axis=0, initial=0.0))
+        unit = _unit_exponents(largest)
         inside = system.inside(_times_power(rhs, -unit))
         operator.project(inside)
         norms = np.sqrt(column_dots(inside, inside))
-        first = np.where(norms > 0, _times_power(start, self._unit - unit), 0.0)
+        first = _times_power(start, self._unit - unit)
+        if not norms.all():
+            first = np.where(norms > 0, first, 0.0)
         first = system.inside(first)
         operator.project(first)
         norms = np.where(norms > 0, norms, 1.0)

@@ -89,7 +89,8 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
                 "residual": float(solution.residual.max(initial=0.0)),
                 "preconditioner": solution.preconditioner,
             }
-        scores = self._weighed(function + offset_rows, labels, prepared.graph)
+        function += offset_rows
+        scores = self._weighed(function, labels, prepared.graph)
         scores[~task.reachable] = labels.mean_target()
         return Solution(scores=scores, reachable=task.reachable, status=status, stats=stats)
 
@@ -201,17 +202,20 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         would not see the other nodes. Then the unknown is what f is above the labels.
         """
         kappa = penalty * task.labels.n_labeled
-        known = task.on_nodes(task.values)
-        pulled = kappa * _pull_of_labels(prepared.graph, task)
+        rhs = known = task.on_nodes(task.values)
+        pulled = _pull_of_labels(prepared.graph, task)
+        pulled *= -kappa
         follows_labels = column_norms(pulled).max() < column_norms(known).max()
-        rhs = -pulled if follows_labels else known
+        if follows_labels:
+            rhs = pulled
         if made is not None:
             bound = kappa * made.residual + made.off_labels
             exact = accepted(bound, rhs, made.values, self.rtol)
             if exact is not None:
                 return exact, made.values
             first = made.values
-        base = known if follows_labels else np.zeros_like(known)
+        if first is not None and follows_labels:
+            first = first - known
         solver = prepared.solver(
             scale=kappa,
             shift=task.on_nodes(np.ones((task.labels.n_labeled, 1)))[:, 0],
@@ -221,14 +225,16 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         )
         solution = solver.solve(
             rhs,
-            None if first is None else first - base,
+            first,
             project=True,
             phase="scores",
             progress=watch.progress,
             cancelled=watch.cancelled,
         )
         prepared.learn(solver)
-        function = solution.x + base
+        function = solution.x
+        if follows_labels:
+            function += known
         if not self.is_stable:
             function += _missing_constants(task, function)
         return solution, function

@@ -215,7 +215,7 @@ def measure_freshness(client: Client, directory: Path, model: str) -> None:
     """From the put of a label to its prediction, after a while of rest."""
     ids, classes = np.load(directory / "nodes.npy"), np.load(directory / "classes.npy")
     client.update_graph("g", auto_solve={"model": model})
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(client.graph("g").labels_seq)  # in every run other nodes
     took = []
     for change in range(1 + N_CHANGES):
         drawn = int(rng.integers(len(ids)))
