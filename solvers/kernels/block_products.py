@@ -19,12 +19,14 @@ def laplacian_rows(
     """Fill ``out[start:stop]`` with sum_j weight_ij (block_i - block_j) + shift_i block_i.
 
     The difference form maps constants to exactly zero whatever the range of the weights. One
-    column and four have loops of their own, whose sums stay in registers: 2.4 and 1.6 times as
-    fast.
+    column, two and four have loops of their own, whose sums stay in registers: 1.6 to 2.4 times
+    as fast.
     """
     n_columns = block.shape[1]
     if n_columns == 1:
         _one_column(indptr, indices, weight, shift, block, out, start, stop)
+    elif n_columns == 2:
+        _two_columns(indptr, indices, weight, shift, block, out, start, stop)
     elif n_columns == 4:
         _four_columns(indptr, indices, weight, shift, block, out, start, stop)
     else:
@@ -42,6 +44,21 @@ def _one_column(
         for entry in range(indptr[row], indptr[row + 1]):
             total += weight[entry] * (own - block[np.uintp(indices[entry]), 0])
         out[row, 0] = total
+
+
+@njit(cache=True, nogil=True)
+def _two_columns(
+    indptr: Any, indices: Any, weight: Any, shift: Any, block: Any, out: Any, start: int, stop: int
+) -> None:
+    """`laplacian_rows` of two columns."""
+    for row in range(start, stop):
+        x0, x1 = block[row, 0], block[row, 1]
+        t0, t1 = shift[row] * x0, shift[row] * x1
+        for entry in range(indptr[row], indptr[row + 1]):
+            other, value = np.uintp(indices[entry]), weight[entry]
+            t0 += value * (x0 - block[other, 0])
+            t1 += value * (x1 - block[other, 1])
+        out[row, 0], out[row, 1] = t0, t1
 
 
 @njit(cache=True, nogil=True)
@@ -179,6 +196,16 @@ def redirect(direction: Any, preconditioned: Any, factor: Any, gain: Any) -> Non
             direction[row, column] = (
                 gain[column] * preconditioned[row, column] + factor[column] * direction[row, column]
             )
+
+
+@njit(cache=True, nogil=True)
+def multiply_rows(block: Any, factor: Any, out: Any, start: int, stop: int) -> None:
+    """Fill ``out[start:stop]`` with each row of ``block`` times its factor."""
+    n_columns = block.shape[1]
+    for row in range(start, stop):
+        own = factor[row]
+        for column in range(n_columns):
+            out[row, column] = own * block[row, column]
 
 
 @njit(cache=True, nogil=True)

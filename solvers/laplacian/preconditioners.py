@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.arrays import AnyArray, FloatArray, RealArray
+from solvers.kernels.block_products import multiply_rows
 from solvers.laplacian.operator import ShiftedLaplacian
 
 PreconditionerName = Literal["auto", "jacobi", "approx-chol"]
@@ -51,12 +52,13 @@ class Jacobi:
         inverse = np.zeros_like(diagonal)
         least = np.finfo(diagonal.dtype).tiny  # the inverse of less is not a number
         np.divide(1.0, diagonal, out=inverse, where=diagonal >= least)
-        self._inverse = inverse[:, None]
+        self._inverse = inverse
         self._operator = operator
 
     def apply(self, residual: RealArray, out: RealArray) -> None:
         """Fill ``out`` with residual / diagonal, projected where products are."""
-        np.multiply(residual, self._inverse, out=out)
+        inverse = self._inverse
+        self._operator.ranges.run(lambda a, b: multiply_rows(residual, inverse, out, a, b))
         if self._operator.projects_products:
             self._operator.project(out)
 

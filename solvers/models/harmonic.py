@@ -232,7 +232,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             cancelled=watch.cancelled,
         )
         prepared.learn(solver)
-        function = solution.x
+        function: FloatArray = solution.x.astype(np.float64, copy=False)
         if follows_labels:
             function += known
         if not self.is_stable:

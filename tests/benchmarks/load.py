@@ -223,7 +223,7 @@ def measure_freshness(client: Client, directory: Path, model: str) -> None:
         began = time.perf_counter()
         receipt = client.put_labels("g", {node: f"class-{classes[drawn]}"})
         while (found := client.prediction("g", node)).labels_seq < receipt.labels_seq:
-            time.sleep(0.01)
+            time.sleep(0.03)
         seconds = time.perf_counter() - began
         job = client.job(found.job)
         tell(

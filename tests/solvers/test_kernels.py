@@ -18,6 +18,7 @@ from solvers.kernels.block_products import (
     component_sums,
     diagonal_rows,
     laplacian_rows,
+    multiply_rows,
     redirect,
     subtract_by_component,
     vector_rows,
@@ -81,7 +82,7 @@ def block(n_rows: int, n_columns: int, dtype=np.float64) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n_columns", [0, 1, 5])
+@pytest.mark.parametrize("n_columns", [0, 1, 2, 4, 5])
 def test_both_products_are_the_shifted_laplacian(run, graph, dtype, n_columns) -> None:
     shift = np.linspace(0, 1, N_NODES).astype(dtype)
     vectors = block(N_NODES, n_columns, dtype)
@@ -129,6 +130,14 @@ def test_advance_and_redirect_are_the_steps_of_conjugate_gradients(run) -> None:
     expected_p = gain * q + length * p
     run(redirect, p, q, length, gain)
     np.testing.assert_allclose(p, expected_p)
+
+
+def test_rows_are_multiplied_by_their_factors(run) -> None:
+    vectors, factor = block(9, 3), np.linspace(-1.0, 1.0, 9)
+    out = np.zeros_like(vectors)
+    run(multiply_rows, vectors, factor, out, 2, 9)
+    np.testing.assert_array_equal(out[2:], (factor[:, None] * vectors)[2:])
+    assert not out[:2].any()
 
 
 def test_component_sums_and_their_removal(run) -> None:
