@@ -44,6 +44,7 @@ class AmendedCycle:
         self, cycle: Multigrid, nodes: IntArray, growth: FloatArray, columns: FloatArray
     ) -> None:
         self.cycle = cycle
+        self.hierarchy = cycle.hierarchy
         self._nodes, self._growth, self._columns = nodes, growth, columns
         inside = columns[nodes]
         inside = (inside + inside.T) / 2  # single precision left it a little askew

@@ -70,6 +70,7 @@ class Multigrid:
 
     def __init__(self, operator: ShiftedLaplacian, hierarchy: Hierarchy) -> None:
         self.operator = operator
+        self.hierarchy = hierarchy
         self._levels = hierarchy.levels
         scale, parallel = operator.scale, operator.ranges.parallel
         self._held = np.flatnonzero(operator.shift > _HELD * (operator.diagonal - operator.shift))

@@ -145,9 +145,9 @@ class LaplacianSolver:
         system is too ill-conditioned for that).
     hierarchy : Hierarchy or None
         Of ``graph``, where it was made already; ``auto`` then starts with multigrid.
-    similar : LaplacianSolver or None
-        One of the same graph and hierarchy that has solved: its multigrid cycle is used again
-        where the systems differ only in that a few nodes have more shift now.
+    cycle_before : Multigrid, AmendedCycle or None
+        The `cycle` of another solver: used again where that one has the same hierarchy and differs
+        only in that a few nodes have less shift there.
     parallel : callable
         Runs the parts of products, ``map`` or that of a thread pool; results do not depend on it.
 
@@ -169,7 +169,7 @@ class LaplacianSolver:
         preconditioner: SolverPreconditioner = "auto",
         dtype: npt.DTypeLike = np.float64,
         hierarchy: Hierarchy | None = None,
-        similar: "LaplacianSolver | None" = None,
+        cycle_before: Multigrid | AmendedCycle | None = None,
         parallel: Parallel = map,
     ) -> None:
         if not (np.isfinite(scale) and scale > 0):
@@ -203,7 +203,7 @@ class LaplacianSolver:
         )
         self._is_settled = preconditioner != "auto"
         self._prepared: _System | None = None
-        self._similar = None if similar is None else similar._prepared
+        self._cycle_before = cycle_before
 
     @property
     def chosen(self) -> str:
@@ -214,6 +214,12 @@ class LaplacianSolver:
     def hierarchy(self) -> Hierarchy | None:
         """The hierarchy of the graph, where there was need of one."""
         return self._hierarchy
+
+    @property
+    def cycle(self) -> Multigrid | AmendedCycle | None:
+        """The multigrid cycle, where one has been used."""
+        used = None if self._prepared is None else self._prepared.preconditioner
+        return used if isinstance(used, Multigrid | AmendedCycle) else None
 
     def solve(
         self,
@@ -417,14 +423,12 @@ class LaplacianSolver:
         return _System(operator=operator, preconditioner=Jacobi(operator), order=None)
 
     def _cycle(self, operator: ShiftedLaplacian, hierarchy: Hierarchy) -> Multigrid | AmendedCycle:
-        """A multigrid cycle for the operator: that of the similar solver, if it can be amended."""
-        similar, self._similar = self._similar, None
-        if similar is not None and similar.order is hierarchy.order:
-            cycle = similar.preconditioner
-            if isinstance(cycle, Multigrid | AmendedCycle):
-                amended = AmendedCycle.of(cycle, operator)
-                if amended is not None:
-                    return amended
+        """A multigrid cycle for the operator: the one before, if it can be amended."""
+        before, self._cycle_before = self._cycle_before, None
+        if before is not None and before.hierarchy is hierarchy:
+            amended = AmendedCycle.of(before, operator)
+            if amended is not None:
+                return amended
         return Multigrid(operator, hierarchy)
 
     def _operator(self, graph: Graph, shift: FloatArray, dtype: Any) -> ShiftedLaplacian:

@@ -8,7 +8,9 @@ import numpy as np
 from solvers.arrays import FloatArray, Int64Array, IntArray
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Watch
+from solvers.laplacian.amended import AmendedCycle
 from solvers.laplacian.hierarchy import Hierarchy
+from solvers.laplacian.multigrid import Multigrid
 from solvers.laplacian.solver import LaplacianSolver
 from solvers.models.base import KEPT_BYTES, Model, refuse_features
 from solvers.models.growing import grown
@@ -38,8 +40,8 @@ class PreparedGraph:
         Labeled nodes of the last warm solve that had to do without the kernel.
     last : dict of Solution by type of Model
         The last solution of a model that another one makes something else of.
-    shifted : LaplacianSolver or None
-        The last one with a shift: the next one's may differ by one label only.
+    cycle : Multigrid, AmendedCycle or None
+        Of the last solver with a shift: the next one's may differ by one label only.
     """
 
     graph: Graph
@@ -48,7 +50,7 @@ class PreparedGraph:
     n_warm_columns: int = 0
     wanted: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
     last: dict[type[Model], Solution] = field(default_factory=dict)
-    shifted: LaplacianSolver | None = None
+    cycle: Multigrid | AmendedCycle | None = None
 
     @classmethod
     def of_graph(
@@ -66,14 +68,14 @@ class PreparedGraph:
             scale=scale,
             shift=shift,
             hierarchy=self.kernel.solver.hierarchy,
-            similar=self.shifted,
+            cycle_before=self.cycle,
             parallel=self.parallel,
             **settings,
         )
 
     def learn(self, solver: LaplacianSolver) -> None:
-        """Keep the hierarchy that a solver had to make, and the solver for the next one."""
-        self.shifted = solver
+        """Keep the hierarchy that a solver had to make, and its cycle for the next one."""
+        self.cycle = solver.cycle
         if self.kernel.solver.hierarchy is None and solver.hierarchy is not None:
             self.kernel.solver = LaplacianSolver(
                 self.graph, hierarchy=solver.hierarchy, parallel=self.parallel

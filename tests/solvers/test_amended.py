@@ -56,16 +56,16 @@ def test_more_labels_take_no_more_steps_than_with_a_new_cycle(
         rhs[shift_of(N_BEFORE + MAX_AMENDED) > 0] = 0.0
     last = solver_of(graph, hierarchy, N_BEFORE, **settings)
     last.solve(rhs)
-    cycle = last._prepared.preconditioner
+    cycle = last.cycle
     for n_labels in (N_BEFORE + 1, N_BEFORE + 4, N_BEFORE + MAX_AMENDED):
         expected = solver_of(graph, hierarchy, n_labels, **settings).solve(rhs)
-        later = solver_of(graph, hierarchy, n_labels, similar=last, **settings)
+        later = solver_of(graph, hierarchy, n_labels, cycle_before=last.cycle, **settings)
         found = later.solve(rhs)
         assert found.status is Status.CONVERGED
         assert found.residual.max() <= later.rtol
         assert found.n_iter <= 1.1 * expected.n_iter + 1
         np.testing.assert_allclose(found.x, expected.x, atol=1e-6 * np.abs(expected.x).max())
-        assert later._prepared.preconditioner.cycle is cycle
+        assert later.cycle.cycle is cycle
         last = later
 
 
@@ -91,9 +91,9 @@ def test_amending_is_the_inverse_that_woodbury_gives(graph: Graph, hierarchy: Hi
 def test_the_same_labels_again_need_nothing_new(graph: Graph, hierarchy: Hierarchy) -> None:
     last = solver_of(graph, hierarchy, N_BEFORE)
     last.solve(random_rhs())
-    later = solver_of(graph, hierarchy, N_BEFORE, similar=last)
+    later = solver_of(graph, hierarchy, N_BEFORE, cycle_before=last.cycle)
     later.solve(random_rhs())
-    assert later._prepared.preconditioner is last._prepared.preconditioner
+    assert later.cycle is last.cycle
 
 
 @pytest.mark.parametrize(
@@ -109,16 +109,16 @@ def test_a_cycle_of_another_system_is_not_used(graph: Graph, hierarchy: Hierarch
     last = solver_of(graph, hierarchy, N_BEFORE)
     last.solve(random_rhs())
     settings = {"n_labels": N_BEFORE} | changes
-    later = solver_of(graph, hierarchy, similar=last, **settings)
+    later = solver_of(graph, hierarchy, cycle_before=last.cycle, **settings)
     assert later.solve(random_rhs()).status is Status.CONVERGED
-    assert isinstance(later._prepared.preconditioner, Multigrid)
-    assert later._prepared.preconditioner is not last._prepared.preconditioner
+    assert isinstance(later.cycle, Multigrid)
+    assert later.cycle is not last.cycle
 
 
 def test_a_cycle_of_another_graph_is_not_used(graph: Graph, hierarchy: Hierarchy) -> None:
     other = clouds(N_NODES, seed=1)
     last = solver_of(graph, hierarchy, N_BEFORE)
     last.solve(random_rhs())
-    later = solver_of(other, Hierarchy.of_graph(other), N_BEFORE, similar=last)
+    later = solver_of(other, Hierarchy.of_graph(other), N_BEFORE, cycle_before=last.cycle)
     assert later.solve(random_rhs()).status is Status.CONVERGED
-    assert later._prepared.preconditioner is not last._prepared.preconditioner
+    assert later.cycle is not last.cycle
