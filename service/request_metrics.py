@@ -9,7 +9,8 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Final
 
 import psutil
@@ -18,10 +19,15 @@ from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
+from service.holders import holder_name, is_dead
 from service.settings import metrics_directory, share_metrics
 
 ABORTED: Final = "aborted"
 """The status of a request whose client went, or whose time was over, before an answer began."""
+
+_PREFIX: Final = "lapwing-metrics-"
+_HOLDER: Final = "holder"
+"""The file that names the process whose directory it is."""
 
 OTHER_METHOD: Final = "(other)"
 
@@ -127,6 +133,19 @@ def shared_metrics(n_processes: int) -> Iterator[None]:
     if n_processes == 1:
         yield
         return
-    with TemporaryDirectory(prefix="lapwing-metrics-", ignore_cleanup_errors=True) as directory:
+    _remove_left_directories()
+    with TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as directory:
+        (Path(directory) / _HOLDER).write_text(holder_name())
         share_metrics(Path(directory))
         yield
+
+
+def _remove_left_directories() -> None:
+    """Remove those of servers that were killed; what is not surely of one stays."""
+    for directory in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            holder = (directory / _HOLDER).read_text()
+        except (OSError, UnicodeDecodeError):  # another user's, or one that begins just now
+            continue
+        if is_dead(holder):
+            rmtree(directory, ignore_errors=True)

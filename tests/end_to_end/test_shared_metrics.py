@@ -152,3 +152,22 @@ def test_the_files_of_a_run_end_with_it(home: Home, tmp_path: Path) -> None:
     server.process.terminate()
     assert server.process.wait(timeout=60) == 0
     assert not list(temporary.glob("lapwing-metrics-*"))
+
+
+def test_the_files_of_a_killed_run_end_with_the_next_one(home: Home, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    home.environment["TMPDIR"] = str(temporary)
+    other = temporary / "lapwing-metrics-of-another-kind"
+    other.mkdir()
+    killed = Server(home, "api", "--workers", 2)
+    (left,) = set(temporary.glob("lapwing-metrics-*")) - {other}
+    for process in [*descendants(killed.process.pid), psutil.Process(killed.process.pid)]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    killed.process.wait(timeout=60)
+    assert left.exists()
+    server = Server(home, "api", "--workers", 2)
+    (present,) = set(temporary.glob("lapwing-metrics-*")) - {other}
+    assert present != left
+    assert server.get("/metrics")[0] == 200
