@@ -21,7 +21,7 @@ from tests.end_to_end.composed import Composed, postgres_programs, seconds
 from tests.end_to_end.processes import REPOSITORY, eventually
 
 PROGRAMS = postgres_programs()
-N_PATH = 100_000
+N_PATH = 400_000
 PATIENT = {"seconds": 240.0, "pause_seconds": 0.2}
 
 pytestmark = [
