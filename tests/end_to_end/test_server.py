@@ -24,7 +24,7 @@ from tests.end_to_end.processes import (
     is_gone,
 )
 
-N_PATH = 100_000
+N_PATH = 300_000
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_job_of_a_killed_worker_runs_again_and_ends_once(
     worker.kill()
     eventually(lambda: all(is_gone(process.pid) for process in [worker, *below]))
 
-    ended = server.client.wait(job, timeout=60)
+    ended = server.client.wait(job, timeout=120)
     assert ended.attempt == 2
     assert ended.result is not None
     assert ended.result["n_nodes"] == N_PATH
