@@ -11,6 +11,9 @@ from numba import njit
 
 CHUNK_ROWS = 4096
 
+IN_REGISTERS = (1, 2, 4)
+"""Numbers of columns for which `laplacian_rows` has loops of their own."""
+
 
 @njit(cache=True, nogil=True)
 def laplacian_rows(

@@ -3,7 +3,7 @@
 No solving here: products, diagonal, component means.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from solvers.arrays import AnyArray, BoolArray, FloatArray, Int32Array, RealArray, frozen
 from solvers.graph import Graph
 from solvers.kernels.block_products import (
+    IN_REGISTERS,
     component_sums,
     diagonal_rows,
     laplacian_rows,
@@ -20,6 +21,7 @@ from solvers.kernels.block_products import (
 from solvers.parallel import Parallel, RowRanges
 
 _FEW_COMPONENTS = 256
+_LEAST_IN_SINGLE, _MOST_IN_SINGLE = 1e-15, 1e15  # squares and inverses are in range, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,6 +88,17 @@ class ShiftedLaplacian:
             projects_products=zero_mean and bool(shifted.any()),
         )
 
+    def in_single(self) -> "ShiftedLaplacian | None":
+        """The operator in float32; None where it is out of its range."""
+        if not _LEAST_IN_SINGLE <= self.diagonal.max(initial=1.0) <= _MOST_IN_SINGLE:
+            return None
+        return replace(
+            self,
+            weight=frozen(self.weight.astype(np.float32)),
+            diagonal=frozen(self.diagonal.astype(np.float32)),
+            shift=frozen(self.shift.astype(np.float32)),
+        )
+
     @property
     def n_nodes(self) -> int:
         """Number of rows."""
@@ -99,10 +112,11 @@ class ShiftedLaplacian:
     def product(self, block: RealArray, out: RealArray) -> None:
         """Fill ``out`` with M @ block, projected where the space asks for it."""
         matrix = self.indptr, self.indices, self.weight
-        if self.dtype == np.float32 and block.shape[1] == 1:
+        n_columns = block.shape[1]
+        if self.dtype == np.float32 and n_columns == 1:
             one, product = block[:, 0], out[:, 0]
             self.ranges.run(lambda a, b: vector_rows(*matrix, self.diagonal, one, product, a, b))
-        elif self.dtype == np.float32:
+        elif self.dtype == np.float32 and n_columns not in IN_REGISTERS:
             self.ranges.run(lambda a, b: diagonal_rows(*matrix, self.diagonal, block, out, a, b))
         else:
             self.ranges.run(lambda a, b: laplacian_rows(*matrix, self.shift, block, out, a, b))

@@ -2,6 +2,15 @@
 
 Every column has its own step lengths and its own stop test. A column is done only when its true
 residual says so; done columns leave the block.
+
+Steps may be done in float32 for an answer in float64: with one or two columns they only move the
+matrix and vectors through memory, of which that is half. True residuals are then taken, and what
+the steps gave is summed, in float64 (residual replacement).
+
+References
+----------
+van der Vorst and Ye, Residual replacement strategies for Krylov subspace iterative methods for the
+convergence of true residuals, SIAM Journal on Scientific Computing 22, 2000.
 """
 
 from dataclasses import dataclass
@@ -17,6 +26,7 @@ from solvers.solution import Status
 _TRUE_RESIDUAL_EVERY = 50
 _IMPROVEMENT = 0.8
 _FORECAST_EVERY = 5
+_LEAST_GAIN = 0.5
 
 FIRST_FORECAST = 20
 """Steps after which a run first says how many it may take."""
@@ -27,7 +37,8 @@ class PCGState:
     """The columns still at work, and where all columns stand.
 
     ``columns`` numbers the block's columns in ``solution`` and ``relative``, which hold every
-    column; the other blocks hold the columns at work only.
+    column; the other blocks hold the columns at work only. ``base`` is what ``iterate`` is added to
+    where steps are done in float32, and ``is_spent`` says that they came to no more.
     """
 
     solution: RealArray
@@ -40,11 +51,22 @@ class PCGState:
     scratch: RealArray
     energy: FloatArray
     waiting: BoolArray
+    base: RealArray | None = None
     n_iter: int = 0
     last_true_residual: int = 0
     best: float = np.inf
     last_improvement: int = 0
     history: tuple[float, ...] = ()
+    last_true: float = np.inf
+    is_spent: bool = False
+
+    def take_rest(self) -> RealArray:
+        """The columns at work as they are; what is in ``iterate`` goes to ``base``, if any."""
+        if self.base is None:
+            return self.iterate
+        self.base += self.iterate
+        self.iterate[:] = 0.0
+        return self.base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,6 +77,8 @@ class BlockPCG:
     ----------
     operator, preconditioner
         The system, and an approximate inverse on the space it is solved in.
+    exact : ShiftedLaplacian or None
+        The same system in float64 where ``operator`` is in float32 and the answer is not to be.
     rhs, start : (n_nodes, k)
         Right-hand sides, inside the range of the operator, and first iterates.
     norms : (k,) float64
@@ -72,22 +96,25 @@ class BlockPCG:
     start: RealArray
     norms: FloatArray
     rtol: float
+    exact: ShiftedLaplacian | None = None
     patience: int | None = None
 
     def init(self) -> PCGState:
         """Residuals of the start; columns it already solves are done."""
-        n_columns = self.rhs.shape[1]
+        shape, n_columns, dtype = self.rhs.shape, self.rhs.shape[1], self.operator.dtype
+        is_mixed = self.exact is not None
         state = PCGState(
             solution=self.start.copy(),
             relative=np.ones(n_columns),
             columns=np.arange(n_columns),
             rhs=self.rhs,
-            iterate=self.start.copy(),
-            residual=self.rhs.copy(),
-            direction=np.zeros_like(self.rhs),
-            scratch=np.empty_like(self.rhs),
+            iterate=np.zeros(shape, dtype) if is_mixed else self.start.copy(),
+            residual=self.rhs.astype(dtype),
+            direction=np.zeros(shape, dtype),
+            scratch=np.empty(shape, dtype),
             energy=np.ones(n_columns),
             waiting=np.zeros(n_columns, dtype=bool),
+            base=self.start.copy() if is_mixed else None,
         )
         if self.start.any():
             self._take_true_residual(state)
@@ -106,7 +133,7 @@ class BlockPCG:
         curvature = self._dots(state.direction, state.scratch)
         moving = ~state.waiting & (curvature > 0)
         length = np.divide(state.energy, curvature, out=np.zeros_like(curvature), where=moving)
-        squares = self._advance(state, length.astype(self.rhs.dtype))
+        squares = self._advance(state, length.astype(self.operator.dtype))
         relative = np.sqrt(squares) / self.norms[state.columns]
         state.relative[state.columns] = relative
         state.waiting |= (relative <= self.rtol) | ~moving
@@ -123,6 +150,8 @@ class BlockPCG:
         """Converged when no column is left; stagnated when the slowest one stopped improving."""
         if state.columns.size == 0:
             return Status.CONVERGED
+        if state.is_spent:
+            return Status.STAGNATED
         if state.n_iter - state.last_improvement > self.preconditioner.stagnation_window:
             return Status.STAGNATED
         if self.patience is not None and self._forecast(state) > self.patience:
@@ -140,7 +169,7 @@ class BlockPCG:
         """Solution (n_nodes, k) and true relative residual (k,) of every column."""
         if state.columns.size:
             self._take_true_residual(state)
-            state.solution[:, state.columns] = state.iterate
+            state.solution[:, state.columns] = state.take_rest()
         return state.solution, state.relative
 
     def _turn(self, state: PCGState, old_energy: FloatArray) -> None:
@@ -150,7 +179,7 @@ class BlockPCG:
         factor = np.divide(
             state.energy, old_energy, out=np.zeros_like(state.energy), where=old_energy > 0
         )
-        factor = factor.astype(self.rhs.dtype)
+        factor = factor.astype(self.operator.dtype)
         direction, preconditioned, one = state.direction, state.scratch, np.ones_like(factor)
         self.operator.ranges.run(
             lambda a, b: redirect(direction[a:b], preconditioned[a:b], factor, one)
@@ -175,17 +204,32 @@ class BlockPCG:
     def _take_true_residual(self, state: PCGState) -> BoolArray:
         """Replace residuals by b - Mx and let solved columns leave; which of the rest restart."""
         state.last_true_residual = state.n_iter
-        self.operator.product(state.iterate, state.scratch)
-        np.subtract(state.rhs, state.scratch, out=state.residual)
-        self.operator.project(state.residual)
-        squares = self._dots(state.residual, state.residual)
-        relative = np.sqrt(squares) / self.norms[state.columns]
+        left = self._true_residual(state)
+        relative = np.sqrt(self._dots(left, left)) / self.norms[state.columns]
+        if self.exact is not None:
+            worst = float(relative.max())
+            state.is_spent = worst > _LEAST_GAIN * state.last_true
+            state.last_true = worst
         state.relative[state.columns] = relative
         solved = relative <= self.rtol
         _drop_columns(state, solved)
         restart = state.waiting
         state.waiting = np.zeros_like(restart)
         return restart
+
+    def _true_residual(self, state: PCGState) -> RealArray:
+        """What Mx leaves of b in the columns at work; also becomes ``residual``."""
+        if self.exact is None:
+            operator, left, product = self.operator, state.residual, state.scratch
+        else:
+            operator = self.exact
+            left = product = np.empty_like(state.rhs)
+        operator.product(state.take_rest(), product)
+        np.subtract(state.rhs, product, out=left)
+        operator.project(left)
+        if left is not state.residual:
+            state.residual[:] = left
+        return left
 
     def _note_progress(self, state: PCGState) -> None:
         """Remember when the slowest column last improved, and its recent past."""
@@ -211,12 +255,14 @@ def _drop_columns(state: PCGState, solved: BoolArray) -> None:
     """Store the solved columns and keep the others at work."""
     if not solved.any():
         return
-    state.solution[:, state.columns[solved]] = state.iterate[:, solved]
+    state.solution[:, state.columns[solved]] = state.take_rest()[:, solved]
     keep = ~solved
     state.columns = state.columns[keep]
     state.energy, state.waiting = state.energy[keep], state.waiting[keep]
     state.rhs = np.ascontiguousarray(state.rhs[:, keep])
     state.iterate = np.ascontiguousarray(state.iterate[:, keep])
+    if state.base is not None:
+        state.base = np.ascontiguousarray(state.base[:, keep])
     state.residual = np.ascontiguousarray(state.residual[:, keep])
     state.direction = np.ascontiguousarray(state.direction[:, keep])
     state.scratch = np.empty_like(state.residual)

@@ -100,6 +100,18 @@ class _System:
     preconditioner: Preconditioner
     order: IntArray | None
 
+    def in_single(self) -> "_System | None":
+        """The system in float32, where it is not yet and where that holds it."""
+        single = self.operator.in_single() if self.operator.dtype == np.float64 else None
+        if single is None:
+            return None
+        is_jacobi = isinstance(self.preconditioner, Jacobi)
+        return _System(
+            operator=single,
+            preconditioner=Jacobi(single) if is_jacobi else self.preconditioner,
+            order=self.order,
+        )
+
     def inside(self, block: RealArray) -> RealArray:
         """A new block in the system's numbering and type."""
         rows = block if self.order is None else block[self.order]
@@ -196,7 +208,7 @@ class LaplacianSolver:
         largest = scale * graph.degree.max(initial=0.0) + self.shift.max(initial=0.0)
         self._unit = int(_unit_exponents(np.array([largest]))[0])
         self._hierarchy = hierarchy
-        self._parallel = parallel
+        self.parallel = parallel
         by_trial = _BY_TRIAL if hierarchy is None else _BY_TRIAL[1:]
         self._candidates: tuple[str, ...] = (
             by_trial if preconditioner == "auto" else (preconditioner,)
@@ -209,6 +221,11 @@ class LaplacianSolver:
     def chosen(self) -> str:
         """What the next solve starts with: ``jacobi``, ``multigrid`` or ``approx-chol``."""
         return self._candidates[0]
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """Of solutions."""
+        return self._dtype
 
     @property
     def hierarchy(self) -> Hierarchy | None:
@@ -365,29 +382,48 @@ class LaplacianSolver:
         if leading is None:
             return led
         n_directions = leading.columns.shape[1]
-        method = self._method(
-            system,
-            leading.columns,
-            np.zeros_like(leading.columns),
-            np.ones(n_directions),
-            _DIRECTIONS * self.rtol / np.sqrt(n_directions),
+        found = self._solved_directions(
+            system, leading.columns, _DIRECTIONS * self.rtol / np.sqrt(n_directions), max_iter, run
         )
-        outcome = run.iterate(method, max_iter)
-        x, of_directions = method.finish(outcome.state)
-        mixed = x @ leading.mix.astype(x.dtype)
+        mixed = found.x @ leading.mix.astype(found.x.dtype)
         mixed += start
         return replace(
             led,
             x=mixed,
+            status=found.status,
+            residual=leading.left + found.residual @ np.abs(leading.mix) / norms,
+            n_iter=found.n_iter,
+        )
+
+    def _solved_directions(
+        self, system: _System, rhs: RealArray, allowed: float, max_iter: int, run: _Run
+    ) -> LinearSolution:
+        """Columns with residuals of norms up to ``allowed``; in float32 as far as that goes."""
+        start, norms, n_iter = np.zeros_like(rhs), np.ones(rhs.shape[1]), 0
+        single = system.in_single()
+        if single is not None:
+            method = replace(
+                self._method(single, rhs, start, norms, allowed), exact=system.operator
+            )
+            outcome = run.iterate(method, max_iter)
+            start, residual = method.finish(outcome.state)
+            n_iter = outcome.n_iter
+        if single is None or outcome.state.is_spent:
+            method = self._method(system, rhs, start, norms, allowed)
+            outcome = run.iterate(method, max_iter - n_iter)
+            start, residual = method.finish(outcome.state)
+            n_iter += outcome.n_iter
+        return LinearSolution(
+            x=start,
             status=outcome.status,
-            residual=leading.left + of_directions @ np.abs(leading.mix) / norms,
-            n_iter=outcome.n_iter,
+            residual=residual,
+            n_iter=n_iter,
+            preconditioner=system.preconditioner.name,
         )
 
     def _method(
         self, system: _System, rhs: RealArray, start: RealArray, norms: FloatArray, rtol: float
     ) -> BlockPCG:
-        is_last = len(self._candidates) == 1
         return BlockPCG(
             operator=system.operator,
             preconditioner=system.preconditioner,
@@ -395,8 +431,13 @@ class LaplacianSolver:
             start=start,
             norms=norms,
             rtol=rtol,
-            patience=None if is_last or self._is_settled else PATIENCE[self.chosen],
+            patience=self._patience(),
         )
+
+    def _patience(self) -> int | None:
+        """Steps that the present preconditioner may be forecast to take; None where it must do."""
+        is_last = len(self._candidates) == 1
+        return None if is_last or self._is_settled else PATIENCE[self.chosen]
 
     def _block_rtol(self, rhs: RealArray) -> float:
         """Finer than what is asked, where a later solve may start from this one."""
@@ -438,7 +479,7 @@ class LaplacianSolver:
             shift=np.ldexp(shift, -self._unit),
             zero_mean=self.zero_mean,
             dtype=dtype,
-            parallel=self._parallel,
+            parallel=self.parallel,
         )
 
     def _checked_block(self, name: str, values: npt.ArrayLike) -> RealArray:

@@ -12,6 +12,7 @@ import numpy as np
 
 from solvers.arrays import BoolArray, FloatArray, Int64Array, column_norms
 from solvers.iterate import Cancelled, Progress
+from solvers.laplacian.hierarchy import Hierarchy
 from solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from solvers.models.base import KEPT_BYTES
 from solvers.solution import Status
@@ -51,6 +52,8 @@ class LabeledKernel:
         The columns, each in one piece of memory; 0 where a slot was never used.
     residuals : (n_known,) float64
         True residual of every column, relative to its right-hand side, whose norm is below 1.
+    rough : LaplacianSolver or None
+        Of L in float32, where columns were solved for that are not kept.
     """
 
     solver: LaplacianSolver
@@ -61,6 +64,7 @@ class LabeledKernel:
     slots: Int64Array | None = None
     rows: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     residuals: FloatArray = field(default_factory=lambda: np.zeros(0))
+    rough: LaplacianSolver | None = None
 
     def fits(self, n_labeled: int) -> bool:
         """Whether the columns of so many labels may be kept."""
@@ -102,16 +106,17 @@ class LabeledKernel:
         residuals[known] = self.residuals[place]
         fresh = np.flatnonzero(~known)
         slots = self._slots(nodes.size, known, place) if keeps else None
-        self.solver.rtol = self.rtol if keeps else ENTRIES_RTOL
+        solver = self._fine_solver() if keeps else self._rough_solver()
         n_nodes = self.solver.graph.n_nodes
         width = max(1, min(_MAX_COLUMNS, _RHS_ENTRIES // max(n_nodes, 1)))
         for first in range(0, fresh.size, width):
             chosen = fresh[first : first + width]
-            rhs = np.zeros((n_nodes, chosen.size))
+            rhs = np.zeros((n_nodes, chosen.size), solver.dtype)
             rhs[nodes[chosen], np.arange(chosen.size)] = 1.0
-            solution = self.solver.solve(
+            solution = solver.solve(
                 rhs, project=True, phase="kernel", progress=progress, cancelled=cancelled
             )
+            self.learn(solver.hierarchy)
             if solution.status is not Status.CONVERGED:
                 at = np.searchsorted(nodes, asked)
                 return kernel[np.ix_(at, at)], solution.status
@@ -126,6 +131,31 @@ class LabeledKernel:
             self.rows = np.zeros((0, 0))
         at = np.searchsorted(nodes, asked)
         return kernel[np.ix_(at, at)], Status.CONVERGED
+
+    def learn(self, hierarchy: Hierarchy | None) -> None:
+        """Use the hierarchy that another solver had to make, where there was none yet."""
+        if self.solver.hierarchy is None and hierarchy is not None:
+            graph, parallel = self.solver.graph, self.solver.parallel
+            self.solver = LaplacianSolver(graph, hierarchy=hierarchy, parallel=parallel)
+
+    def _fine_solver(self) -> LaplacianSolver:
+        """For columns that are kept."""
+        self.solver.rtol = self.rtol
+        return self.solver
+
+    def _rough_solver(self) -> LaplacianSolver:
+        """For entries alone: they need no more than float32, which takes half as long."""
+        rough = self.rough
+        if rough is None or rough.hierarchy is not self.solver.hierarchy:
+            rough = self.rough = LaplacianSolver(
+                self.solver.graph,
+                rtol=ENTRIES_RTOL,
+                dtype=np.float32,
+                hierarchy=self.solver.hierarchy,
+                parallel=self.solver.parallel,
+            )
+        rough.max_iter = self.solver.max_iter
+        return rough
 
     def _slots(self, n_labeled: int, known: BoolArray, place: Int64Array) -> Int64Array:
         """Slots for all labels: their own for the known ones, for the others new ones.

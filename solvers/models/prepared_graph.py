@@ -76,10 +76,7 @@ class PreparedGraph:
     def learn(self, solver: LaplacianSolver) -> None:
         """Keep the hierarchy that a solver had to make, and its cycle for the next one."""
         self.cycle = solver.cycle
-        if self.kernel.solver.hierarchy is None and solver.hierarchy is not None:
-            self.kernel.solver = LaplacianSolver(
-                self.graph, hierarchy=solver.hierarchy, parallel=self.parallel
-            )
+        self.kernel.learn(solver.hierarchy)
 
     def near_in_memory(self) -> tuple[Graph, IntArray]:
         """The graph in a numbering that is quick to multiply with, and the node each was.
