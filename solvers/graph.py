@@ -7,6 +7,7 @@ dropped (they do not enter the Laplacian), isolated nodes stay. Components are f
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 
 from solvers.arrays import (
     AnyArray,
+    Float32Array,
     FloatArray,
     Int32Array,
     Int64Array,
@@ -39,7 +41,7 @@ from solvers.merging import Buckets, EdgeChunk, WeightedEdges, merge_into, row_s
 _SYMMETRY_RTOL = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Graph:
     """An undirected weighted graph; build it with `from_edges` or `from_adjacency`.
 
@@ -309,6 +311,11 @@ class Graph:
         rows = np.repeat(np.arange(self.n_nodes, dtype=self.adjacency.indices.dtype), counts)
         once = rows < self.adjacency.indices
         return rows[once], self.adjacency.indices[once], self.adjacency.data[once]
+
+    @cached_property
+    def weight_in_single(self) -> Float32Array:
+        """(2 * n_edges,) the adjacency matrix's entries in float32, made when first asked for."""
+        return frozen(self.adjacency.data.astype(np.float32, copy=False))
 
     def component_sizes(self) -> Int64Array:
         """(n_components,) number of nodes of each component."""

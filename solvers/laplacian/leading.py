@@ -22,7 +22,8 @@ class LeadingDirections:
     Attributes
     ----------
     columns : (n_nodes, r)
-        The combinations, orthogonal; r is less than half the number of residuals.
+        The combinations, orthogonal; r is less than half the number of residuals, and 0 where
+        these are small enough as they are.
     mix : (r, k) float64
         ``columns @ mix`` are the residuals, up to what was allowed.
     left : (k,) float64
@@ -39,7 +40,7 @@ class LeadingDirections:
     ) -> "LeadingDirections | None":
         """The fewest directions beside which no column keeps more than ``allowed``.
 
-        None where nothing is to be done, or more than half as many directions as columns are left.
+        None where half as many directions as columns are left, or more.
 
         Parameters
         ----------
@@ -57,7 +58,7 @@ class LeadingDirections:
         energy = np.cumsum((values * np.square(vectors))[:, ::-1], axis=1)[:, ::-1]
         left = np.sqrt(np.hstack([energy, np.zeros((n_columns, 1))]))  # without the first r
         n_kept = int(np.argmax(left.max(axis=0) <= allowed))
-        if n_kept == 0 or 2 * n_kept >= n_columns:
+        if 2 * n_kept >= n_columns:
             return None
         chosen = vectors[:, :n_kept]
         combined = residual @ (chosen / norms[:, None]).astype(residual.dtype)

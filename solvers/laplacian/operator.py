@@ -45,6 +45,8 @@ class ShiftedLaplacian:
         singular, or all of them when ``zero_mean`` was asked for.
     projects_products : bool
         Whether products leave the space of zero sums and must be projected back.
+    graph : Graph or None
+        Whose weights these are, where they were not scaled.
     """
 
     indptr: AnyArray
@@ -58,6 +60,7 @@ class ShiftedLaplacian:
     ranges: RowRanges
     projected: BoolArray
     projects_products: bool
+    graph: Graph | None = None
 
     @classmethod
     def of_graph(
@@ -73,7 +76,11 @@ class ShiftedLaplacian:
         """The operator of ``graph``; the arguments were checked by the caller."""
         shifted = np.zeros(graph.n_components, dtype=bool)
         shifted[graph.component[shift > 0]] = True
-        weight = graph.adjacency.data if scale == 1.0 else graph.adjacency.data * scale
+        weight: RealArray = graph.adjacency.data
+        if scale != 1.0:
+            weight = (weight * scale).astype(dtype, copy=False)
+        elif dtype == np.float32:
+            weight = graph.weight_in_single
         return cls(
             indptr=graph.adjacency.indptr,
             indices=graph.adjacency.indices,
@@ -86,15 +93,17 @@ class ShiftedLaplacian:
             ranges=RowRanges.of(graph.adjacency.indptr, parallel),
             projected=np.ones_like(shifted) if zero_mean else ~shifted,
             projects_products=zero_mean and bool(shifted.any()),
+            graph=graph if scale == 1.0 else None,
         )
 
     def in_single(self) -> "ShiftedLaplacian | None":
         """The operator in float32; None where it is out of its range."""
         if not _LEAST_IN_SINGLE <= self.diagonal.max(initial=1.0) <= _MOST_IN_SINGLE:
             return None
+        weight = self.weight if self.graph is None else self.graph.weight_in_single
         return replace(
             self,
-            weight=frozen(self.weight.astype(np.float32)),
+            weight=frozen(weight.astype(np.float32, copy=False)),
             diagonal=frozen(self.diagonal.astype(np.float32)),
             shift=frozen(self.shift.astype(np.float32)),
         )

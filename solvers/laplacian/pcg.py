@@ -36,12 +36,12 @@ FIRST_FORECAST = 20
 class PCGState:
     """The columns still at work, and where all columns stand.
 
-    ``columns`` numbers the block's columns in ``solution`` and ``relative``, which hold every
-    column; the other blocks hold the columns at work only. ``base`` is what ``iterate`` is added to
-    where steps are done in float32, and ``is_spent`` says that they came to no more.
+    ``columns`` numbers the block's columns in ``relative`` and in ``solution`` (None until a column
+    is done), which hold every column; the other blocks hold the columns at work only. ``base`` is
+    what ``iterate`` is added to where steps are done in float32, and ``is_spent`` says that they
+    came to no more.
     """
 
-    solution: RealArray
     relative: FloatArray
     columns: Int64Array
     rhs: RealArray
@@ -52,6 +52,7 @@ class PCGState:
     energy: FloatArray
     waiting: BoolArray
     base: RealArray | None = None
+    solution: RealArray | None = None
     n_iter: int = 0
     last_true_residual: int = 0
     best: float = np.inf
@@ -67,6 +68,17 @@ class PCGState:
         self.base += self.iterate
         self.iterate[:] = 0.0
         return self.base
+
+    def stored(self, done: BoolArray) -> RealArray:
+        """The solution, with these of the columns at work put into it."""
+        rest = self.take_rest()
+        if self.solution is None and done.all():
+            return rest
+        whole = self.solution
+        if whole is None:
+            whole = np.empty((len(rest), self.relative.size), rest.dtype)
+        whole[:, self.columns[done]] = rest[:, done]
+        return whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,7 +116,6 @@ class BlockPCG:
         shape, n_columns, dtype = self.rhs.shape, self.rhs.shape[1], self.operator.dtype
         is_mixed = self.exact is not None
         state = PCGState(
-            solution=self.start.copy(),
             relative=np.ones(n_columns),
             columns=np.arange(n_columns),
             rhs=self.rhs,
@@ -169,7 +180,8 @@ class BlockPCG:
         """Solution (n_nodes, k) and true relative residual (k,) of every column."""
         if state.columns.size:
             self._take_true_residual(state)
-            state.solution[:, state.columns] = state.take_rest()
+        if state.solution is None or state.columns.size:
+            state.solution = state.stored(np.ones_like(state.waiting))
         return state.solution, state.relative
 
     def _turn(self, state: PCGState, old_energy: FloatArray) -> None:
@@ -255,7 +267,7 @@ def _drop_columns(state: PCGState, solved: BoolArray) -> None:
     """Store the solved columns and keep the others at work."""
     if not solved.any():
         return
-    state.solution[:, state.columns[solved]] = state.take_rest()[:, solved]
+    state.solution = state.stored(solved)
     keep = ~solved
     state.columns = state.columns[keep]
     state.energy, state.waiting = state.energy[keep], state.waiting[keep]

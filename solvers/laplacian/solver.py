@@ -34,12 +34,14 @@ step (measured).
 """
 
 _LARGEST_EXPONENT: Final = 300  # binary; of what is not brought to size 1 first
+_LARGEST_FACTOR: Final = 2.0**40  # taken out of the matrix instead of multiplied into its weights
 _FARTHEST_EXPONENT: Final = 1000  # so that its inverse is a number, too
 
 _LEFT_OUT: Final = 0.75  # of rtol; of the start's residual, when a few directions stand for it
 _BLOCK: Final = 0.25  # of rtol; so that many later solves can leave so much out
 _DIRECTIONS: Final = 1 / 16  # of rtol; what solves for directions may add
 _FINEST: Final = 1e-10  # residuals below are near what rounding leaves
+_ROWS_AT_ONCE: Final = 1 << 16
 
 _BY_TRIAL: Final = ("jacobi", "multigrid", "approx-chol")
 
@@ -113,9 +115,9 @@ class _System:
         )
 
     def inside(self, block: RealArray) -> RealArray:
-        """A new block in the system's numbering and type."""
-        rows = block if self.order is None else block[self.order]
-        return rows.astype(self.operator.dtype, copy=self.order is None)
+        """The block in the system's numbering and type; itself where that is how it is."""
+        rows = block if self.order is None else np.take(block, self.order, axis=0)
+        return np.ascontiguousarray(rows, dtype=self.operator.dtype)
 
     def outside(self, block: RealArray) -> RealArray:
         """The block in the graph's numbering."""
@@ -205,8 +207,11 @@ class LaplacianSolver:
         self.max_iter = max_iter
         self.preconditioner: SolverPreconditioner = preconditioner
         self._dtype: np.dtype[Any] = np.dtype(dtype)
+        # solved is (scale / factor * L + diag(shift / factor)) 2^-unit, which shares L's weights
+        # where it can
+        self._factor = scale if 1 / _LARGEST_FACTOR < scale < _LARGEST_FACTOR else 1.0
         largest = scale * graph.degree.max(initial=0.0) + self.shift.max(initial=0.0)
-        self._unit = int(_unit_exponents(np.array([largest]))[0])
+        self._unit = int(_unit_exponents(np.array([largest / self._factor]))[0])
         self._hierarchy = hierarchy
         self.parallel = parallel
         by_trial = _BY_TRIAL if hierarchy is None else _BY_TRIAL[1:]
@@ -247,6 +252,7 @@ class LaplacianSolver:
         phase: str = "linear solve",
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
+        overwrite: bool = False,
     ) -> LinearSolution:
         """Solve for ``rhs``, (n_nodes,) or (n_nodes, k), all columns at once.
 
@@ -261,14 +267,19 @@ class LaplacianSolver:
             With ``zero_mean`` the projection is part of the problem and always done.
         phase, progress, cancelled
             As in `solvers.iterate.iterate`. A cancelled solve returns its present iterates.
+        overwrite : bool
+            Whether the memory of ``rhs`` and ``start`` may be used for other values.
 
         Raises
         ------
         ValueError
             Wrong shape, a value that is not finite, or a right-hand side outside the range.
         """
-        block = self._checked_block("rhs", rhs)
-        first = np.zeros_like(block) if start is None else self._checked_block("start", start)
+        shape = np.shape(rhs)
+        block = self._own_block("rhs", rhs, overwrite)
+        first = (
+            np.zeros_like(block) if start is None else self._own_block("start", start, overwrite)
+        )
         if first.shape != block.shape:
             raise ValueError(f"start must have the shape of rhs {block.shape}, got {first.shape}")
         if not (project or self.zero_mean):
@@ -285,7 +296,7 @@ class LaplacianSolver:
                 n_iter = 0  # the block takes as many, or more
         attempt = self._tried(block, first, self.max_iter, run)
         answer = attempt.x.astype(self._dtype, copy=False)
-        return replace(attempt, x=answer.reshape(np.shape(rhs)), n_iter=attempt.n_iter + n_iter)
+        return replace(attempt, x=answer.reshape(shape), n_iter=attempt.n_iter + n_iter)
 
     def _tried(
         self, rhs: RealArray, start: RealArray, max_iter: int, run: "_Run"
@@ -308,7 +319,10 @@ class LaplacianSolver:
     def _attempt(
         self, rhs: RealArray, start: RealArray, max_iter: int, run: "_Run"
     ) -> LinearSolution:
-        """One PCG run with the present preconditioner, in the type it works in."""
+        """One PCG run with the present preconditioner, in the type it works in.
+
+        Both blocks may be overwritten; ``rhs`` stays a right-hand side of the same system.
+        """
         if self._prepared is None and not run.is_cancelled():
             self._prepared = self._system()
         if self._prepared is None or run.is_cancelled():
@@ -326,10 +340,11 @@ class LaplacianSolver:
         inside = system.inside(_times_power(rhs, -unit))
         operator.project(inside)
         norms = np.sqrt(column_dots(inside, inside))
-        first = _times_power(start, self._unit - unit)
+        first = system.inside(_times_power(start, self._unit - unit))
         if not norms.all():
-            first = np.where(norms > 0, first, 0.0)
-        first = system.inside(first)
+            first[:, norms == 0] = 0.0
+        if self._factor != 1.0:
+            first *= self._factor
         operator.project(first)
         norms = np.where(norms > 0, norms, 1.0)
         led = self._led(system, inside, first, norms, max_iter, run)
@@ -344,6 +359,8 @@ class LaplacianSolver:
                 status = Status.CONVERGED
         system.preconditioner.rest()
         operator.project(first)
+        if self._factor != 1.0:
+            first /= self._factor
         return LinearSolution(
             x=_times_power(system.outside(first), unit - self._unit),
             status=status,
@@ -361,7 +378,7 @@ class LaplacianSolver:
         max_iter: int,
         run: "_Run",
     ) -> LinearSolution:
-        """The start, or a solution where few directions hold the residual of the start.
+        """The start, and added to it a solution for the few directions that hold its residual.
 
         Residuals are bounds, infinite where nothing is known of them.
         """
@@ -374,22 +391,22 @@ class LaplacianSolver:
         )
         if rhs.shape[1] < LEAST_COLUMNS or not start.any():
             return led
-        residual = np.empty_like(rhs)
-        system.operator.product(start, residual)
-        np.subtract(rhs, residual, out=residual)
-        system.operator.project(residual)
+        residual = _residual(system.operator, rhs, start)
         leading = LeadingDirections.of_residuals(residual, norms, _LEFT_OUT * self.rtol)
+        del residual
         if leading is None:
             return led
         n_directions = leading.columns.shape[1]
+        if n_directions == 0:
+            return replace(led, residual=leading.left)
         found = self._solved_directions(
             system, leading.columns, _DIRECTIONS * self.rtol / np.sqrt(n_directions), max_iter, run
         )
-        mixed = found.x @ leading.mix.astype(found.x.dtype)
-        mixed += start
+        mix = leading.mix.astype(found.x.dtype)
+        for row in range(0, len(start), _ROWS_AT_ONCE):
+            start[row : row + _ROWS_AT_ONCE] += found.x[row : row + _ROWS_AT_ONCE] @ mix
         return replace(
             led,
-            x=mixed,
             status=found.status,
             residual=leading.left + found.residual @ np.abs(leading.mix) / norms,
             n_iter=found.n_iter,
@@ -406,9 +423,10 @@ class LaplacianSolver:
                 self._method(single, rhs, start, norms, allowed), exact=system.operator
             )
             outcome = run.iterate(method, max_iter)
+            is_spent = outcome.status is Status.STAGNATED and outcome.state.is_spent
             start, residual = method.finish(outcome.state)
             n_iter = outcome.n_iter
-        if single is None or outcome.state.is_spent:
+        if single is None or is_spent:
             method = self._method(system, rhs, start, norms, allowed)
             outcome = run.iterate(method, max_iter - n_iter)
             start, residual = method.finish(outcome.state)
@@ -475,16 +493,17 @@ class LaplacianSolver:
     def _operator(self, graph: Graph, shift: FloatArray, dtype: Any) -> ShiftedLaplacian:
         return ShiftedLaplacian.of_graph(
             graph,
-            scale=float(np.ldexp(self.scale, -self._unit)),
-            shift=np.ldexp(shift, -self._unit),
+            scale=float(np.ldexp(self.scale / self._factor, -self._unit)),
+            shift=np.ldexp(shift / self._factor, -self._unit),
             zero_mean=self.zero_mean,
             dtype=dtype,
             parallel=self.parallel,
         )
 
-    def _checked_block(self, name: str, values: npt.ArrayLike) -> RealArray:
-        """A finite C-contiguous (n_nodes, k) block in the solver's type, not the caller's array."""
-        block: RealArray = np.array(values, dtype=self._dtype, order="C")
+    def _own_block(self, name: str, values: npt.ArrayLike, overwrite: bool) -> RealArray:
+        """A finite C-contiguous (n_nodes, k) block in the solver's type; the caller's if it may."""
+        copied = np.asarray if overwrite else np.array
+        block: RealArray = copied(values, dtype=self._dtype, order="C")
         n_nodes = self.graph.n_nodes
         if block.ndim not in (1, 2) or block.shape[0] != n_nodes:
             raise ValueError(
@@ -493,6 +512,15 @@ class LaplacianSolver:
         if not np.isfinite(block).all():
             raise ValueError(f"{name} must be finite, got nan or infinity")
         return block[:, None] if block.ndim == 1 else block
+
+
+def _residual(operator: ShiftedLaplacian, rhs: RealArray, x: RealArray) -> RealArray:
+    """A new block of what M x leaves of ``rhs``."""
+    residual = np.empty_like(rhs)
+    operator.product(x, residual)
+    np.subtract(rhs, residual, out=residual)
+    operator.project(residual)
+    return residual
 
 
 def _unit_exponents(largest: RealArray) -> IntArray:

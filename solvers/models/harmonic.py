@@ -12,6 +12,7 @@ import numpy as np
 from solvers.arrays import FloatArray, column_norms
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, Watch
+from solvers.kernels.block_products import subtract_by_component
 from solvers.labels import Labels, Targets
 from solvers.laplacian.full_graph import FullSystem
 from solvers.laplacian.solver import LinearSolution
@@ -65,10 +66,12 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         task = CentredLabels.of(labels, prepared.graph.component)
         watch = Watch(progress=progress, cancelled=cancelled)
         prepared.kernel.solver.max_iter = self.max_iter
-        offset_rows = self._offset(task)[prepared.graph.component]
+        component, offset = prepared.graph.component, self._offset(task)
+        shape = prepared.graph.n_nodes, offset.shape[1]
         first = None
-        if start is not None and start.scores.shape == offset_rows.shape:
-            first = start.scores - offset_rows
+        if start is not None and start.scores.shape == shape:
+            first = np.array(start.scores, dtype=np.float64, order="C")
+            subtract_by_component(first, component, offset)
         penalty, stats, choice_status = self._penalty(prepared, labels, watch)
         if not np.isfinite(penalty * labels.n_labeled):
             raise ValueError(
@@ -76,7 +79,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
                 f"got {penalty} times {labels.n_labeled}"
             )
         status: Status = choice_status
-        function = np.zeros_like(offset_rows) if first is None else first
+        function = np.zeros(shape) if first is None else first
         if choice_status is not Status.CANCELLED:
             made = self._kernel_function(prepared, task, penalty, first is not None, watch)
             if penalty == 0:
@@ -89,7 +92,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
                 "residual": float(solution.residual.max(initial=0.0)),
                 "preconditioner": solution.preconditioner,
             }
-        function += offset_rows
+        subtract_by_component(function, component, -offset)
         scores = self._weighed(function, labels, prepared.graph)
         scores[~task.reachable] = labels.mean_target()
         return Solution(scores=scores, reachable=task.reachable, status=status, stats=stats)
@@ -198,16 +201,17 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
     ) -> tuple[LinearSolution, FloatArray]:
         """Solve M f = centred labels, M = kappa L + I_S (C1), with zero sums for Stable-HFS (D4).
 
+        ``first`` may be overwritten.
+
         With a small kappa f nearly equals the labels on S, and a residual measured against them
         would not see the other nodes. Then the unknown is what f is above the labels.
         """
         kappa = penalty * task.labels.n_labeled
-        rhs = known = task.on_nodes(task.values)
-        pulled = _pull_of_labels(prepared.graph, task)
-        pulled *= -kappa
-        follows_labels = column_norms(pulled).max() < column_norms(known).max()
-        if follows_labels:
-            rhs = pulled
+        nodes = task.labels.nodes
+        rhs = _pull_of_labels(prepared.graph, task, -kappa)
+        follows_labels = column_norms(rhs).max() < column_norms(task.values).max()
+        if not follows_labels:
+            rhs = task.on_nodes(task.values)
         if made is not None:
             bound = kappa * made.residual + made.off_labels
             exact = accepted(bound, rhs, made.values, self.rtol)
@@ -215,10 +219,10 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
                 return exact, made.values
             first = made.values
         if first is not None and follows_labels:
-            first = first - known
+            first[nodes] -= task.values
         solver = prepared.solver(
             scale=kappa,
-            shift=task.on_nodes(np.ones((task.labels.n_labeled, 1)))[:, 0],
+            shift=task.on_nodes(np.ones((nodes.size, 1)))[:, 0],
             zero_mean=self.is_stable,
             rtol=self.rtol,
             max_iter=self.max_iter,
@@ -230,11 +234,12 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             phase="scores",
             progress=watch.progress,
             cancelled=watch.cancelled,
+            overwrite=True,
         )
         prepared.learn(solver)
         function: FloatArray = solution.x.astype(np.float64, copy=False)
         if follows_labels:
-            function += known
+            function[nodes] += task.values
         if not self.is_stable:
             function += _missing_constants(task, function)
         return solution, function
@@ -255,7 +260,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         free = np.ones(prepared.graph.n_nodes, dtype=bool)
         free[task.labels.nodes] = False
         function = task.on_nodes(task.values)
-        rhs = -_pull_of_labels(prepared.graph, task)[free]
+        rhs = _pull_of_labels(prepared.graph, task, -1.0)[free]
         if made is not None:
             function[free] = made.values[free]
             most = 2.0 * float(prepared.graph.degree.max(initial=0.0))
@@ -287,6 +292,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             phase="scores",
             progress=watch.progress,
             cancelled=watch.cancelled,
+            overwrite=True,
         )
         prepared.learn(solver)
         function[free] = solution.x[free]
@@ -366,11 +372,11 @@ class StableHFS(_Harmonic):
     is_stable: ClassVar[bool] = True
 
 
-def _pull_of_labels(graph: Graph, task: CentredLabels) -> FloatArray:
-    """(n_nodes, n_columns) L times the centred labels, 0 elsewhere."""
-    nodes = task.labels.nodes
-    pull: FloatArray = -(graph.adjacency[nodes].T @ task.values)
-    pull[nodes] += graph.degree[nodes, None] * task.values
+def _pull_of_labels(graph: Graph, task: CentredLabels, factor: float) -> FloatArray:
+    """(n_nodes, n_columns) ``factor`` times L times the centred labels, which are 0 elsewhere."""
+    nodes, values = task.labels.nodes, factor * task.values
+    pull: FloatArray = graph.adjacency[nodes].T @ -values
+    pull[nodes] += graph.degree[nodes, None] * values
     return pull
 
 

@@ -35,7 +35,7 @@ def shift_of(n_labels: int, hold: float = 1.0) -> np.ndarray:
 
 def solver_of(graph: Graph, hierarchy: Hierarchy, n_labels: int, **settings) -> LaplacianSolver:
     hold = settings.pop("hold", 1.0)
-    settings = {"scale": 0.01, "zero_mean": True} | settings
+    settings = {"scale": 0.01, "zero_mean": True, "preconditioner": "multigrid"} | settings
     return LaplacianSolver(graph, shift=shift_of(n_labels, hold), hierarchy=hierarchy, **settings)
 
 

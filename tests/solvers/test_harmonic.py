@@ -184,6 +184,19 @@ def test_digits_at_ten_labels_per_class() -> None:
     assert np.mean(accuracies) >= 0.965
 
 
+@pytest.mark.parametrize("model", [HFS(graph_penalty=0), HFS(), StableHFS(), StableHFS(rtol=1e-9)])
+def test_a_start_stays_as_it_was(model: HFS | StableHFS) -> None:
+    edges = random_graph(300, 0.05, seed=0)
+    graph = Graph.from_edges(edges.u, edges.v, edges.weight, n_nodes=300)
+    labels = Labels.from_pairs(np.arange(12), np.arange(12) % 3)
+    fewer = Labels.from_pairs(np.arange(11), np.arange(11) % 3)
+    prepared = model.prepare(graph)
+    before = model.solve(prepared, fewer)
+    kept = before.scores.copy()
+    model.solve(prepared, labels, start=before)
+    np.testing.assert_array_equal(before.scores, kept)
+
+
 def test_a_changed_label_is_solved_warm() -> None:
     graph, classes = digits_graph()
     nodes = draw_per_class(classes, 10, seed=0)

@@ -1,7 +1,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -224,9 +226,11 @@ def test_a_residual_beyond_rounding_is_reported_as_stagnation() -> None:
         assert resistance == pytest.approx(np.sum(1 / weight), rel=1e-6)
 
 
-def with_one_more_label(n_columns: int) -> tuple[LaplacianSolver, np.ndarray, np.ndarray]:
+def with_one_more_label(
+    n_columns: int, graph: Graph | None = None, rtol: float = 1e-6
+) -> tuple[LaplacianSolver, np.ndarray, np.ndarray]:
     """A system, its right-hand sides, and the solution it had before one more label."""
-    graph = random_regular(2_000, 4)
+    graph = graph or random_regular(2_000, 4)
     rng = np.random.default_rng(1)
     nodes = rng.choice(graph.n_nodes, 60, replace=False)
     values = np.eye(n_columns)[rng.integers(n_columns, size=nodes.size)]
@@ -235,7 +239,9 @@ def with_one_more_label(n_columns: int) -> tuple[LaplacianSolver, np.ndarray, np
         shift, rhs = np.zeros(graph.n_nodes), np.zeros((graph.n_nodes, n_columns))
         shift[known] = 1.0
         rhs[known] = values[: known.size] - values[: known.size].mean(axis=0)
-        solver = LaplacianSolver(graph, scale=0.3, shift=shift, zero_mean=True, rtol=1e-6)
+        solver = LaplacianSolver(
+            graph, scale=0.3, shift=shift, zero_mean=True, rtol=rtol, preconditioner="jacobi"
+        )
         answers.append(solver.solve(rhs).x)
     return solver, rhs, answers[0]
 
@@ -245,23 +251,116 @@ def test_one_more_label_costs_two_columns_whatever_the_number_of_classes(name: s
     solver, rhs, before = with_one_more_label(8)
     operands = {"scale": solver.scale, "shift": solver.shift, "zero_mean": True, "rtol": 1e-6}
     solver = LaplacianSolver(solver.graph, preconditioner=name, **operands)
-    widths = []
+    with products() as seen:
+        warm = solver.solve(rhs, before)
+    widths = [width for width, _ in seen]
+    assert (warm.status, widths.count(8)) == (Status.CONVERGED, 1)  # the residual of the start
+    assert max(width for width in widths if width != 8) <= 2
+    assert (true_residual(solver, rhs, warm.x) <= warm.residual * (1 + 1e-6)).all()
+    assert (warm.residual <= 1e-6).all()
+
+
+@contextmanager
+def products() -> Iterator[list[tuple[int, np.dtype]]]:
+    """Number of columns and type of every product that is made in here."""
+    seen = []
     product = ShiftedLaplacian.product
 
-    def seen(self: ShiftedLaplacian, block: np.ndarray, out: np.ndarray) -> None:
-        widths.append(block.shape[1])
+    def noted(self: ShiftedLaplacian, block: np.ndarray, out: np.ndarray) -> None:
+        seen.append((block.shape[1], self.dtype))
         product(self, block, out)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ShiftedLaplacian, "product", seen)
+        patched.setattr(ShiftedLaplacian, "product", noted)
+        yield seen
+
+
+def true_residual(solver: LaplacianSolver, rhs: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """By dense algebra, in float64."""
+    left = solver.scale * solver.graph.laplacian_product(x) + solver.shift[:, None] * x - rhs
+    if solver.zero_mean:
+        left = zero_sum_projection(solver.graph) @ left
+        rhs = zero_sum_projection(solver.graph) @ rhs
+    return np.linalg.norm(left, axis=0) / np.linalg.norm(rhs, axis=0)
+
+
+def test_steps_in_float32_give_what_is_asked_in_float64() -> None:
+    solver, rhs, before = with_one_more_label(8, rtol=1e-7)
+    with products() as seen:
         warm = solver.solve(rhs, before)
-    assert (warm.status, widths.count(8)) == (Status.CONVERGED, 1)  # the residual of the start
-    assert max(width for width in widths if width != 8) <= 2
-    exact = shifted_inverse(solver.graph, scale=0.3, shift=solver.shift, zero_mean=True)
-    matrix = np.linalg.pinv(exact)
-    true = np.linalg.norm(rhs - matrix @ warm.x, axis=0) / np.linalg.norm(rhs, axis=0)
-    assert (true <= warm.residual * (1 + 1e-6)).all()
-    assert (warm.residual <= 1e-6).all()
+    assert warm.status is Status.CONVERGED
+    n_single = sum(dtype == np.float32 for _, dtype in seen)
+    assert n_single > 5 * (len(seen) - n_single)  # only true residuals are taken in float64
+    assert (true_residual(solver, rhs, warm.x) <= 1e-7).all()
+
+
+def test_where_float32_comes_to_no_more_float64_goes_on() -> None:
+    solver, rhs, before = with_one_more_label(8, grid(40, decades=6.0))
+    with products() as seen:
+        warm = solver.solve(rhs, before)
+    assert [width for width, _ in seen].count(8) == 1  # still for directions
+    n_single = sum(dtype == np.float32 for _, dtype in seen)
+    n_later = len(seen) - max(i for i, (_, dtype) in enumerate(seen) if dtype == np.float32)
+    assert n_later > n_single > 10
+    assert warm.status is Status.CONVERGED
+    assert (true_residual(solver, rhs, warm.x) <= 1e-6).all()
+
+
+def test_a_solution_given_as_start_costs_one_product() -> None:
+    solver, rhs, _ = with_one_more_label(8)
+    once = solver.solve(rhs)
+    with products() as seen:
+        again = solver.solve(rhs, once.x)
+    assert seen == [(8, np.float64)]
+    assert (again.status, again.n_iter) == (Status.CONVERGED, 0)
+    np.testing.assert_allclose(again.residual, true_residual(solver, rhs, again.x), rtol=1e-3)
+    np.testing.assert_allclose(again.x, once.x, rtol=0, atol=1e-14 * np.abs(once.x).max())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_are_overwritten_only_where_that_is_allowed(name: str) -> None:
+    system, rhs, before = with_one_more_label(8)
+    operands = {"scale": system.scale, "shift": system.shift, "zero_mean": True, "rtol": 1e-6}
+    solver = LaplacianSolver(system.graph, preconditioner=name, **operands)
+    solver.solve(rhs)  # settles on a preconditioner
+    kept = rhs.copy(), before.copy()
+    expected = solver.solve(rhs, before)
+    np.testing.assert_array_equal(rhs, kept[0])
+    np.testing.assert_array_equal(before, kept[1])
+    found = solver.solve(rhs, before, overwrite=True)
+    np.testing.assert_array_equal(found.x, expected.x)
+    assert np.shares_memory(found.x, before) == (name in {"auto", "jacobi", "approx-chol"})
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-9, 1e9, 1e20])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_common_factor_of_the_matrix_divides_the_solution(name: str, scale: float) -> None:
+    graph, shift = grid(20), np.zeros(400)
+    shift[::7] = 0.5
+    rhs, start = random_rhs(400), random_rhs(400, seed=1)
+    plain = LaplacianSolver(graph, shift=shift, preconditioner=name, rtol=1e-10)
+    scaled = LaplacianSolver(
+        graph, scale=scale, shift=scale * shift, preconditioner=name, rtol=1e-10
+    )
+    expected, found = plain.solve(rhs, start), scaled.solve(rhs, start / scale)
+    assert found.status is expected.status is Status.CONVERGED
+    assert abs(found.n_iter - expected.n_iter) <= 2
+    np.testing.assert_allclose(scale * found.x, expected.x, atol=1e-8 * np.abs(expected.x).max())
+
+
+def test_weights_are_shared_by_solvers_of_a_graph() -> None:
+    graph = random_regular(50, 4)
+    for scale in (1.0, 0.3):
+        double = LaplacianSolver(graph, scale=scale, preconditioner="jacobi")
+        single = LaplacianSolver(graph, scale=scale, preconditioner="jacobi", dtype=np.float32)
+        for solver, weight in ((double, graph.adjacency.data), (single, graph.weight_in_single)):
+            solver.solve(random_rhs(50), project=True)
+            assert np.shares_memory(solver._prepared.operator.weight, weight)
+        rounded = double._prepared.operator.in_single()
+        assert np.shares_memory(rounded.weight, graph.weight_in_single)
+    np.testing.assert_array_equal(
+        graph.weight_in_single, graph.adjacency.data.astype(np.float32), strict=True
+    )
 
 
 def test_changes_of_every_column_are_solved_as_a_block() -> None:
