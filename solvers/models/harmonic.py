@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, column_norms
+from solvers.arrays import FloatArray, Int64Array, column_norms
 from solvers.graph import Graph
 from solvers.iterate import Cancelled, Progress, Watch
 from solvers.kernels.block_products import subtract_by_component
@@ -208,10 +209,13 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         """
         kappa = penalty * task.labels.n_labeled
         nodes = task.labels.nodes
-        rhs = _pull_of_labels(prepared.graph, task, -kappa)
-        follows_labels = column_norms(rhs).max() < column_norms(task.values).max()
-        if not follows_labels:
-            rhs = task.on_nodes(task.values)
+        pulled, pull = _pull_of_labels(prepared.graph, task, -kappa)
+        follows_labels = column_norms(pull).max() < column_norms(task.values).max()
+        rhs = np.zeros((prepared.graph.n_nodes, pull.shape[1]))
+        if follows_labels:
+            rhs[pulled] = pull
+        else:
+            rhs[nodes] = task.values
         if made is not None:
             bound = kappa * made.residual + made.off_labels
             exact = accepted(bound, rhs, made.values, self.rtol)
@@ -260,17 +264,18 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         free = np.ones(prepared.graph.n_nodes, dtype=bool)
         free[task.labels.nodes] = False
         function = task.on_nodes(task.values)
-        rhs = _pull_of_labels(prepared.graph, task, -1.0)[free]
+        right = np.zeros_like(function)
+        pulled, pull = _pull_of_labels(prepared.graph, task, -1.0)
+        right[pulled] = pull
+        right[task.labels.nodes] = 0.0
         if made is not None:
             function[free] = made.values[free]
             most = 2.0 * float(prepared.graph.degree.max(initial=0.0))
             bound = made.residual + most * made.off_labels
-            exact = accepted(bound, rhs, function[free], self.rtol)
+            exact = accepted(bound, right[free], function[free], self.rtol)
             if exact is not None:
                 return exact, function
             first = made.values
-        right = np.zeros_like(function)
-        right[free] = rhs
         graph, nodes = prepared.graph, task.labels.nodes
         firmly = max(_LEAST_HOLD, 10.0 / self.rtol)
         most = float(graph.degree.max(initial=0.0)) or 1.0
@@ -372,12 +377,23 @@ class StableHFS(_Harmonic):
     is_stable: ClassVar[bool] = True
 
 
-def _pull_of_labels(graph: Graph, task: CentredLabels, factor: float) -> FloatArray:
-    """(n_nodes, n_columns) ``factor`` times L times the centred labels, which are 0 elsewhere."""
+def _pull_of_labels(
+    graph: Graph, task: CentredLabels, factor: float
+) -> tuple[Int64Array, FloatArray]:
+    """``factor`` times L times the centred labels, which are 0 elsewhere.
+
+    Nodes, increasing, and their values (n_nodes, n_columns); it is 0 at all others.
+    """
     nodes, values = task.labels.nodes, factor * task.values
-    pull: FloatArray = graph.adjacency[nodes].T @ -values
-    pull[nodes] += graph.degree[nodes, None] * values
-    return pull
+    near = graph.adjacency[nodes]
+    is_pulled = np.zeros(graph.n_nodes, dtype=bool)
+    is_pulled[nodes] = is_pulled[near.indices] = True
+    pulled = np.flatnonzero(is_pulled)
+    row = np.cumsum(is_pulled, dtype=near.indices.dtype) - 1
+    among = sp.csr_array((near.data, row[near.indices], near.indptr), (nodes.size, pulled.size))
+    pull: FloatArray = among.T @ -values
+    pull[row[nodes]] += graph.degree[nodes, None] * values
+    return pulled, pull
 
 
 def _missing_constants(task: CentredLabels, function: FloatArray) -> FloatArray:
