@@ -5,6 +5,7 @@ rows mean is said by the stores beside this module; the steps between versions a
 """
 
 import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
@@ -389,6 +390,10 @@ keys = Table(
 )
 
 
+class DatabaseNotOpened(OSError):
+    """The SQLite file cannot be made, read or written where it is."""
+
+
 class Database:
     """Connections to one database, for reading or for writing.
 
@@ -449,6 +454,8 @@ def open_database(url: str | URL) -> Database:
         Another kind of database, SQLite in memory, or SQLite on a network file system.
     service.migrations.DatabaseVersionError
         A newer version of this program has migrated the database.
+    DatabaseNotOpened
+        No SQLite file can be made there, or what is there is none or cannot be written.
     """
     address = make_url(url)
     match address.get_backend_name():
@@ -502,13 +509,26 @@ def _sqlite_engine(url: URL) -> Engine:
             "LAPWING_DATABASE_URL must name a file that processes can share, got SQLite in memory"
         )
     path = Path(str(url.database)).absolute()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_opened(path, str(error)) from error
     refuse_network_file_system(path, Path("/proc/mounts"))
     engine = create_engine(url.set(drivername="sqlite+pysqlite"), max_overflow=32)
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
-    _switch_to_wal(engine)
+    try:
+        _switch_to_wal(engine)
+    except sqlite3.Error as error:
+        raise _not_opened(path, str(error)) from error
     return engine
+
+
+def _not_opened(path: Path, reason: str) -> DatabaseNotOpened:
+    return DatabaseNotOpened(
+        f"the database {path} must be a SQLite file in a directory that takes files ({reason}); "
+        "LAPWING_HOME or LAPWING_DATABASE_URL says where it is"
+    )
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
@@ -536,7 +556,7 @@ def _switch_to_wal(engine: Engine) -> None:
             try:
                 mode = connection.cursor().execute("PRAGMA journal_mode = WAL").fetchone()[0]
                 break
-            except engine.dialect.dbapi.OperationalError as error:  # type: ignore[union-attr]  # set by create_engine
+            except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or monotonic() > deadline:
                     raise
                 sleep(0.01)

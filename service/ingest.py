@@ -135,7 +135,9 @@ class Ingestor:
             for file in ParquetEdges(source.url).list()
             if place is None or is_within(file.path, place, home=home)
         ]
-        return self._manifest.register_files(graph_id, source.id, listed)
+        n_new = self._manifest.register_files(graph_id, source.id, listed)
+        self._manifest.note_listing(source.id)
+        return n_new
 
     def ingest_graph(
         self,

@@ -125,6 +125,13 @@ def options_schema(model: type[Model]) -> dict[str, Any]:
     return fields_schema(each for each in fields(SolveOptions) if _is_taken(each, model))
 
 
+def model_class(model: str) -> type[Model]:
+    """The model of a public name; raises ValueError, with all names, where there is none."""
+    if model not in CATALOGUE:
+        raise ValueError(f"model must be one of {', '.join(sorted(CATALOGUE))}, got {model!r}")
+    return CATALOGUE[model]
+
+
 def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, SolveOptions]:
     """The model with its hyperparameters, and the options of the job.
 
@@ -142,9 +149,7 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
         No such model or parameter, a value that breaks its rule, or an option that the model does
         not take.
     """
-    if model not in CATALOGUE:
-        raise ValueError(f"model must be one of {', '.join(sorted(CATALOGUE))}, got {model!r}")
-    chosen = CATALOGUE[model]
+    chosen = model_class(model)
     known = {parameter.name for parameter in fields(chosen)}
     offered = {each.name for each in fields(SolveOptions)}
     unknown = sorted(parameters.keys() - known - offered)

@@ -5,18 +5,20 @@ children can be ended with it. Its standard input is a pipe that the supervisor 
 supervisor dies, even by SIGKILL, the pipe ends and so does the child.
 """
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import structlog
+from sqlalchemy import URL
 
 from service.lifetime import GRACE_SECONDS, StopSignal
 from service.settings import Settings
@@ -117,6 +119,40 @@ def _as_variable(value: object) -> str:
             return separator.join(map(str, value))
         case _:
             return str(value)
+
+
+class AlreadyServedError(RuntimeError):
+    """Another supervisor runs on the same SQLite database."""
+
+
+@contextmanager
+def sole_supervisor(database: URL) -> Iterator[None]:
+    """The right to serve a SQLite database, which takes one worker; of PostgreSQL all may.
+
+    A lock of the system's on a file beside the database, so that it ends with this process however
+    that ends.
+
+    Raises
+    ------
+    AlreadyServedError
+        Another process has it.
+    """
+    if database.get_backend_name() != "sqlite":
+        yield
+        return
+    with Path(f"{database.database}-serve").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise AlreadyServedError(
+                f"`lapwing serve` ({file.read().strip()}) runs on {database.database} already; "
+                "stop it, or give this one another LAPWING_HOME"
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()}")
+        file.flush()
+        yield
 
 
 class Supervisor:

@@ -195,14 +195,14 @@ class SnapshotStore:
             No such snapshot is kept.
         """
         try:
-            text = (self._directory_of(number) / "meta.json").read_text(encoding="utf-8")
+            text = (self.directory(number) / "meta.json").read_text(encoding="utf-8")
         except FileNotFoundError:
             raise self._missing(number) from None
         return SnapshotMeta(**json.loads(text))
 
     def edges(self, number: int) -> pa.Table:
         """Edges of one snapshot, memory-mapped: int32 ``u < v`` and float64 ``weight``."""
-        path = self._directory_of(number) / "edges.arrow"
+        path = self.directory(number) / "edges.arrow"
         try:
             source = pa.memory_map(str(path))
         except FileNotFoundError:
@@ -212,7 +212,7 @@ class SnapshotStore:
     def load(self, number: int) -> Snapshot:
         """Load one snapshot as a graph with its provenance."""
         meta = self.meta(number)
-        path = self._directory_of(number) / "edges.arrow"
+        path = self.directory(number) / "edges.arrow"
         if not path.exists():
             raise self._missing(number)
         return Snapshot(
@@ -277,7 +277,7 @@ class SnapshotStore:
     ) -> SnapshotMeta:
         self._directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._directory)
-        with publish_directory(self._directory_of(meta.number)) as directory:
+        with publish_directory(self.directory(meta.number)) as directory:
             meta = replace(meta, edges_kept=_write_edges(directory / "edges.arrow", slices))
             write_json(directory / "meta.json", asdict(meta))
             guard()
@@ -291,7 +291,7 @@ class SnapshotStore:
         SnapshotNotFound
             No such snapshot is kept.
         """
-        directory = self._directory_of(number)
+        directory = self.directory(number)
         if not directory.exists():
             raise self._missing(number)
         return directory / name
@@ -303,13 +303,18 @@ class SnapshotStore:
             number for number in numbers[: max(len(numbers) - keep_last, 0)] if number not in keep
         ]
         for number in removed:
-            shutil.rmtree(self._directory_of(number))
+            shutil.rmtree(self.directory(number))
         return removed
 
-    def _directory_of(self, number: int) -> Path:
+    def directory(self, number: int) -> Path:
+        """Where a snapshot of this number lies, if there is one."""
         return self._directory / f"{number:08d}"
 
     def _missing(self, number: int) -> SnapshotNotFound:
+        if self.directory(number).exists():
+            return SnapshotNotFound(
+                f"snapshot {number} lacks a file; it is being removed, or damaged"
+            )
         newest = self.latest()
         kept = "none is kept" if newest is None else f"the newest is {newest}"
         return SnapshotNotFound(f"no snapshot {number}, {kept}")

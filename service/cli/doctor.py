@@ -14,6 +14,7 @@ from service.cli.session import (
     print_rows,
     say,
 )
+from service.database import DatabaseNotOpened
 from service.doctor import Finding, Level, Patient, examine
 
 app = command_group()
@@ -32,8 +33,9 @@ def doctor(
         with open_session() as session:
             patient = Patient(database=session.database, settings=session.settings, now=time.time())
             findings = examine(patient, repair=repair)
-    except DBAPIError as error:
-        text = f"cannot be reached: {' '.join(str(error.orig).split())}"
+    except (DBAPIError, DatabaseNotOpened) as error:
+        reason = error.orig if isinstance(error, DBAPIError) else error
+        text = f"cannot be reached: {' '.join(str(reason).split())}"
         findings = [Finding(check="database", level=Level.FAULT, text=text)]
     n_faults = sum(finding.level is Level.FAULT for finding in findings)
     if json:

@@ -136,7 +136,11 @@ def _added(session: Session, graph_id: str, locations: Sequence[str]) -> list[So
     """The sources of these places; none is added when one is not there."""
     urls = [absolute_url(location) for location in locations]
     for url in urls:
-        ParquetEdges(url).list()
+        if not ParquetEdges(url).list():
+            raise FileNotFoundError(
+                f"PATH must name Parquet files (of a directory *.parquet are read), none is there: "
+                f"{shown_url(url)!r}; `lapwing source add --follow` waits for them"
+            )
     return [session.manifest.add_source(graph_id, url) for url in urls]
 
 
@@ -152,7 +156,10 @@ def read_all(
     ingestor = Ingestor(session.database, session.settings)
     for source in sources:
         ingestor.list_source(graph_id, source)
-    progress = IngestProgress(stderr_console(), session.manifest.pending(graph_id))
+    pending = session.manifest.pending(graph_id)
+    if not (pending or is_quiet):
+        say("no new files; the graph stays as it is")
+    progress = IngestProgress(stderr_console(), pending)
     is_told = False
     while True:
         try:

@@ -1,6 +1,7 @@
 """`lapwing predictions` and `lapwing evaluate`: what came out of a solve."""
 
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -142,8 +143,11 @@ def _latest(session: Session, name: str, model: str | None) -> PredictionFile:
     store = PredictionStore(session.database, session.settings.graphs_directory)
     job = store.latest(session.graph(name).id, model)
     if job is None:
-        of_model = "" if model is None else f" of {model}"
+        command = f"lapwing solve {name}"
+        if model is None:
+            raise PredictionsNotFound(f"{name} has no predictions yet; make some with `{command}`")
+        import_module("service.solve_options").model_class(model)  # loads all models: a second
         raise PredictionsNotFound(
-            f"{name} has no predictions{of_model} yet; make some with `lapwing solve {name}`"
+            f"{name} has no predictions of {model} yet; make some with `{command} --model {model}`"
         )
     return store.read(job)

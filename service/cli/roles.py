@@ -13,7 +13,7 @@ from service.lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
 from service.logs import configure_logging, log_choice
 from service.request_metrics import shared_metrics
 from service.settings import Settings
-from service.supervisor import Supervisor, lapwing_roles
+from service.supervisor import Supervisor, lapwing_roles, sole_supervisor
 from service.worker import Worker
 
 app = command_group()
@@ -100,14 +100,16 @@ def run_serve(settings: Settings, host: str, port: int, n_api_processes: int) ->
     roles = lapwing_roles(settings, host=host, port=port, n_api_processes=n_api_processes)
     with StopSignal() as stop:
         _check(settings, host, port)
-        if log_choice().is_json:
-            _log.info("serving", url=f"http://{host}:{port}")
-        else:
-            say(
-                f"Lapwing listens on http://{host}:{port} (documentation at /docs); Ctrl-C stops it"
-            )
-        stop_seconds = settings.drain_seconds + settings.finish_seconds + _SPARE_SECONDS
-        Supervisor(roles, grace_seconds=max(GRACE_SECONDS, stop_seconds)).run(stop)
+        with sole_supervisor(settings.database):
+            if log_choice().is_json:
+                _log.info("serving", url=f"http://{host}:{port}")
+            else:
+                say(
+                    f"Lapwing listens on http://{host}:{port} (documentation at /docs); "
+                    "Ctrl-C stops it"
+                )
+            stop_seconds = settings.drain_seconds + settings.finish_seconds + _SPARE_SECONDS
+            Supervisor(roles, grace_seconds=max(GRACE_SECONDS, stop_seconds)).run(stop)
 
 
 def _check(settings: Settings, host: str, port: int) -> None:

@@ -99,7 +99,7 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
     if refused:
         typer.echo()
         print_rows(
-            ("quarantined", "reason", "row", "value"),
+            ("quarantined", "reason", "row (from 0)", "value"),
             ((shown_url(each.path), each.reason, each.row, each.value) for each in refused),
         )
 
@@ -109,7 +109,7 @@ def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Read nothing more from a source; its committed files stay in the graph."""
     with open_session() as session:
         graph_id = session.graph(name).id
-        found = _found(session, graph_id, source)
+        found = _found(session, name, source)
         session.manifest.remove_source(graph_id, found.id)
     if json:
         print_json({"removed": _public(found)})
@@ -122,19 +122,21 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Offer the quarantined files of a source again; try it at once if it could not be read."""
     with open_session() as session:
         graph_id = session.graph(name).id
-        n_files = session.manifest.retry_source(graph_id, _found(session, graph_id, source).id)
+        found = _found(session, name, source)
+        n_files = session.manifest.retry_source(graph_id, found.id)
     if json:
         print_json({"n_files": n_files})
     else:
-        say(f"{n_files} files wait to be read again")
+        files = "1 file waits" if n_files == 1 else f"{n_files} files wait"
+        say(f"{files} to be read again")
 
 
 def _public(source: SourceRecord) -> SourceRecord:
     return replace(source, url=shown_url(source.url))
 
 
-def _found(session: Session, graph_id: str, source: str) -> SourceRecord:
-    for each in session.manifest.list_sources(graph_id):
+def _found(session: Session, name: str, source: str) -> SourceRecord:
+    for each in session.manifest.list_sources(session.graph(name).id):
         if source in {each.id, each.url} or absolute_url(source) == each.url:
             return each
-    raise SourceNotFound(f"no source {source!r}; `lapwing source list` shows those there are")
+    raise SourceNotFound(f"no source {source!r}; `lapwing source list {name}` shows what there is")

@@ -79,7 +79,16 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
                 n_rows, kept = store.edges(number).num_rows, store.meta(number).edges_kept
             except SnapshotNotFound as error:
                 if _names(patient, graph, store_of, number):
-                    yield _fault("snapshots", graph, f"{error}, though rows name it")
+                    text = f"{error}, though rows name it; restore a backup"
+                    yield _fault("snapshots", graph, text)
+                elif patient.is_old(directory := store.directory(number)):
+                    yield Finding(
+                        check="snapshots",
+                        level=Level.WARNING,
+                        text=f"graph {graph.settings.name}: {directory} lacks a file; nothing "
+                        "needs it",
+                        repair=partial(patient.put_aside, directory),
+                    )
             except _DAMAGE as error:
                 if number in store.numbers():
                     text = f"snapshot {number} cannot be read ({error}); restore a backup"

@@ -1,6 +1,6 @@
 """Tables as CSV with a header line; a value that is none of its column's is named by its row."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
@@ -67,15 +67,14 @@ def csv_batches(
     file: BinaryIO,
     wanted: tuple[str, ...],
     *,
-    check: Callable[[list[str]], None] | None = None,
+    check: Callable[[Sequence[str]], None],
 ) -> Iterator[pa.RecordBatch]:
     """Batches of some columns, every value as it stands there; other columns may hold anything."""
     start = file.tell()
     in_turn = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
     with named_faults("the body must be CSV with a header line"):
         names = pa.csv.open_csv(file, read_options=in_turn).schema.names
-    if check is not None:
-        check(names)
+    check(names)
     file.seek(start)
     options = pa.csv.ConvertOptions(
         include_columns=[name for name in names if name in wanted],

@@ -28,7 +28,7 @@ class BadUpload(ValueError):
         super().__init__(reason)
         self.reason = reason
         self.row = row
-        self.value = None if value is None else shown(value)
+        self.value = None if value is None else shown(value) or "''"
 
     def __str__(self) -> str:
         received = "" if self.value is None else f", got {self.value}"

@@ -78,9 +78,9 @@ def read_labels(
             require_rows(len(rows), max_rows, LABEL_ROWS)
         return json_labels(rows, node_kind)
     if table_format is Format.CSV:
-        batches = csv_batches(file, LABEL_COLUMNS)
+        batches = csv_batches(file, LABEL_COLUMNS, check=_check_names)
     else:
-        batches = stored_batches(file, table_format, LABEL_COLUMNS, limits)
+        batches = stored_batches(file, table_format, LABEL_COLUMNS, limits, check=_check_names)
     nodes: list[Any] = []
     labels: list[Any] = []
     for batch in counted(batches, limits):
@@ -121,7 +121,7 @@ def _checked_labels(nodes: list[Any], labels: list[Any], node_kind: NodeKind) ->
 
 def _require_label(label: object, row: int) -> None:
     if label is None:
-        raise BadUpload("'label' must not be null; DELETE takes a label back", row=row)
+        raise BadUpload("'label' must not be null (DELETE takes a label back)", row=row)
     if isinstance(label, float):
         if not math.isfinite(label):
             raise BadUpload("'label' must be a finite number", row=row, value=label)
@@ -157,11 +157,17 @@ def _typed_labels(labels: list[str]) -> list[Any]:
     return labels
 
 
+def _check_names(names: Sequence[str]) -> None:
+    for column in LABEL_COLUMNS:
+        count = names.count(column)
+        if count > 1:
+            raise BadUpload(f"column {column!r} must stand once, the file has it {count} times")
+        if count == 0:
+            held = ", ".join(shown(name) for name in names) or "no columns"
+            raise BadUpload(f"column {column!r} is missing; the file has {held}")
+
+
 def _label_column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    count = batch.schema.names.count(name)
-    if count != 1:
-        held = ", ".join(batch.schema.names)
-        raise BadUpload(f"column {name!r} must stand once; the columns are {held}")
     column = batch.column(name)
     try:
         column.validate(full=True)

@@ -1,6 +1,6 @@
 """Tables as Arrow streams and Parquet files, surveyed before anything of them is decoded."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -25,20 +25,33 @@ _STRINGS: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(
 _LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
+CheckNames = Callable[[Sequence[str]], None]
+"""Raises where the names of a table's columns are not what they should be."""
+
+
+def _any_names(names: Sequence[str]) -> None:
+    """Take them as they are: what reads the columns checks them."""
+
+
 def stored_batches(
-    file: BinaryIO, table_format: Format, wanted: tuple[str, ...], limits: UploadLimits | None
+    file: BinaryIO,
+    table_format: Format,
+    wanted: tuple[str, ...],
+    limits: UploadLimits | None,
+    *,
+    check: CheckNames = _any_names,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of Arrow or Parquet; strings that stand in dictionaries, a few rows at a time."""
     if table_format is Format.ARROW:
-        batches = _arrow_batches(file, wanted, limits)
+        batches = _arrow_batches(file, wanted, limits, check)
     else:
-        batches = _parquet_batches(file, wanted, limits)
+        batches = _parquet_batches(file, wanted, limits, check)
     for batch in batches:
         yield from _with_plain_strings(batch, wanted)
 
 
 def _arrow_batches(
-    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None
+    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None, check: CheckNames
 ) -> Iterator[pa.RecordBatch]:
     if limits is not None:
         try:
@@ -50,6 +63,7 @@ def _arrow_batches(
     with named_faults("the body must be an Arrow IPC stream"):
         reader = pa.ipc.open_stream(file)
         _require_plain_types(reader.schema, wanted)  # a name may be no text
+        check(reader.schema.names)
     while True:
         with named_faults("the Arrow IPC stream breaks off or is damaged"):
             try:
@@ -60,7 +74,7 @@ def _arrow_batches(
 
 
 def _parquet_batches(
-    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None
+    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None, check: CheckNames
 ) -> Iterator[pa.RecordBatch]:
     dictionaries: list[str] = []
     if limits is not None:
@@ -74,6 +88,7 @@ def _parquet_batches(
     with named_faults("the body must be a Parquet file"):
         parquet = pa.parquet.ParquetFile(file, read_dictionary=dictionaries)
         _require_plain_types(parquet.schema_arrow, wanted)
+        check(parquet.schema_arrow.names)
     names = [name for name in parquet.schema_arrow.names if name in wanted]
     n_rows = min(ROWS_PER_BATCH, max(1, BYTES_PER_BATCH // _row_bytes(parquet)))
     with named_faults("the Parquet file is damaged"):

@@ -152,10 +152,18 @@ def test_serve_stops_within_seconds_and_leaves_no_process(server: Server) -> Non
         pass  # the port is free again
 
 
-def test_killed_serve_takes_its_processes_along(server: Server) -> None:
+def test_killed_serve_takes_its_processes_along_and_another_is_refused_till_then(
+    server: Server,
+) -> None:
     below = descendants(server.process.pid)
+    second = server.home.start("serve", "--port", free_port(), stderr=subprocess.PIPE)
+    _, told = second.communicate(timeout=60)
+    assert second.returncode == 1
+    assert f"process {server.process.pid}) runs on" in told
     server.process.kill()
     server.process.wait()
+    third = server.home.start("serve", "--port", free_port(), stderr=subprocess.PIPE)
+    assert '"serving"' in third.stderr.readline()
     eventually(lambda: all(is_gone(process.pid) for process in below), seconds=20)
 
 

@@ -11,15 +11,18 @@ from threading import Thread
 
 import psutil
 import pytest
+from sqlalchemy import make_url
 
 from service.lifetime import StopSignal
 from service.settings import Settings
 from service.supervisor import (
     LONGEST_DELAY_SECONDS,
+    AlreadyServedError,
     Role,
     Supervisor,
     lapwing_roles,
     restart_delay,
+    sole_supervisor,
 )
 
 DEADLINE_SECONDS = 30.0
@@ -175,3 +178,16 @@ def test_roles_read_the_settings_that_they_are_given(
     for variable, value in roles[0].environment.items():
         monkeypatch.setenv(variable, value)
     assert Settings() == settings
+
+
+def test_sqlite_is_served_once_at_a_time_and_postgresql_by_many(tmp_path: Path) -> None:
+    file = make_url(f"sqlite:///{tmp_path}/lapwing.db")
+    for _ in range(2):  # what has ended is in nobody's way
+        with sole_supervisor(file):
+            with pytest.raises(AlreadyServedError, match=rf"process {os.getpid()}.* another LAP"):
+                sole_supervisor(file).__enter__()
+            with sole_supervisor(make_url(f"sqlite:///{tmp_path}/other.db")):
+                pass
+    server = make_url("postgresql://lapwing@nowhere/lapwing")
+    with sole_supervisor(server), sole_supervisor(server):
+        pass

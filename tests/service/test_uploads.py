@@ -175,12 +175,26 @@ def test_a_bad_label_is_named_with_its_row(rows: list[object], row: int, rule: s
 
 
 @pytest.mark.parametrize(
-    ("content", "table_format"),
-    [(b"node\na\n", Format.CSV), (b"node,label,label\na,b,c\n", Format.CSV)],
+    ("names", "rule"),
+    [
+        (["node", "text"], "'label' is missing; the file has node, text"),
+        (["id", "label", "x"], "'node' is missing; the file has id, label, x"),
+        (["node", "label", "label"], "'label' must stand once, the file has it 2 times"),
+    ],
 )
-def test_label_columns_must_stand_once(content: bytes, table_format: Format) -> None:
-    with pytest.raises(BadUpload, match="'label' must stand once"):
-        read_labels(io.BytesIO(content), table_format, "string")
+@pytest.mark.parametrize("n_rows", [0, 2])
+@pytest.mark.parametrize("table_format", [Format.CSV, Format.ARROW, Format.PARQUET])
+def test_label_columns_must_stand_once(
+    names: list[str], rule: str, n_rows: int, table_format: Format
+) -> None:
+    table = pa.Table.from_arrays([pa.array(["a"] * n_rows, pa.string())] * len(names), names)
+    with pytest.raises(BadUpload, match=rule):
+        read_labels(written(table, table_format), table_format, "string")
+
+
+def test_a_label_that_is_no_text_is_shown() -> None:
+    with pytest.raises(BadUpload, match="string with a character, got '' in row 1"):
+        json_labels([{"node": "a", "label": "x"}, {"node": "b", "label": ""}], "string")
 
 
 def test_labels_of_other_types_are_refused() -> None:

@@ -116,7 +116,10 @@ def test_running_again_adds_nothing(lapwing: Lapwing, edges: Path) -> None:
     lapwing("graph", "create", "g")
     first = lapwing("ingest", "g", edges, "--json").json["progress"]
     assert lapwing("ingest", "g", edges, "--json").json["progress"] == first
-    assert lapwing("ingest", "g").exit_code == 0
+    again = lapwing("ingest", "g")
+    assert (again.exit_code, again.err) == (0, "no new files; the graph stays as it is\n")
+    (listed,) = lapwing("source", "list", "g", "--json").json["sources"]
+    assert listed["source"]["listed_at"] is not None
 
 
 def test_files_that_came_later_are_found(lapwing: Lapwing, edges: Path) -> None:
@@ -132,6 +135,20 @@ def test_missing_file_is_named_and_nothing_is_added(lapwing: Lapwing, tmp_path: 
     done = lapwing("ingest", "g", tmp_path / "none.parquet")
     assert done.exit_code == 1
     assert "none.parquet" in done.err
+    assert lapwing("source", "list", "g", "--json").json["sources"] == []
+
+
+@pytest.mark.parametrize("name", ["", "*.parquet"])
+def test_a_place_without_parquet_files_is_named_and_nothing_is_added(
+    lapwing: Lapwing, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "edges.csv").write_text("src,dst\na,b\n")
+    lapwing("graph", "create", "g")
+    done = lapwing("ingest", "g", tmp_path / "in" / name)
+    assert done.exit_code == 1
+    assert "none is there" in done.err
+    assert str(tmp_path / "in") in done.err
     assert lapwing("source", "list", "g", "--json").json["sources"] == []
 
 

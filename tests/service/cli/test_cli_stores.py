@@ -103,6 +103,28 @@ def test_environment_that_breaks_a_rule_is_named(
     assert "LAPWING_THREADS" in done.err
 
 
+@pytest.mark.parametrize("what", ["a file", "a directory", "garbage"])
+def test_a_database_that_cannot_be_opened_is_named_in_one_line(
+    lapwing: Lapwing, home: Path, what: str
+) -> None:
+    if what == "a file":
+        home.write_text("not a directory")
+    elif what == "a directory":
+        (home / "lapwing.db").mkdir(parents=True)
+    else:
+        home.mkdir()
+        (home / "lapwing.db").write_text("no database " * 1000)
+    for command in (("graph", "list"), ("serve",), ("worker",), ("ingest", "--follow")):
+        done = lapwing(*command)
+        assert done.exit_code == 1
+        assert done.err.count("\n") == 1
+        assert f"the database {home / 'lapwing.db'} must be a SQLite file" in done.err
+        assert "LAPWING_HOME" in done.err
+    examined = lapwing("doctor", "--json")
+    assert (examined.exit_code, examined.json["healthy"]) == (1, False)
+    assert "LAPWING_HOME" in examined.json["findings"][0]["text"]
+
+
 def test_source_is_kept_as_an_absolute_path(
     lapwing: Lapwing, edges: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,7 +219,9 @@ def test_predictions_before_a_solve_say_what_to_do(lapwing: Lapwing, tmp_path: P
     lapwing("graph", "create", "g")
     done = lapwing("predictions", "g")
     assert done.exit_code == 1
-    assert "lapwing solve g" in done.err
+    assert "lapwing solve g`" in done.err
+    assert "lapwing solve g --model hfs`" in lapwing("predictions", "g", "--model", "hfs").err
+    assert "model must be one of" in lapwing("predictions", "g", "--model", "best").err
     assert lapwing("predictions", "g", "-o", tmp_path / "file.xls").exit_code == 2
 
 

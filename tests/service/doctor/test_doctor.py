@@ -151,11 +151,25 @@ def test_a_snapshot_that_is_gone_or_damaged(place: Place) -> None:
     meta = json.loads((directory / "meta.json").read_text())
     (directory / "meta.json").write_text(json.dumps(meta | {"edges_kept": 1}))
     assert "snapshot 2 must have 1 edges" in the_finding(place, "snapshots").text
+    edges.unlink()
+    assert "snapshot 2 lacks a file" in the_finding(place, "snapshots").text
     shutil.rmtree(directory)
     assert (
-        "no snapshot 2, the newest is 1, though rows name it"
+        "no snapshot 2, the newest is 1, though rows name it; restore a backup"
         in the_finding(place, "snapshots").text
     )
+
+
+def test_a_snapshot_that_nothing_names_and_that_lacks_a_file(place: Place) -> None:
+    directory = place.paths().snapshots / "00000001"
+    (directory / "edges.arrow").unlink()
+    assert looked_at(place) == []  # it may be on its way out
+    found = the_finding(place, "snapshots", later=LATER)
+    assert found.level is Level.WARNING
+    (repaired,) = looked_at(place, repair=True, later=LATER)
+    assert "lost+found" in repaired.repaired
+    assert looked_at(place, later=LATER) == []
+    assert not directory.exists()
 
 
 def test_predictions_that_are_damaged_or_gone(solved: Place) -> None:
