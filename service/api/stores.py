@@ -1,8 +1,9 @@
 """What the routes work on: the stores of one home, and the graph that a path names."""
 
+import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Final, Self, TypeVar
 
 from fastapi import Depends, Path, Request
 from prometheus_client import CollectorRegistry
@@ -30,9 +31,19 @@ from service.uploads import UploadLimits
 _Value = TypeVar("_Value")
 
 
+_LABEL_TABLES: Final = 2
+"""Tables of labels that one process decodes and stores at a time; others wait on the disk.
+
+A million labels take some 300 MB as Python values, and threads enough for 40 of them are there.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
-    """Everything behind the API; each field is the store of that name."""
+    """Everything behind the API; each field is the store of that name.
+
+    ``label_tables`` is to be held while a table of labels is in memory.
+    """
 
     settings: Settings
     upload_limits: UploadLimits
@@ -50,6 +61,7 @@ class Stores:
     keys: KeyStore
     metrics: CollectorRegistry
     recent: Recent
+    label_tables: asyncio.Semaphore
 
     @classmethod
     def create(cls, settings: Settings, database: Database) -> Self:
@@ -102,6 +114,7 @@ class Stores:
             keys=KeyStore(database),
             metrics=store_registry(database, settings),
             recent=recent,
+            label_tables=asyncio.Semaphore(_LABEL_TABLES),
         )
 
     async def recently(self, key: Hashable, load: Callable[[], _Value]) -> _Value:

@@ -1,10 +1,11 @@
 """Labels of nodes: put, read, take back."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import orjson
 from fastapi import Query
 from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from service.api.auth import requires
 from service.api.bodies import (
@@ -22,7 +23,7 @@ from service.api.stores import GraphHere, StoresHere
 from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
 from service.catalog import GraphNotFound
 from service.labeling import LabelsRefused, UnknownNodes, encode_labels
-from service.labels import BadLabels
+from service.labels import BadLabels, LabelReceipt
 from service.uploads import (
     BadUpload,
     TableTooLarge,
@@ -33,6 +34,9 @@ from service.uploads import (
     read_labels,
 )
 from streaming.blocks import NodeKind
+
+_FEW_BYTES: Final = 1 << 16
+"""JSON of so many bytes waits for no table; a table may come to millions of rows however short."""
 
 router = resource("labels", f"{ONE_GRAPH}/labels")
 
@@ -54,7 +58,7 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
         LabelsRefused,
     ),
 )
-def put_labels(
+async def put_labels(
     graph: GraphHere,
     stores: StoresHere,
     body: TableOrJsonBody,
@@ -64,8 +68,15 @@ def put_labels(
     ] = "refuse",
 ) -> LabelsOut:
     """Put labels; the latest of a node holds, and all are durable before the answer."""
-    rows = _rows(body, graph.settings.node_ids, stores.upload_limits)
-    return LabelsOut.of(stores.labeling.put(graph, rows, unknown=unknown))
+
+    def put() -> LabelReceipt:
+        rows = _rows(body, graph.settings.node_ids, stores.upload_limits)
+        return stores.labeling.put(graph, rows, unknown=unknown)
+
+    if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
+        return LabelsOut.of(await run_in_threadpool(put))
+    async with stores.label_tables:
+        return LabelsOut.of(await run_in_threadpool(put))
 
 
 @router.get(

@@ -1,9 +1,14 @@
 """Labels over HTTP: refused or kept, durable, and followed by a re-solve."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Lock
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from service.labeling import Labeling
 from tests.service.api.conftest import (
     ARROW,
     CSV,
@@ -53,6 +58,42 @@ def test_what_is_read_can_be_put_again(graph: Api, media_type: str) -> None:
     headers = {"Content-Type": media_type}
     graph.call("PUT", "/graphs/g/labels", 200, content=found.content, headers=headers)
     assert graph.stores.labels.current(graph.stores.catalog.get("g").id).labels == [1, -2]
+
+
+def test_tables_wait_for_each_other_and_single_labels_for_none(
+    graph: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, most, at_work = Labeling.put, 0, 0
+    lock, may_end, are_held = Lock(), Event(), Event()
+
+    def held(self: Labeling, record: Any, rows: Any, **options: Any) -> Any:
+        nonlocal most, at_work
+        if len(rows.nodes) == 1:
+            return put(self, record, rows, **options)
+        with lock:
+            at_work += 1
+            most = max(most, at_work)
+            if at_work == 2:
+                are_held.set()
+        assert may_end.wait(30)
+        with lock:
+            at_work -= 1
+        return put(self, record, rows, **options)
+
+    monkeypatch.setattr(Labeling, "put", held)
+    headers = {"Content-Type": CSV}
+
+    def send(_number: int) -> int:
+        answer = graph.call("PUT", "/graphs/g/labels", 200, content=CONTENT[CSV], headers=headers)
+        return int(answer.json()["labels_seq"])
+
+    with ThreadPoolExecutor(6) as senders:
+        answers = senders.map(send, range(6))
+        assert are_held.wait(30)
+        assert graph.put_labels({"a": "x"})["labels_seq"] == 1  # while all others wait
+        may_end.set()
+        assert sorted(answers) == [3, 5, 7, 9, 11, 13]
+    assert most == 2
 
 
 def test_the_latest_label_holds_and_can_be_taken_back(graph: Api) -> None:
