@@ -29,7 +29,7 @@ class System:
     cluster : Cluster, optional
         The database; SQLite, and then one worker, without it.
     is_supervised : bool
-        Whether `lapwing serve` runs the processes; kills then hit it alone.
+        Whether `lapwing serve` runs the processes; kills then hit it, or what it has started.
     """
 
     def __init__(
@@ -63,8 +63,9 @@ class System:
     @property
     def names(self) -> list[str]:
         """What can be killed."""
-        children = [] if self.is_supervised else ["child"]
-        return [*self._commands, *children, *(() if self.cluster is None else ("database",))]
+        roles = ["role"] if self.is_supervised else []
+        database = [] if self.cluster is None else ["database"]
+        return [*self._commands, *roles, "child", *database]
 
     def worker_pids(self) -> list[int]:
         """Of the workers that run now; those below `serve` are looked for."""
@@ -85,6 +86,8 @@ class System:
             return self._kill_database(at_once=choice < 0.5)
         if name == "child":
             return self._kill_child(choice)
+        if name == "role":
+            return self._kill_role(choice)
         process = self._processes[name]
         below = descendants(process.pid)
         process.kill()
@@ -143,6 +146,17 @@ class System:
             return ""
         children[int(choice * len(children))].kill()
         return "child"
+
+    def _kill_role(self, choice: float) -> str:
+        """Kill what `lapwing serve` has started; it starts it again."""
+        roles = psutil.Process(self._processes["serve"].pid).children()
+        if not roles:
+            return ""
+        role = roles[int(choice * len(roles))]
+        name = " ".join(_command(role)[3:4]) or "role"
+        self._orphans += descendants(role.pid)
+        role.kill()
+        return name
 
     def _kill_database(self, *, at_once: bool) -> str:
         if self.cluster is None:
