@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
@@ -147,6 +148,11 @@ def _described(app: FastAPI) -> Any:
             )
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(_referred_schemas())
+            for path in document["paths"].values():
+                for operation in path.values():
+                    if operation.keys() & {"parameters", "requestBody"}:
+                        for status, said in errors.problems(RequestValidationError).items():
+                            operation["responses"].setdefault(str(status), said)
             app.openapi_schema = document
         return app.openapi_schema
 

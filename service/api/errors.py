@@ -176,6 +176,9 @@ def _of_framework(request: Request, raised: Exception) -> Response:
     if isinstance(cause, Exception) and isinstance(cause, tuple(_KINDS)):
         return _known(request, cause)
     status = HTTPStatus(error.status_code)
+    if status is HTTPStatus.BAD_REQUEST:  # FastAPI's word for bytes that are no text
+        detail = "the body must be JSON in UTF-8"
+        return _answer(request, _KINDS[RequestValidationError], {"detail": detail}, {})
     headers = dict(error.headers or {})
     if status is HTTPStatus.NOT_FOUND:
         detail = f"nothing is at {request.url.path}; /docs shows what there is"
@@ -275,6 +278,9 @@ def _broken_rule(error: Mapping[str, Any]) -> dict[str, Any]:
         location = ("body", *location[2:])  # which kind of job the body was taken for
     if location == ("body",) and error["type"].endswith("_type"):
         rule = "the body must be a JSON object, with Content-Type: application/json"
+    if error["type"] == "json_invalid":
+        rule = f"the body must be JSON ({error['ctx']['error']}, at character {location[1]})"
+        location = ("body",)
     # The first part says where the argument stands: body, query, path or header.
     place = ".".join(str(part) for part in location[1:])
     broken: dict[str, Any] = {"argument": _argument(rule) or place or None, "rule": rule}

@@ -205,6 +205,22 @@ def test_odd_names_and_odd_json_are_the_callers_fault(
     assert not {"x", "set-cookie"} & set(answer.headers)
 
 
+@pytest.mark.parametrize(
+    ("content", "detail"),
+    [
+        (b'{"name": "g",}', "the body must be JSON ("),
+        (b"\x0e\xff{}", "the body must be JSON"),
+        (b"[1]", "the body must be a JSON object"),
+    ],
+)
+def test_a_body_that_is_no_json_is_called_so(refusing: Api, content: bytes, detail: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    problem = refusing.problem("POST", "/graphs", 422, content=content, headers=headers)
+    assert problem["detail"].startswith(detail)
+    assert problem["title"] == "Invalid argument"
+    assert "argument" not in problem
+
+
 def test_a_long_idempotency_key_is_refused(refusing: Api) -> None:
     headers = {"Content-Type": CSV, "Idempotency-Key": "k" * 256}
     content = b"src,dst\na,b\n"
