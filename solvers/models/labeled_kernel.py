@@ -114,7 +114,12 @@ class LabeledKernel:
             rhs = np.zeros((n_nodes, chosen.size), solver.dtype)
             rhs[nodes[chosen], np.arange(chosen.size)] = 1.0
             solution = solver.solve(
-                rhs, project=True, phase="kernel", progress=progress, cancelled=cancelled
+                rhs,
+                project=True,
+                phase="kernel",
+                progress=progress,
+                cancelled=cancelled,
+                overwrite=True,
             )
             self.learn(solver.hierarchy)
             if solution.status is not Status.CONVERGED:
