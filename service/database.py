@@ -50,6 +50,9 @@ from service.migrations import upgrade
 BUSY_TIMEOUT_SECONDS: Final = 30.0
 """How long a SQLite writer waits for another one, in any process."""
 
+SERVE_LOCK: Final = "-serve"
+"""End of the name, after that of the SQLite file, of what whoever serves it has locked."""
+
 _NETWORK_FILE_SYSTEMS: Final = re.compile(
     r"nfs4?|cifs|smb[23]|smbfs|ncpfs|afs|davfs|ceph|lustre|beegfs|gpfs|glusterfs|pvfs2|orangefs"
     r"|ocfs2|gfs2|fuse\.(sshfs|glusterfs|ceph|ceph-fuse|s3fs|rclone|gcsfuse|blobfuse2|juicefs|davfs2)"

@@ -28,6 +28,7 @@ from service.backup_format import (
     read_manifest,
 )
 from service.database import (
+    SERVE_LOCK,
     Database,
     feature_sets,
     files,
@@ -51,6 +52,8 @@ MARK: Final = "restore.json"
 
 _STAGING: Final = f"{TEMPORARY_PREFIX}restore"
 _KEPT_ENTRIES: Final = ("numba-cache",)
+_DATABASE_FILES: Final = ("", "-wal", "-shm", SERVE_LOCK)
+"""Ends of the names of SQLite's files, and of the lock of those who serve it."""
 
 
 class HomeNotEmpty(ValueError):
@@ -177,7 +180,7 @@ def _require_empty(database: Database, settings: Settings) -> None:
         raise HomeNotEmpty(f"nothing may run on the home, {alive[0].id} does; stop it first")
     own = {
         *_KEPT_ENTRIES,
-        *(f"{Path(database.engine.url.database or '').name}{end}" for end in ("", "-wal", "-shm")),
+        *(f"{Path(database.engine.url.database or '').name}{end}" for end in _DATABASE_FILES),
     }
     names = sorted(path.name for path in settings.home.iterdir() if path.name not in own)
     if names == [GRAPHS] and not any(settings.graphs_directory.iterdir()):

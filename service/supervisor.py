@@ -20,6 +20,7 @@ from typing import Final
 import structlog
 from sqlalchemy import URL
 
+from service.database import SERVE_LOCK
 from service.lifetime import GRACE_SECONDS, StopSignal
 from service.settings import Settings
 
@@ -140,7 +141,7 @@ def sole_supervisor(database: URL) -> Iterator[None]:
     if database.get_backend_name() != "sqlite":
         yield
         return
-    with Path(f"{database.database}-serve").open("a+", encoding="utf-8") as file:
+    with Path(f"{database.database}{SERVE_LOCK}").open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

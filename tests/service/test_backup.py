@@ -37,6 +37,7 @@ from service.leases import LeaseStore
 from service.migrations import DatabaseVersionError
 from service.needed_files import GRAPHS
 from service.restore import MARK, HomeNotEmpty, restore
+from service.supervisor import sole_supervisor
 from service.workers import WorkerRegistry
 from streaming.pipeline import Interrupted
 from tests.conftest import fresh_database
@@ -523,6 +524,12 @@ def test_a_restore_that_is_killed_begins_again_or_is_whole(
     assert not list(other.settings.home.glob(".tmp-*"))
     other.ingest()
     assert other.catalog.get("g").progress.edges_seen == 4_000 * 2 + 20 + 40_000
+
+
+def test_a_home_that_was_served_empty_takes_a_restore(backed_up: Path, sqlite_other: Place) -> None:
+    with sole_supervisor(sqlite_other.settings.database):
+        pass
+    assert restore(sqlite_other.database, sqlite_other.settings, backed_up).rows["graphs"] == 1
 
 
 def test_another_backup_does_not_finish_the_restore_of_this(
