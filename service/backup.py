@@ -59,8 +59,8 @@ from streaming.durable import (
 from streaming.node_segments import CorruptSegment, require_ids
 from streaming.snapshots import GraphPaths
 
-WORK_DIRECTORIES: Final = ("staging", "knn_work", "certify", "refine")
-"""Of a graph: what a run needs while it lasts, and makes again."""
+WORK_DIRECTORIES: Final = ("staging", "knn_work", "certify", "refine", "embedding")
+"""Of a graph: what a run needs while it lasts, and what is made again."""
 
 STAGING_PREFIX: Final = f"{TEMPORARY_PREFIX}backup-"
 """Of the directories below ``graphs`` with the second names of files."""

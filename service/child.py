@@ -13,9 +13,10 @@ from structlog.contextvars import bound_contextvars
 
 from service.certifying import certify_task
 from service.connecting import knn_task
+from service.embedding import embed_task
 from service.full_disk import is_disk_full
 from service.solving import Cancelled, Report, WarmSolver
-from service.tasks import Answer, CertifyTask, Failed, KnnTask, Stop, Task, TuneTask
+from service.tasks import Answer, CertifyTask, EmbedTask, Failed, KnnTask, Stop, Task, TuneTask
 from streaming.features import FeaturesNotFound
 from streaming.node_segments import CorruptSegment
 from streaming.nodes import NodeCollision
@@ -110,6 +111,8 @@ def _answer(solver: WarmSolver, task: Task, report: Report, cancelled: Cancelled
             return certify_task(task, report=report, cancelled=cancelled)
         if isinstance(task, KnnTask):
             return knn_task(task, report=report, cancelled=cancelled)
+        if isinstance(task, EmbedTask):
+            return embed_task(task, report=report, cancelled=cancelled)
         if isinstance(task, TuneTask):
             return solver.tune(task, report=report, cancelled=cancelled)
         return solver.solve(task, report=report, cancelled=cancelled)

@@ -118,6 +118,18 @@ class DatabaseJobQueue(JobQueue):
         found = [job_from_row(row) for row in rows[:limit]]
         return JobPage(jobs=found, next_page=found[-1].id if len(rows) > limit else None)
 
+    def newest(self, graph_id: str, kind: str) -> Job | None:
+        """See `JobQueue.newest`."""
+        statement = (
+            select(jobs)
+            .where(jobs.c.graph_id == graph_id, jobs.c.kind == kind)
+            .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(statement).one_or_none()
+        return None if row is None else job_from_row(row)
+
     def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[JobEvent]:
         """See `JobQueue.events`."""
         with self._database.read() as connection:

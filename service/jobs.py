@@ -27,7 +27,7 @@ FAST_MODELS = frozenset({"harmonic-mbo", "hfs", "poisson", "stable-hfs"})
 HEAVY_OPTIONS = frozenset({"refine", "variance", "bound", "cross_validate"})
 """Options of solve jobs with which any model takes long; see `service.solve_options`."""
 
-KINDS = ("solve", "tune", "certify", "knn")
+KINDS = ("solve", "tune", "certify", "knn", "embed")
 """What jobs do."""
 
 MAX_KEY_LENGTH = 255
@@ -82,7 +82,8 @@ class JobSpec:
         The graph to work on.
     kind : str
         What to do with it; ``solve`` predicts labels, ``tune`` chooses hyperparameters,
-        ``certify`` measures a snapshot's accuracy, ``knn`` makes edges from features.
+        ``certify`` measures a snapshot's accuracy, ``knn`` makes edges from features, ``embed``
+        finds where the nodes lie, for suggestions.
     model : str, optional
         Public name of the model of ``solve`` and ``tune``; none for other kinds.
     parameters : mapping
@@ -256,6 +257,10 @@ class JobQueue(Protocol):
         page: str | None = None,
     ) -> JobPage:
         """Jobs, newest first; ``page`` is the ``next_page`` of the page before."""
+        ...
+
+    def newest(self, graph_id: str, kind: str) -> Job | None:
+        """The job of a kind that was submitted last; None before the first."""
         ...
 
     def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[JobEvent]:

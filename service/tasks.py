@@ -127,7 +127,33 @@ class KnnTask:
     parameters: Mapping[str, Any]
 
 
-Task = SolveTask | CertifyTask | KnnTask
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedTask:
+    """Find where the nodes of a snapshot lie.
+
+    Attributes
+    ----------
+    job_id : str
+    attempt : int
+        For the log.
+    graph_id : str
+    graph_directory : Path
+        Where the graph keeps its snapshots and its embedding.
+    snapshot : int
+        What was captured when the attempt began.
+    n_threads : int
+        Threads to compute with.
+    """
+
+    job_id: str
+    attempt: int
+    graph_id: str
+    graph_directory: Path
+    snapshot: int
+    n_threads: int
+
+
+Task = SolveTask | CertifyTask | KnnTask | EmbedTask
 """What a child can do."""
 
 
@@ -177,6 +203,13 @@ class Certified:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """The embedding lies on the disk; ``result`` is what the job will say."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
     """The edges lie in a Parquet file at ``path``; ``result`` is what the job will say."""
 
@@ -211,4 +244,4 @@ class Stopped:
     """The task ended because it was told to."""
 
 
-Answer = Solved | Tuned | Certified | Connected | Failed | Stopped
+Answer = Solved | Tuned | Certified | Connected | Embedded | Failed | Stopped

@@ -41,6 +41,8 @@ from service.tasks import (
     Certified,
     CertifyTask,
     Connected,
+    Embedded,
+    EmbedTask,
     Failed,
     KnnTask,
     Solved,
@@ -284,6 +286,8 @@ class Worker:
                 return self._certify_task(job, graph)
             case "knn":
                 return self._knn_task(job, graph)
+            case "embed":
+                return self._embed_task(job, graph)
             case "tune":
                 return self._labels_task(job, graph, TuneTask)
             case _:
@@ -345,6 +349,26 @@ class Worker:
             n_nodes=graph.progress.n_nodes,
             seed=graph.settings.seed,
             parameters=job.parameters,
+        )
+
+    def _embed_task(self, job: Job, graph: GraphRecord) -> EmbedTask:
+        """The newest snapshot."""
+        if graph.progress.snapshot is None:
+            raise _no_snapshot(graph)
+        self._queue.capture(
+            job.id,
+            job.attempt,
+            snapshot=graph.progress.snapshot,
+            labels_seq=graph.labels_seq,
+            features_version=graph.features_version,
+        )
+        return EmbedTask(
+            job_id=job.id,
+            attempt=job.attempt,
+            graph_id=job.graph_id,
+            graph_directory=self._settings.graphs_directory / job.graph_id,
+            snapshot=graph.progress.snapshot,
+            n_threads=self._settings.n_threads,
         )
 
     def _labels_task(
@@ -413,7 +437,7 @@ class Worker:
         match answer:
             case Solved(result=result):
                 return self._publish(job, result)
-            case Certified(result=result) | Tuned(result=result):
+            case Certified(result=result) | Tuned(result=result) | Embedded(result=result):
                 return self._queue.finish(job.id, job.attempt, result)
             case Connected():
                 return finish_knn(self._database, self._queue, job, answer)

@@ -81,6 +81,11 @@ class GraphPaths:
         return self.root / "knn_work"
 
     @property
+    def embedding(self) -> Path:
+        """Where the nodes of a snapshot lie, made when somebody asks for it."""
+        return self.root / "embedding"
+
+    @property
     def predictions(self) -> Path:
         """Prediction files."""
         return self.root / "predictions"

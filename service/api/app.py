@@ -27,6 +27,7 @@ from service.api.routes import (
     predictors,
     snapshots,
     sources,
+    suggestions,
 )
 from service.api.schemas.base import Problem
 from service.api.schemas.labels import LabelsIn
@@ -49,6 +50,7 @@ _RESOURCES: Final = (
     jobs,
     predictors,
     snapshots,
+    suggestions,
     operations,
 )
 
@@ -60,6 +62,7 @@ _TAGS: Final = [
     {"name": "labels", "description": "The labels that people give."},
     {"name": "jobs", "description": "Work that outlives the request."},
     {"name": "predictions", "description": "What came out."},
+    {"name": "suggestions", "description": "Which nodes to label next."},
     {"name": "snapshots", "description": "The sparsifier itself."},
     {"name": "operations", "description": "Whether it runs, what runs, which models there are."},
 ]

@@ -43,6 +43,7 @@ from service.predictions import PredictionsNotFound
 from service.predictors import JobNotSucceeded, NotInductive
 from service.pushes import RETRY_SECONDS, BacklogFull
 from service.reading import NodeNotFound, NodeNotPredicted
+from service.suggesting import EmbeddingFailed, NoEmbedding, NoMargins
 from service.uploads import BadUpload, TableTooLarge
 from streaming.blocks import BadEdges
 from streaming.feature_blocks import BadFeatures
@@ -92,6 +93,8 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     TooManyGraphs: _Kind(HTTPStatus.CONFLICT, "Too many graphs"),
     TooManySources: _Kind(HTTPStatus.CONFLICT, "Too many sources"),
     NoSnapshot: _Kind(HTTPStatus.CONFLICT, "No snapshot yet"),
+    NoEmbedding: _Kind(HTTPStatus.CONFLICT, "No embedding yet"),
+    EmbeddingFailed: _Kind(HTTPStatus.CONFLICT, "Embedding failed"),
     NoFeatures: _Kind(HTTPStatus.CONFLICT, "No features yet"),
     ConnectedBefore: _Kind(HTTPStatus.CONFLICT, "Edges from features already"),
     JobNotSucceeded: _Kind(HTTPStatus.CONFLICT, "Job has not succeeded"),
@@ -104,6 +107,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     BadUpload: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid content"),
     BadLabels: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Labels break the contract"),
     LabelsRefused: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Unknown nodes"),
+    NoMargins: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "No margins"),
     NotInductive: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Job predicts no new points"),
     DoesNotFit: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Does not fit the memory"),
     SourceRefused: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Source refused"),

@@ -26,6 +26,7 @@ from service.pushes import PushStore
 from service.reading import PredictionReader
 from service.recent import Recent
 from service.settings import Settings
+from service.suggesting import Suggester
 from service.uploads import UploadLimits
 
 _Value = TypeVar("_Value")
@@ -37,12 +38,16 @@ _LABEL_TABLES: Final = 2
 A million labels take some 300 MB as Python values, and threads enough for 40 of them are there.
 """
 
+_SUGGESTIONS: Final = 2
+"""Answers with suggestions that one process makes at a time; each takes a processor a while."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
     """Everything behind the API; each field is the store of that name.
 
-    ``label_tables`` is to be held while a table of labels is in memory.
+    ``label_tables`` is to be held while a table of labels is in memory, ``suggestions`` while some
+    are chosen.
     """
 
     settings: Settings
@@ -57,11 +62,13 @@ class Stores:
     jobs: JobQueue
     estimator: Estimator
     predictions: PredictionReader
+    suggester: Suggester
     nodes: KnownNodes
     keys: KeyStore
     metrics: CollectorRegistry
     recent: Recent
     label_tables: asyncio.Semaphore
+    suggestions: asyncio.Semaphore
 
     @classmethod
     def create(cls, settings: Settings, database: Database) -> Self:
@@ -73,6 +80,12 @@ class Stores:
         )
         nodes = KnownNodes(settings.graphs_directory, manifest)
         recent = Recent(database)
+        predictions = PredictionReader(
+            store=PredictionStore(database, settings.graphs_directory),
+            jobs=jobs,
+            nodes=nodes,
+            recent=recent,
+        )
         return cls(
             settings=settings,
             upload_limits=UploadLimits(
@@ -104,17 +117,20 @@ class Stores:
                 graphs_directory=settings.graphs_directory,
                 memory_bytes=settings.child_memory_bytes,
             ),
-            predictions=PredictionReader(
-                store=PredictionStore(database, settings.graphs_directory),
+            predictions=predictions,
+            suggester=Suggester(
                 jobs=jobs,
+                labels=labels,
+                predictions=predictions,
                 nodes=nodes,
-                recent=recent,
+                graphs_directory=settings.graphs_directory,
             ),
             nodes=nodes,
             keys=KeyStore(database),
             metrics=store_registry(database, settings),
             recent=recent,
             label_tables=asyncio.Semaphore(_LABEL_TABLES),
+            suggestions=asyncio.Semaphore(_SUGGESTIONS),
         )
 
     async def recently(self, key: Hashable, load: Callable[[], _Value]) -> _Value:

@@ -36,6 +36,7 @@ _MODULE_OF: Final = {
     "predictions": "results",
     "predict": "predicting",
     "evaluate": "results",
+    "suggest": "suggesting",
     "key": "keys",
     "backup": "keeping",
     "restore": "keeping",

@@ -19,8 +19,13 @@ def finished(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
 
     A signal cancels it and ends the command.
     """
+    job = DatabaseJobQueue(session.database).submit(spec)
+    return finished_job(session, job, is_quiet=is_quiet)
+
+
+def finished_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
+    """The same of a job that was submitted before."""
     queue = DatabaseJobQueue(session.database)
-    job = queue.submit(spec)
     with StopSignal() as stop, _Teller() as teller:
         job = run_until_finished(
             session.database,

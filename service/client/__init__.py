@@ -46,6 +46,8 @@ from service.client.answers import (
     Refusal,
     Snapshot,
     Source,
+    Suggestion,
+    Suggestions,
     Version,
 )
 from service.client.awaiting import AsyncClient
@@ -119,6 +121,8 @@ __all__ = [
     "Snapshot",
     "Source",
     "StillWaiting",
+    "Suggestion",
+    "Suggestions",
     "Unauthorized",
     "UnknownNodes",
     "Version",

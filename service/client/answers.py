@@ -218,7 +218,7 @@ class Job:
 
     id: str
     graph_id: str
-    kind: Literal["solve", "tune", "certify", "knn"]
+    kind: Literal["solve", "tune", "certify", "knn", "embed"]
     model: str | None
     parameters: dict[str, Any]
     lane: Literal["fast", "heavy"]
@@ -345,6 +345,37 @@ class Predictions:
     features_version: int
     solver_status: str
     etag: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """A node to label; ``prediction`` is None while nothing is predicted of it."""
+
+    node: NodeId
+    prediction: Prediction | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestions:
+    """Nodes to label, the most useful first; none of them had a label at ``labels_seq``.
+
+    ``job``, ``model``, ``snapshot`` and ``predicted_labels_seq`` say which predictions were looked
+    at; they are None without any. ``embedding_snapshot`` is None for margins.
+    """
+
+    strategy: Literal["margin", "variance", "coverage"]
+    job: str | None
+    model: str | None
+    snapshot: int | None
+    predicted_labels_seq: int | None
+    labels_seq: int
+    embedding_snapshot: int | None
+    suggestions: tuple[Suggestion, ...]
+
+    @property
+    def nodes(self) -> list[NodeId]:
+        """The nodes alone."""
+        return [each.node for each in self.suggestions]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from service.client.calls import jobs as jobs_calls
 from service.client.calls import labels as labels_calls
 from service.client.calls import predictions as predictions_calls
 from service.client.calls import server as server_calls
+from service.client.calls import suggestions as suggestions_calls
 from service.client.exchange import (
     Answer,
     AskRetries,
@@ -180,6 +181,7 @@ class Client(Connected[httpx.BaseTransport]):
     submit_tune = _method(jobs_calls.submit_tune)
     submit_certify = _method(jobs_calls.submit_certify)
     submit_knn = _method(jobs_calls.submit_knn)
+    submit_embed = _method(jobs_calls.submit_embed)
     estimate = _method(jobs_calls.estimate)
     jobs = _iterator(jobs_calls.jobs)
     job = _method(jobs_calls.job)
@@ -200,6 +202,8 @@ class Client(Connected[httpx.BaseTransport]):
     snapshot_edges = _method(predictions_calls.snapshot_edges)
     stream_snapshot_edges = _iterator(predictions_calls.stream_snapshot_edges)
     download_snapshot_edges = _method(predictions_calls.download_snapshot_edges)
+
+    suggestions = _method(suggestions_calls.suggestions)
 
     models = _method(server_calls.models)
     version = _method(server_calls.version)

@@ -191,6 +191,15 @@ class KnnIn(_ModellessIn):
         return self
 
 
+class EmbedIn(_JobBody):
+    """A job that finds where the nodes of the newest snapshot lie, for suggestions."""
+
+    kind: Literal["embed"]
+
+    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
+        return None, {}, "heavy"
+
+
 def _kind_of(body: Any) -> Any:
     """The kind of job that a body asks for; ``solve`` when it does not say."""
     return body.get("kind", "solve") if isinstance(body, dict) else "solve"
@@ -200,7 +209,8 @@ JobIn = Annotated[
     Annotated[SolveIn, Tag("solve")]
     | Annotated[TuneIn, Tag("tune")]
     | Annotated[CertifyIn, Tag("certify")]
-    | Annotated[KnnIn, Tag("knn")],
+    | Annotated[KnnIn, Tag("knn")]
+    | Annotated[EmbedIn, Tag("embed")],
     Discriminator(
         _kind_of,
         custom_error_type="kind",

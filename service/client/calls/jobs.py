@@ -121,6 +121,19 @@ def submit_knn(
     return (yield from _submitted("knn", graph, None, parameters, priority, key))
 
 
+def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Call[Job]:
+    """Have the nodes of the newest snapshot located, as `suggestions` asks for by itself.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    priority, key
+        As in `submit_solve`.
+    """
+    return (yield from _submitted("embed", graph, None, None, priority, key))
+
+
 def estimate(
     graph: str, model: str = DEFAULT_MODEL, parameters: Mapping[str, Any] | None = None
 ) -> Call[Estimate]:
@@ -234,11 +247,12 @@ def _submitted(
     key: str | None,
 ) -> Call[Job]:
     named = {} if model is None else {"model": model}
+    given = {} if kind == "embed" else {"parameters": dict(parameters or {})}
     request = Request(
         method="POST",
         path=path("graphs", graph, "jobs"),
         headers={"Idempotency-Key": key or uuid4().hex},
-        json={"kind": kind, **named, "parameters": dict(parameters or {}), "priority": priority},
+        json={"kind": kind, **named, **given, "priority": priority},
         is_repeatable=True,
     )
     return (yield from read(Job, request))

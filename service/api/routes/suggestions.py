@@ -1,0 +1,93 @@
+"""Which nodes to label next."""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from service.api.auth import requires
+from service.api.errors import problems
+from service.api.routes.common import ONE_GRAPH, resource
+from service.api.routes.predictions import JobId, Model
+from service.api.schemas.jobs import JobOut
+from service.api.schemas.suggestions import SuggestionsOut
+from service.api.stores import GraphHere, StoresHere
+from service.api.waiting import WaitSeconds, wait_until
+from service.catalog import GraphNotFound
+from service.jobs import UnknownJob
+from service.predictions import PredictionsNotFound
+from service.pushes import RETRY_SECONDS
+from service.suggesting import (
+    MAX_SUGGESTIONS,
+    EmbeddingFailed,
+    NoEmbedding,
+    NoMargins,
+    Strategy,
+)
+
+router = resource("suggestions", ONE_GRAPH)
+
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    HTTPStatus.OK: {"model": SuggestionsOut, "description": "Nodes to label."},
+    HTTPStatus.ACCEPTED: {
+        "model": JobOut,
+        "description": "The job that finds where the nodes lie; ask again once it has ended.",
+    },
+}
+
+
+@router.get(
+    "/suggestions",
+    dependencies=[requires("label")],
+    response_model=None,
+    responses=_ANSWERS
+    | problems(
+        GraphNotFound, UnknownJob, PredictionsNotFound, NoEmbedding, EmbeddingFailed, NoMargins
+    ),
+)
+async def get_suggestions(
+    request: Request,
+    response: Response,
+    graph: GraphHere,
+    stores: StoresHere,
+    strategy: Annotated[
+        Strategy,
+        Query(
+            description="Least margins; most variance taken from all nodes; or nodes that differ."
+        ),
+    ] = "margin",
+    k: Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Most nodes.")] = 20,
+    model: Model = None,
+    job_id: JobId = None,
+    wait: WaitSeconds = 0,
+) -> SuggestionsOut | JobOut:
+    """Nodes whose label would help most; never one that has a label.
+
+    `margin` needs predictions. `variance` and `coverage` need to know where the nodes lie: the
+    first call asks for a job of kind embed and answers 202 with it, unless `wait` suffices. They
+    do without predictions, and so tell where to begin.
+    """
+    suggester = stores.suggester
+    if strategy != "margin":
+        job = await run_in_threadpool(suggester.request_embedding, graph)
+        if job is not None and wait:
+            job_id_to_await = job.id
+            job = await wait_until(
+                request,
+                lambda: stores.jobs.get(job_id_to_await),
+                lambda each: each.status.is_final,
+                seconds=wait,
+            )
+            if job.status.is_final:  # an embedding, or the reason why there is none
+                job = await run_in_threadpool(suggester.request_embedding, graph)
+        if job is not None:
+            response.status_code = HTTPStatus.ACCEPTED
+            response.headers["Location"] = f"/v1/jobs/{job.id}"
+            response.headers["Retry-After"] = str(RETRY_SECONDS)
+            return JobOut.of(job)
+    async with stores.suggestions:
+        found = await run_in_threadpool(
+            suggester.suggest, graph, strategy, k, model=model, job_id=job_id
+        )
+    return SuggestionsOut.of(found)

@@ -1,0 +1,63 @@
+"""Which nodes to label next."""
+
+import time
+from dataclasses import replace
+from typing import Literal
+
+import httpx
+
+from service.client.answers import Job, Suggestions
+from service.client.calls.common import POLL_SECONDS, get, parsed
+from service.client.errors import JobCancelled, StillWaiting
+from service.client.exchange import Call, answered
+
+
+def suggestions(
+    graph: str,
+    strategy: Literal["margin", "variance", "coverage"] = "margin",
+    k: int = 20,
+    *,
+    model: str | None = None,
+    job: str | None = None,
+    timeout: float | None = None,
+) -> Call[Suggestions]:
+    """Nodes whose label would help most; none of them has a label.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    strategy : {"margin", "variance", "coverage"}
+        The least margins; the nodes that take most from the variance of all; or nodes in the middle
+        of k clusters of the unsure, so that they differ. The last two need no predictions, but the
+        server has to locate the nodes first, once, which takes minutes on a large graph.
+    k : int
+        Most nodes, 1 to 200.
+    model, job : str, optional
+        Whose predictions to look at; the freshest by default.
+    timeout : float, optional
+        Seconds to wait until the nodes are located; for ever when left out.
+
+    Raises
+    ------
+    PredictionsNotFound
+        There are none, without which ``margin`` cannot do.
+    Conflict
+        The graph has no snapshot yet, or the nodes could not be located.
+    StillWaiting
+        Time is over; the job goes on.
+    """
+    request = get("graphs", graph, "suggestions", strategy=strategy, k=k, model=model, job=job)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = POLL_SECONDS if deadline is None else max(deadline - time.monotonic(), 0.0)
+        wait = min(POLL_SECONDS, left)
+        params = {**request.params, "wait": wait or None}
+        answer = yield from answered(replace(request, params=params, wait_seconds=wait))
+        if answer.status != httpx.codes.ACCEPTED:
+            return parsed(Suggestions, answer.content)
+        embedding = parsed(Job, answer.content)
+        if embedding.status == "cancelled":
+            raise JobCancelled(embedding)
+        if wait <= 0:
+            raise StillWaiting(f"job {embedding.id}", timeout or 0.0)

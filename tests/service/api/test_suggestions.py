@@ -1,0 +1,262 @@
+"""Suggestions over HTTP: never a labeled node, the job they wait for, and what is refused."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from service.client import Client, JobCancelled, PredictionsNotFound, StillWaiting
+from service.keys import KeyStore, Scope
+from service.settings import Settings
+from streaming.embedding import EmbeddingStore, embed
+from streaming.snapshots import GraphPaths
+from tests.service.api.conftest import CSV, PARQUET, Api, as_parquet, bring_communities, serving
+from tests.service.solvable import two_communities
+
+STRATEGIES = ["margin", "variance", "coverage"]
+
+
+def solve(api: Api, name: str = "g", **body: Any) -> str:
+    asked = {"kind": "solve", "model": "stable-hfs", **body}
+    job = api.call("POST", f"/graphs/{name}/jobs", 202, json=asked).json()
+    api.run_job(job["id"])
+    return str(job["id"])
+
+
+def located(api: Api, name: str = "g") -> None:
+    """What a job of kind embed does, without the process it would start."""
+    graph = api.stores.catalog.get(name)
+    assert graph.progress.snapshot is not None
+    embed(GraphPaths(root=api.stores.settings.graphs_directory / graph.id), graph.progress.snapshot)
+
+
+def suggested(api: Api, query: str, name: str = "g") -> Any:
+    return api.call("GET", f"/graphs/{name}/suggestions?{query}", 200).json()
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A graph with predictions and an embedding; tests only look at it."""
+    home = tmp_path_factory.mktemp("suggesting")
+    with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:
+        bring_communities(api)
+        solve(api)
+        located(api)
+        yield api
+
+
+def test_least_margins_come_first(ready: Api) -> None:
+    answer = suggested(ready, "k=10")
+    assert (answer["strategy"], answer["model"], answer["snapshot"]) == ("margin", "stable-hfs", 1)
+    assert (answer["labels_seq"], answer["predicted_labels_seq"]) == (2, 2)
+    assert answer["embedding_snapshot"] is None
+    nodes = [each["node"] for each in answer["suggestions"]]
+    lines = ready.call("GET", "/graphs/g/predictions?format=ndjson", 200).text.splitlines()
+    rows = [json.loads(line) for line in lines]
+    free = [row for row in rows if row["node"] not in {"n3", "n33"}]
+    margin = {row["node"]: row["margin"] for row in free}
+    expected = sorted(margin.values())[:10]
+    assert [margin[node] for node in nodes] == pytest.approx(expected)
+    for each in answer["suggestions"]:
+        assert each["prediction"]["node"] == each["node"]
+        assert each["prediction"]["label"] in {"left", "right"}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_node_that_has_a_label_is_suggested(ready: Api, strategy: str) -> None:
+    answer = suggested(ready, f"strategy={strategy}&k=200")
+    nodes = [each["node"] for each in answer["suggestions"]]
+    assert len(nodes) == len(set(nodes)) == 58
+    assert not {"n3", "n33"} & set(nodes)
+    few = suggested(ready, f"strategy={strategy}&k=4")
+    assert len(few["suggestions"]) == 4
+    assert suggested(ready, f"strategy={strategy}&k=4") == few
+    assert answer["embedding_snapshot"] == (None if strategy == "margin" else 1)
+
+
+@pytest.mark.parametrize("strategy", ["variance", "coverage"])
+def test_nodes_that_differ_lie_in_both_halves(ready: Api, strategy: str) -> None:
+    answer = suggested(ready, f"strategy={strategy}&k=2")
+    halves = {int(each["node"][1:]) // 30 for each in answer["suggestions"]}
+    assert halves == {0, 1}
+
+
+def test_what_is_wrong_is_refused(ready: Api) -> None:
+    path = "/graphs/g/suggestions"
+    for query, argument in (("k=0", "k"), ("k=201", "k"), ("strategy=luck", "strategy")):
+        assert ready.problem("GET", f"{path}?{query}", 422)["argument"] == argument
+    assert "Graph" in ready.problem("GET", "/graphs/nobody/suggestions", 404)["title"]
+    assert ready.problem("GET", f"{path}?model=hfs", 404)["title"] == "Predictions not found"
+    assert ready.problem("GET", f"{path}?strategy=coverage&model=hfs", 404)
+    assert ready.problem("GET", f"{path}?job=nobody", 404)["title"] == "Job not found"
+
+
+def test_suggestions_need_the_scope_of_labels(tmp_path: Path) -> None:
+    with serving(Settings(home=tmp_path, database_url=None, admin_key_file=None)) as api:
+        api.create_graph("g")
+        keys = KeyStore(api.stores.database)
+        statuses: list[tuple[Scope, int]] = [("read", 403), ("ingest", 403), ("label", 409)]
+        for scope, status in statuses:
+            headers = {"Authorization": f"Bearer {keys.create(scope, [scope])}"}
+            path = "/graphs/g/suggestions?strategy=coverage"
+            api.call("GET", path, status, headers=headers)
+
+
+def test_where_to_begin_is_told_before_the_first_label(api: Api) -> None:
+    api.create_graph("g", seed=1)
+    problem = api.problem("GET", "/graphs/g/suggestions?strategy=coverage", 409)
+    assert problem["title"] == "No embedding yet"
+    u, v = two_communities()
+    table = pa.table({"src": [f"n{each}" for each in u], "dst": [f"n{each}" for each in v]})
+    api.push(as_parquet(table), PARQUET)
+    api.ingest()
+    problem = api.problem("GET", "/graphs/g/suggestions", 404)
+    assert "put labels" in problem["detail"]
+    answer = api.call("GET", "/graphs/g/suggestions?strategy=variance", 202)
+    first = answer.json()
+    assert (first["kind"], answer.headers["location"]) == ("embed", f"/v1/jobs/{first['id']}")
+    assert int(answer.headers["retry-after"]) > 0
+    assert api.call("GET", "/graphs/g/suggestions?strategy=coverage", 202).json() == first
+    api.run_job(first["id"])
+    done = api.call("GET", f"/jobs/{first['id']}", 200).json()
+    assert (done["status"], done["snapshot"], done["lane"]) == ("succeeded", 1, "heavy")
+    assert (done["result"]["snapshot"], done["result"]["status"]) == (1, "converged")
+    answer = suggested(api, "strategy=coverage&k=2")
+    assert (answer["job"], answer["model"], answer["predicted_labels_seq"]) == (None, None, None)
+    assert [each["prediction"] for each in answer["suggestions"]] == [None, None]
+    assert {int(each["node"][1:]) // 30 for each in answer["suggestions"]} == {0, 1}
+    # a label changes the answer at once, predictions or not
+    taken = answer["suggestions"][0]["node"]
+    api.put_labels({taken: "left"})
+    after = suggested(api, "strategy=coverage&k=200")
+    assert after["labels_seq"] == 1
+    assert taken not in {each["node"] for each in after["suggestions"]}
+
+
+def test_embedding_is_made_again_once_the_graph_has_grown(api: Api) -> None:
+    bring_communities(api)
+    located(api)
+    api.push(b"src,dst\nn0,n2\n", CSV)
+    api.ingest()
+    assert suggested(api, "strategy=coverage")["embedding_snapshot"] == 1
+    assert api.stores.jobs.list().jobs == []
+    rows = "".join(f"n0,m{number}\n" for number in range(40))
+    api.push(f"src,dst\n{rows}".encode(), CSV)
+    api.ingest()
+    assert suggested(api, "strategy=coverage")["embedding_snapshot"] == 1  # serves meanwhile
+    waiting = api.stores.jobs.newest(api.stores.catalog.get("g").id, "embed")
+    assert waiting is not None
+    assert waiting.status == "queued"
+    located(api)
+    answer = suggested(api, "strategy=coverage&k=200")
+    assert answer["embedding_snapshot"] == 3
+    assert len(answer["suggestions"]) == 98
+
+
+def test_an_embedding_that_failed_is_not_tried_for_ever(api: Api) -> None:
+    bring_communities(api)
+    asked = api.call("GET", "/graphs/g/suggestions?strategy=coverage", 202).json()
+    root = api.stores.settings.graphs_directory / api.stores.catalog.get("g").id
+    edges = root / "snapshots" / "00000001" / "edges.arrow"
+    edges.rename(root / "edges.arrow")
+    for _ in range(3):
+        api.run_job(asked["id"])
+    assert api.call("GET", f"/jobs/{asked['id']}", 200).json()["status"] == "failed"
+    for _ in range(2):
+        problem = api.problem("GET", "/graphs/g/suggestions?strategy=coverage&wait=5", 409)
+        assert asked["id"] in problem["detail"]
+    (root / "edges.arrow").rename(edges)
+    job = api.call("POST", "/graphs/g/jobs", 202, json={"kind": "embed"}).json()
+    api.run_job(job["id"])
+    assert suggested(api, "strategy=coverage")["embedding_snapshot"] == 1
+
+
+def test_numbers_have_no_margins(api: Api) -> None:
+    api.create_graph("g", seed=1)
+    u, v = two_communities()
+    table = pa.table({"src": [f"n{each}" for each in u], "dst": [f"n{each}" for each in v]})
+    api.push(as_parquet(table), PARQUET)
+    api.ingest()
+    api.put_labels({"n3": 1.5, "n33": 4.0})
+    solve(api, model="hfs", parameters={"target": "real"})
+    assert api.problem("GET", "/graphs/g/suggestions", 422)["title"] == "No margins"
+    located(api)
+    answer = suggested(api, "strategy=variance&k=3")
+    assert len(answer["suggestions"]) == 3
+    assert isinstance(answer["suggestions"][0]["prediction"]["label"], float)
+
+
+@pytest.mark.parametrize("kind", ["int64", "dense"])
+def test_numbers_as_ids_come_back_as_they_went_in(api: Api, kind: str) -> None:
+    api.create_graph("g", seed=1, node_ids=kind)
+    u, v = two_communities()
+    high = 2**60 if kind == "int64" else 0
+    api.push(as_parquet(pa.table({"src": u + high, "dst": v + high})), PARQUET)
+    api.ingest()
+    api.put_labels({str(high + 3): "left", str(high + 33): "right"})
+    solve(api)
+    located(api)
+    for strategy in STRATEGIES:
+        for each in suggested(api, f"strategy={strategy}&k=5")["suggestions"]:
+            assert isinstance(each["node"], str if high else int)
+            assert 0 <= int(each["node"]) - high < 60
+
+
+def test_nodes_without_a_label_near_come_by_where_they_lie_only(api: Api) -> None:
+    bring_communities(api)
+    rows = "".join(f"a{u},a{u + 1}\n" for u in range(40))
+    api.push(f"src,dst\n{rows}b,c\n".encode(), CSV)
+    api.ingest()
+    solve(api)
+    located(api)
+    names = [each["node"] for each in suggested(api, "k=200")["suggestions"]]
+    assert not [name for name in names if name[0] in "abc"]  # no label reaches them: no margin
+    names = [each["node"] for each in suggested(api, "strategy=coverage&k=12")["suggestions"]]
+    assert [name for name in names if name[0] == "a"]
+    store = EmbeddingStore(
+        GraphPaths(root=api.stores.settings.graphs_directory / api.stores.catalog.get("g").id)
+    )
+    embedding = store.open()
+    assert embedding is not None
+    assert np.bincount(embedding.component).tolist() == [60, 41, 2]
+
+
+def test_the_client_waits_until_the_nodes_are_located(api: Api) -> None:
+    bring_communities(api)
+    with Client(str(api.client.base_url)) as client:
+        with pytest.raises(PredictionsNotFound):
+            client.suggestions("g")
+        with pytest.raises(StillWaiting):
+            client.suggestions("g", "coverage", timeout=0.3)
+        (job,) = client.jobs(graph="g")
+        assert (job.kind, job.status) == ("embed", "queued")
+        client.cancel(job.id)
+        waiting = client.submit_embed("g")
+        threading.Timer(0.3, api.run_job, [waiting.id]).start()
+        found = client.suggestions("g", "coverage", 3, timeout=60)
+        assert len(found.nodes) == 3
+        assert found.embedding_snapshot == 1
+        assert found.suggestions[0].prediction is None
+
+
+def test_the_client_reads_what_is_predicted(ready: Api) -> None:
+    with Client(str(ready.client.base_url)) as client:
+        found = client.suggestions("g", "variance", 3, model="stable-hfs")
+    assert found.suggestions[0].prediction is not None
+    assert found.suggestions[0].prediction.node == found.nodes[0]
+
+
+def test_the_client_says_that_the_job_was_cancelled(api: Api) -> None:
+    bring_communities(api)
+    with Client(str(api.client.base_url)) as client:
+
+        def cancel() -> None:
+            api.stores.jobs.cancel(api.stores.jobs.list().jobs[0].id)
+
+        threading.Timer(0.5, cancel).start()
+        with pytest.raises((JobCancelled, StillWaiting)):
+            client.suggestions("g", "coverage", timeout=3)
