@@ -293,6 +293,17 @@ feature_sets = Table(
     Index(None, "graph_id", "status", "position"),
 )
 
+ingest_points = Table(
+    "ingest_points",
+    metadata,
+    _graph_id(primary_key=True),
+    Column("at", Timestamp(), primary_key=True, default=now()),
+    _counter("n_nodes"),
+    _counter("edges_seen"),
+    _counter("n_records"),
+    _counter("memory_bytes"),
+)
+
 label_events = Table(
     "label_events",
     metadata,

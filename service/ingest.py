@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import psutil
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from service.auto_solving import request_auto_solve
 from service.catalog import Catalog, GraphProgress, GraphRecord
@@ -26,13 +27,14 @@ from service.feature_commit import FeatureCommitter
 from service.feature_log import FeatureSetRecord
 from service.gathering import gather_pushes
 from service.holders import holder_name, is_dead
+from service.ingest_history import IngestHistory
 from service.leases import Lease, LeaseExpired, LeaseStore
 from service.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
 from service.predictions import PredictionStore
 from service.redaction import redacted, shown_url
 from service.settings import Settings
 from streaming.certificate import CertificateStore
-from streaming.events import Committed, Duplicate, IngestEvent, Quarantined, StreamSummary
+from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined, StreamSummary
 from streaming.feature_blocks import BadFeatures
 from streaming.features import FeatureStore
 from streaming.pipeline import FileUnreadable, Stream
@@ -51,6 +53,9 @@ KEPT_SNAPSHOTS: Final = 5
 
 FEATURES_GRACE_SECONDS: Final = 600.0
 """How long a version of features stays once the next one is there; jobs may be reading it."""
+
+NOTE_SECONDS: Final = 1.0
+"""How often the growth of a graph is noted while it is ingested."""
 
 _log = structlog.get_logger(__name__)
 
@@ -259,6 +264,9 @@ class OpenGraph:
         self._n_ended = dict.fromkeys(("committed", "duplicate", "quarantined"), 0)
         self._is_complete = False
         self._n_taken_apart = 0
+        self._history = IngestHistory(database)
+        self._process = psutil.Process()
+        self._noted_at = float("-inf")
 
     @property
     def lease(self) -> Lease:
@@ -441,8 +449,12 @@ class OpenGraph:
     def _take_event(self, event: IngestEvent) -> None:
         """Store what a file has come to before anybody hears of it."""
         match event:
+            case Progress():
+                if time.monotonic() - self._noted_at >= NOTE_SECONDS:
+                    self._note_growth(event.summary)
             case Committed():
                 self._store_committed(event)
+                self._note_growth(event.summary)
             case Duplicate():
                 self._store(
                     event.file, lambda file: FileOutcome.duplicate(file.id, digest=event.digest)
@@ -463,6 +475,20 @@ class OpenGraph:
                     ),
                 )
         self._on_event(event)
+
+    def _note_growth(self, summary: StreamSummary) -> None:
+        """Store a point for charts; without it they lack a point, and nothing else does."""
+        self._noted_at = time.monotonic()
+        try:
+            self._history.note(
+                self.record.id,
+                n_nodes=summary.n_nodes,
+                edges_seen=summary.edges_seen,
+                n_records=summary.n_records,
+                memory_bytes=self._process.memory_info().rss,
+            )
+        except DBAPIError as error:
+            _log.info("growth not noted", graph=self.record.settings.name, error=str(error.orig))
 
     def _is_taken_apart(self, event: Quarantined) -> bool:
         """Whether gathered pushes wait again, one by one, so that only the faulty one is refused.
