@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from numbers import Integral, Real
 from typing import Any, Final
 
@@ -97,6 +98,28 @@ class CurrentLabels:
     labels: list[LabelValue]
     seqs: Int64Array
     labels_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelEvent:
+    """One line of the history of labels.
+
+    Attributes
+    ----------
+    seq : int
+        Its number within the graph.
+    node : str
+        External id as text.
+    label : str, int, float or None
+        As it was given; None where a label was taken back.
+    at : datetime
+        By the database's clock, in UTC.
+    """
+
+    seq: int
+    node: str
+    label: LabelValue | None
+    at: datetime
 
 
 class LabelStore:
@@ -203,6 +226,80 @@ class LabelStore:
             labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
         )
 
+    def of_nodes(self, graph_id: str, nodes: Sequence[str]) -> dict[str, LabelValue]:
+        """The labels of those of some nodes that have one, by external id as text."""
+        found: dict[str, LabelValue] = {}
+        with self._database.read() as connection:
+            for start in range(0, len(nodes), _NODES_PER_QUERY):
+                some = label_events.c.node.in_(nodes[start : start + _NODES_PER_QUERY])
+                rows = connection.execute(_latest(graph_id, some))
+                found |= {row.node: json.loads(row.label) for row in rows}
+        return found
+
+    def page(
+        self,
+        graph_id: str,
+        *,
+        prefix: str = "",
+        label: LabelValue | None = None,
+        before_seq: int | None = None,
+        limit: int = 50,
+    ) -> Sequence[LabelEvent]:
+        """Present labels, the last given first.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        prefix : str
+            Only nodes whose ids begin so.
+        label : str, int or float, optional
+            Only this one.
+        before_seq : int, optional
+            Only those of earlier events: the ``seq`` of the last one of the page before.
+        limit : int
+            Most entries.
+        """
+        rules = _page_rules(graph_id, prefix, before_seq)
+        if label is not None:
+            rules.append(label_events.c.label == _label_text(0, label))
+        later = label_events.alias("later").c
+        is_last = ~(
+            select(later.seq)
+            .where(
+                later.graph_id == graph_id,
+                later.node == label_events.c.node,
+                later.seq > label_events.c.seq,
+            )
+            .exists()
+        )
+        return self._events(label_events.c.label.is_not(None), is_last, *rules, limit=limit)
+
+    def history(
+        self, graph_id: str, *, prefix: str = "", before_seq: int | None = None, limit: int = 50
+    ) -> Sequence[LabelEvent]:
+        """What was given and taken back, newest first; arguments as of `page`."""
+        return self._events(*_page_rules(graph_id, prefix, before_seq), limit=limit)
+
+    def _events(self, *rules: ColumnElement[bool], limit: int) -> Sequence[LabelEvent]:
+        events = label_events.c
+        statement = (
+            select(events.seq, events.node, events.label, events.created_at)
+            .where(*rules)
+            .order_by(events.seq.desc())
+            .limit(limit)
+        )
+        with self._database.read() as connection:
+            return [
+                LabelEvent(
+                    seq=row.seq,
+                    node=row.node,
+                    label=None if row.label is None else json.loads(row.label),
+                    at=row.created_at,
+                )
+                for row in connection.execute(statement)
+            ]
+
     def count(self, graph_id: str) -> int:
         """Nodes that have a label."""
         return sum(self.class_counts(graph_id).values())
@@ -240,6 +337,16 @@ def _latest(graph_id: str, *rules: ColumnElement[bool]) -> Select[Any]:
         .where(ranked.age == 1, ranked.label.is_not(None))
         .order_by(ranked.seq)
     )
+
+
+def _page_rules(graph_id: str, prefix: str, before_seq: int | None) -> list[ColumnElement[bool]]:
+    events = label_events.c
+    rules = [events.graph_id == graph_id]
+    if prefix:
+        rules.append(events.node.startswith(prefix, autoescape=True))
+    if before_seq is not None:
+        rules.append(events.seq < before_seq)
+    return rules
 
 
 def _append(

@@ -325,3 +325,32 @@ def test_labels_behave_like_a_dict_at_every_number(
     for seq, state in history:
         assert labels_of(store, graph_id, seq) == state
     catalog.delete(graph_id, cancel_jobs=lambda *_: None)
+
+
+def test_pages_show_present_labels_the_last_given_first(store: LabelStore, graph_id: str) -> None:
+    store.put(graph_id, ["a1", "a2", "b1", "a_3"], ["x", "y", "x", 3])
+    store.put(graph_id, ["a1"], ["y"])
+    store.delete(graph_id, ["a2"])
+    page = store.page(graph_id)
+    assert [(each.node, each.label) for each in page] == [("a1", "y"), ("a_3", 3), ("b1", "x")]
+    assert [each.node for each in store.page(graph_id, prefix="a")] == ["a1", "a_3"]
+    assert [each.node for each in store.page(graph_id, prefix="a_")] == ["a_3"]
+    assert [each.node for each in store.page(graph_id, label="x")] == ["b1"]
+    assert [each.node for each in store.page(graph_id, label=3)] == ["a_3"]
+    first = store.page(graph_id, limit=2)
+    rest = store.page(graph_id, before_seq=first[-1].seq, limit=2)
+    assert [each.node for each in rest] == ["b1"]
+    assert store.of_nodes(graph_id, ["a1", "a2", "b1", "zz"]) == {"a1": "y", "b1": "x"}
+
+
+def test_history_keeps_what_was_taken_back(store: LabelStore, graph_id: str) -> None:
+    store.put(graph_id, ["a", "b"], ["x", "y"])
+    store.delete(graph_id, ["a"])
+    events = store.history(graph_id)
+    assert [(each.seq, each.node, each.label) for each in events] == [
+        (3, "a", None),
+        (2, "b", "y"),
+        (1, "a", "x"),
+    ]
+    assert events[0].at >= events[-1].at
+    assert [each.seq for each in store.history(graph_id, prefix="a", before_seq=3)] == [1]
