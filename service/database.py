@@ -300,6 +300,7 @@ ingest_points = Table(
     Column("at", Timestamp(), primary_key=True, default=now()),
     _counter("n_nodes"),
     _counter("edges_seen"),
+    _counter("edges_kept"),
     _counter("n_records"),
     _counter("memory_bytes"),
 )

@@ -267,6 +267,7 @@ class OpenGraph:
         self._history = IngestHistory(database)
         self._process = psutil.Process()
         self._noted_at = float("-inf")
+        self._edges_kept = record.progress.edges_kept
 
     @property
     def lease(self) -> Lease:
@@ -484,6 +485,7 @@ class OpenGraph:
                 self.record.id,
                 n_nodes=summary.n_nodes,
                 edges_seen=summary.edges_seen,
+                edges_kept=self._edges_kept,
                 n_records=summary.n_records,
                 memory_bytes=self._process.memory_info().rss,
             )
@@ -583,6 +585,7 @@ class OpenGraph:
                 self_loops=summary.self_loops,
             )
         meta = self._snapshots.meta(summary.snapshot)
+        self._edges_kept = meta.edges_kept
         return GraphProgress(
             n_nodes=summary.n_nodes,
             edges_seen=summary.edges_seen,

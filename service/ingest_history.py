@@ -31,8 +31,10 @@ class IngestPoint:
         By the database's clock, in UTC.
     n_nodes, edges_seen : int
         Nodes, and rows read; of files that are not committed yet, too.
+    edges_kept : int
+        Edges of the newest snapshot.
     n_records : int
-        Edge records in the sparsifier's buffer.
+        Edge records in the sparsifier's buffer, which is thinned when it is full.
     memory_bytes : int
         Resident memory of the ingesting process.
     """
@@ -40,6 +42,7 @@ class IngestPoint:
     at: datetime
     n_nodes: int
     edges_seen: int
+    edges_kept: int
     n_records: int
     memory_bytes: int
 
@@ -52,13 +55,21 @@ class IngestHistory:
         self._n_noted = 0
 
     def note(
-        self, graph_id: str, *, n_nodes: int, edges_seen: int, n_records: int, memory_bytes: int
+        self,
+        graph_id: str,
+        *,
+        n_nodes: int,
+        edges_seen: int,
+        edges_kept: int,
+        n_records: int,
+        memory_bytes: int,
     ) -> None:
         """Store how a graph stands now; raises what the database raises."""
         values = {
             "graph_id": graph_id,
             "n_nodes": n_nodes,
             "edges_seen": edges_seen,
+            "edges_kept": edges_kept,
             "n_records": n_records,
             "memory_bytes": memory_bytes,
         }

@@ -106,6 +106,22 @@ class KeyStore:
             self._note_use(prefix)
         return _record(row)
 
+    def active(self, prefix: str) -> KeyRecord | None:
+        """The key of a prefix unless it is unknown or revoked; counts as a use of it.
+
+        For callers who have seen the secret before.
+        """
+        statement = select(keys, _use_is_due().label("use_is_due")).where(
+            keys.c.prefix == prefix, keys.c.revoked_at.is_(None)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(statement).one_or_none()
+        if row is None:
+            return None
+        if row.use_is_due:
+            self._note_use(prefix)
+        return _record(row)
+
     def revoke(self, prefix: str) -> None:
         """Refuse the key from now on; raises `KeyNotFound`."""
         with self._database.write() as connection:

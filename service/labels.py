@@ -276,10 +276,19 @@ class LabelStore:
         return self._events(label_events.c.label.is_not(None), is_last, *rules, limit=limit)
 
     def history(
-        self, graph_id: str, *, prefix: str = "", before_seq: int | None = None, limit: int = 50
+        self,
+        graph_id: str,
+        *,
+        node: str | None = None,
+        prefix: str = "",
+        before_seq: int | None = None,
+        limit: int = 50,
     ) -> Sequence[LabelEvent]:
-        """What was given and taken back, newest first; arguments as of `page`."""
-        return self._events(*_page_rules(graph_id, prefix, before_seq), limit=limit)
+        """What was given and taken back, newest first; of one node, or as of `page`."""
+        rules = _page_rules(graph_id, prefix, before_seq)
+        if node is not None:
+            rules.append(label_events.c.node == node)
+        return self._events(*rules, limit=limit)
 
     def _events(self, *rules: ColumnElement[bool], limit: int) -> Sequence[LabelEvent]:
         events = label_events.c

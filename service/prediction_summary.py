@@ -233,9 +233,9 @@ def _compared(earlier: PredictionFile, later: PredictionFile) -> PredictionChang
     for (start, left), right in zip(_numbered(earlier), later.batches(), strict=False):
         n_rows = min(left.num_rows, right.num_rows, n_compared - start)
         before, after = (batch.column("label").slice(0, n_rows) for batch in (left, right))
-        if pa.types.is_dictionary(before.type) and before.type == after.type:
-            if before.dictionary.equals(after.dictionary):
-                before, after = before.indices, after.indices
+        both = pa.types.is_dictionary(before.type) and pa.types.is_dictionary(after.type)
+        if both and before.dictionary.equals(after.dictionary):
+            before, after = before.indices, after.indices
         if before.type != after.type or not pa.types.is_integer(before.type):
             before, after = before.cast(pa.string()), after.cast(pa.string())
         is_same = pc.equal(before, after).fill_null(False)

@@ -12,8 +12,8 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from service.api.rates import RateLimits
-from service.api.stores import StoresHere
-from service.keys import Scope
+from service.api.stores import Stores, StoresHere
+from service.keys import KeyRecord, Scope
 
 _bearer: Final = HTTPBearer(
     auto_error=False,
@@ -53,22 +53,12 @@ def requires(scope: Scope) -> Any:
 
     async def check(request: Request, credentials: Credentials, stores: StoresHere) -> None:
         rates: RateLimits = request.app.state.rates
-        address = "unknown" if request.client is None else request.client.host
         if credentials is None:
             has_key = await stores.recently("any key", stores.keys.any_active)
-            _require_local(request, has_key=has_key)
-            rates.admit(f"address {address}")
+            require_local(request, has_key=has_key)
+            rates.admit(f"address {address_of(request)}")
             return
-        presented = credentials.credentials
-        rates.before_key(address, presented)
-        key = await stores.recently(
-            ("key", sha256(presented.encode("utf-8", "surrogatepass")).digest()),
-            lambda: stores.keys.verify(presented),
-        )
-        if key is None:
-            rates.note_wrong_key(address)
-            raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")
-        rates.note_right_key(presented)
+        key = await verified(request, stores, credentials.credentials)
         rates.admit(f"key {key.prefix}")
         request.state.key_prefix = key.prefix
         if not key.allows(scope):
@@ -77,7 +67,35 @@ def requires(scope: Scope) -> Any:
     return Depends(check)
 
 
-def _require_local(request: Request, *, has_key: bool) -> None:
+async def verified(request: Request, stores: Stores, presented: str) -> KeyRecord:
+    """The key of this text; raises `KeyRefused`, or `TooManyRequests` after too many wrong ones."""
+    rates: RateLimits = request.app.state.rates
+    address = address_of(request)
+    rates.before_key(address, presented)
+    key = await stores.recently(
+        ("key", sha256(presented.encode("utf-8", "surrogatepass")).digest()),
+        lambda: stores.keys.verify(presented),
+    )
+    if key is None:
+        rates.note_wrong_key(address)
+        raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")
+    rates.note_right_key(presented)
+    return key
+
+
+def address_of(request: Request) -> str:
+    """Where a request comes from."""
+    return "unknown" if request.client is None else request.client.host
+
+
+def require_local(request: Request, *, has_key: bool) -> None:
+    """Let a request without a key pass only while there is none, from this machine.
+
+    Raises
+    ------
+    KeyMissing
+        Otherwise.
+    """
     if has_key:
         raise KeyMissing("the header must be there: Authorization: Bearer <prefix>.<secret>")
     if request.client is None or not _is_loopback(request.client.host):

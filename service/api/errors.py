@@ -133,6 +133,15 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _of_framework)
 
 
+def answer_of(request: Request, error: Exception) -> Response | None:
+    """The problem that an exception of a route leads to; None for a fault of ours."""
+    if isinstance(error, HTTPException):
+        return _of_framework(request, error)
+    if isinstance(error, tuple(_KINDS)):
+        return _known(request, error)
+    return _of_disk(request, error) if is_disk_full(error) else None
+
+
 def problems(*kinds: type[Exception]) -> dict[int | str, dict[str, Any]]:
     """What OpenAPI says of some errors of a route, for ``responses``."""
     titles: dict[int | str, list[str]] = {}

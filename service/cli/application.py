@@ -2,7 +2,7 @@
 
 from fastapi import FastAPI
 
-from service.api.app import create_app
+from service.dashboard.app import create_app
 from service.lifetime import stop_with_parent
 from service.logs import configure_logging
 from service.settings import Settings

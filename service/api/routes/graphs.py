@@ -37,7 +37,7 @@ def create_graph(body: GraphCreate, stores: StoresHere, response: Response) -> G
     """Create an empty graph."""
     graph = stores.catalog.create(body.to_settings(), max_graphs=stores.settings.max_graphs)
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}"
-    return _details(graph, stores)
+    return graph_details(graph, stores)
 
 
 @router.get("", dependencies=[requires("read")])
@@ -49,7 +49,7 @@ def list_graphs(stores: StoresHere) -> GraphList:
 @router.get("/{graph}", dependencies=[requires("read")], responses=problems(GraphNotFound))
 def get_graph(graph: GraphHere, stores: StoresHere) -> GraphDetails:
     """One graph: settings, counters, accuracy, backlog, snapshot, labels_seq and features."""
-    return _details(graph, stores)
+    return graph_details(graph, stores)
 
 
 @router.patch(
@@ -61,7 +61,7 @@ def change_graph(body: GraphPatch, graph: GraphHere, stores: StoresHere) -> Grap
     """Change settings; they hold from the next block on, and a new `auto_solve` at once."""
     with refusing():
         changed = stores.catalog.update(graph.id, body.changed, request_solve=request_auto_solve)
-    return _details(changed, stores)
+    return graph_details(changed, stores)
 
 
 @router.delete(
@@ -75,7 +75,8 @@ def delete_graph(graph: GraphHere, stores: StoresHere) -> None:
     stores.catalog.delete(graph.id, cancel_jobs=stores.jobs.cancel_graph)
 
 
-def _details(graph: GraphRecord, stores: Stores) -> GraphDetails:
+def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
+    """A graph with all that is told of it."""
     backlog = BacklogOut.model_validate(stores.manifest.backlog(graph.id))
     files = dict(stores.manifest.counts(graph.id))
     paths = GraphPaths(root=stores.settings.graphs_directory / graph.id)

@@ -4,7 +4,6 @@ from importlib.metadata import version
 from inspect import getdoc
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from service.api.auth import requires
@@ -19,12 +18,6 @@ from solvers.models import CATALOGUE
 from solvers.models.base import parameter_schema
 
 router = APIRouter(tags=["operations"], responses=any_problem())
-
-
-@router.get("/", include_in_schema=False)
-def home() -> RedirectResponse:
-    """The documentation."""
-    return RedirectResponse("/docs")
 
 
 @router.get("/v1/models", dependencies=[requires("read")])

@@ -22,6 +22,7 @@ def upgrade() -> None:
         sa.Column("at", _TIMESTAMP, nullable=False),
         sa.Column("n_nodes", sa.BigInteger(), nullable=False),
         sa.Column("edges_seen", sa.BigInteger(), nullable=False),
+        sa.Column("edges_kept", sa.BigInteger(), nullable=False),
         sa.Column("n_records", sa.BigInteger(), nullable=False),
         sa.Column("memory_bytes", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(

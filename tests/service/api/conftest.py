@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import uvicorn
+from fastapi import FastAPI
 
 from service.api.app import create_app
 from service.api.stores import Stores
@@ -87,9 +88,14 @@ class Api:
 
 
 @contextmanager
-def serving(settings: Settings, **client_options: Any) -> Iterator[Api]:
+def serving(
+    settings: Settings,
+    *,
+    create: Callable[[Settings], FastAPI] = create_app,
+    **client_options: Any,
+) -> Iterator[Api]:
     """A server in a thread of this process, and a client of it."""
-    app = create_app(settings)
+    app = create(settings)
     config = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:

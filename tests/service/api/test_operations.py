@@ -85,10 +85,6 @@ def test_a_database_out_of_reach_is_told_in_one_line(settings: Settings) -> None
     assert "exc_info" not in told[0], "a traceback for each request keeps the API from answering"
 
 
-def test_the_root_leads_to_the_documentation(refusing: Api) -> None:
-    assert refusing.client.get("/").headers["location"] == "/docs"
-
-
 def test_the_documentation_covers_every_call(refusing: Api) -> None:
     document = refusing.client.get("/openapi.json").json()
     operations = [

@@ -1,0 +1,40 @@
+"""The API with the dashboard beside it, as `lapwing serve` and `lapwing api` serve it."""
+
+from fastapi import FastAPI, Request, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from service.api.app import create_app as create_api
+from service.dashboard.pages import STATIC
+from service.dashboard.routes import graphs, jobs, labels, predictions, signing_in, suggestions
+from service.dashboard.sessions import Sessions
+from service.prediction_summary import Summaries
+from service.settings import Settings
+
+
+class _Assets(StaticFiles):
+    """Files whose address changes with their content, so that browsers may keep them."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """A file, to be kept for a year where the address says which content is meant."""
+        answer = await super().get_response(path, scope)
+        is_exact = bool(Request(scope).url.query)
+        kept = "public, max-age=31536000, immutable" if is_exact else "no-cache"
+        answer.headers["Cache-Control"] = kept
+        answer.headers["X-Content-Type-Options"] = "nosniff"
+        return answer
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The API and the dashboard of one home, ready to be served.
+
+    Parameters and errors are those of `service.api.app.create_app`.
+    """
+    app = create_api(settings)
+    stores = app.state.stores
+    app.state.sessions = Sessions(stores.settings.home, stores.keys)
+    app.state.summaries = Summaries()
+    for each in (signing_in, graphs, labels, jobs, predictions, suggestions):
+        app.include_router(each.router)
+    app.mount("/static", _Assets(directory=STATIC), name="static")
+    return app

@@ -1,0 +1,253 @@
+"""Making pages: templates, their filters, headers, and errors that are pages, too."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import blake2b
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, urlencode
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from service.api import errors
+from service.api.auth import KeyMissing
+from service.api.schemas.base import InvalidArgument
+from service.dashboard.access import ForeignForm, Viewer
+
+STATIC: Final = Path(__file__).parent / "static"
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; form-action 'self'; "
+        "base-uri 'none'; object-src 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Of every page: nothing of others is loaded, no other site may show it in a frame."""
+
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+class PageRoute(APIRoute):
+    """A route that answers with a page even when something is wrong.
+
+    Who has not signed in is sent to the page for it. What htmx asks for is answered with a problem,
+    as by the API: the script on the page shows what it says.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler of the route with errors turned into pages."""
+        handle = super().get_route_handler()
+
+        async def handle_page(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except KeyMissing:
+                return _sign_in_first(request)
+            except ForeignForm as error:
+                return _error_page(request, HTTPStatus.FORBIDDEN, "Foreign form", str(error))
+            except Exception as error:
+                answer = errors.answer_of(request, error)
+                if answer is None:
+                    raise
+                if is_piece(request):
+                    return answer
+                problem = orjson.loads(bytes(answer.body))
+                return _error_page(
+                    request,
+                    HTTPStatus(answer.status_code),
+                    problem["title"],
+                    problem["detail"],
+                    headers=answer.headers,
+                )
+
+        return handle_page
+
+
+def page_router() -> APIRouter:
+    """A router for pages, which the API's documentation leaves out."""
+    return APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+def is_piece(request: Request) -> bool:
+    """Whether a part of a page is asked for."""
+    return "hx-request" in request.headers
+
+
+def page(request: Request, template: str, *, code: int = HTTPStatus.OK, **values: Any) -> Response:
+    """A page, or a part of one.
+
+    Parameters
+    ----------
+    request : Request
+        Whose viewer decides which buttons there are.
+    template : str
+        File of ``templates``.
+    code : int
+        Status of the answer.
+    **values
+        For the template.
+    """
+    viewer: Viewer = getattr(request.state, "viewer", Viewer(key=None))
+    text = (
+        _environment()
+        .get_template(template)
+        .render(request=request, viewer=viewer, path=request.url.path, **values)
+    )
+    return HTMLResponse(text, status_code=int(code), headers=HEADERS)
+
+
+def piece(request: Request, template: str, *, seen: str = "", **values: Any) -> Response:
+    """A part of a page that is asked for again and again: nothing while it stays as it was seen.
+
+    Parameters
+    ----------
+    request : Request
+    template : str
+        File of ``templates``; puts ``seen`` where htmx sends it back.
+    seen : str
+        What came with the request.
+    **values
+        For the template.
+    """
+    made = page(request, template, seen="", **values)
+    digest = blake2b(bytes(made.body), digest_size=8).hexdigest()
+    if digest == seen:
+        return Response(status_code=HTTPStatus.NO_CONTENT, headers=HEADERS)
+    return page(request, template, seen=digest, **values)
+
+
+def back_to(path: str, **query: str) -> Response:
+    """Send the browser to another page after a form."""
+    url = f"{path}?{urlencode(query)}" if query else path
+    return RedirectResponse(url, HTTPStatus.SEE_OTHER, headers=HEADERS)
+
+
+async def form_of(request: Request) -> Mapping[str, str]:
+    """The fields of a form, the last one of each name.
+
+    Raises
+    ------
+    InvalidArgument
+        The body is no form.
+    """
+    content = await request.body()
+    try:
+        fields = parse_qs(
+            content.decode(), keep_blank_values=True, max_num_fields=100, errors="strict"
+        )
+    except ValueError as error:
+        raise InvalidArgument(f"the body must be a form: {error}") from error
+    return {name: values[-1] for name, values in fields.items()}
+
+
+def _sign_in_first(request: Request) -> Response:
+    """To the page for it, and from there back to this one."""
+    if is_piece(request):  # htmx leaves the page for this one
+        return Response(status_code=HTTPStatus.UNAUTHORIZED, headers={"HX-Redirect": "/sign-in"})
+    if request.method != "GET":
+        return back_to("/sign-in")
+    query = f"?{request.url.query}" if request.url.query else ""
+    return back_to("/sign-in", next=request.url.path + query)
+
+
+def _error_page(
+    request: Request,
+    status: HTTPStatus,
+    title: str,
+    detail: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    made = page(request, "error.html", code=status, title=title, detail=detail)
+    for name in ("Retry-After", "Allow"):
+        if headers is not None and name in headers:
+            made.headers[name] = headers[name]
+    return made
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("service.dashboard"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {
+        "count": _count,
+        "size": _size,
+        "figure": _figure,
+        "percent": _percent,
+        "seconds": _seconds,
+        "iso": _iso,
+        "stamp": _stamp,
+        "segment": lambda value: quote(str(value), safe=""),
+        "query": lambda values: urlencode(
+            {name: value for name, value in values.items() if value not in {None, ""}}
+        ),
+        "json": lambda value: orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode(),
+    }
+    environment.globals |= {"static": _static, "now": lambda: datetime.now(UTC)}
+    return environment
+
+
+@cache
+def _static(name: str) -> str:
+    """Where a file of ``static`` is to be had; another place whenever its content is another."""
+    digest = blake2b((STATIC / name).read_bytes(), digest_size=6).hexdigest()
+    return f"/static/{name}?{digest}"
+
+
+def _count(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def _size(n_bytes: float | None) -> str:
+    if n_bytes is None:
+        return "–"
+    for unit in _UNITS[:-1]:
+        if abs(n_bytes) < 1024:
+            return f"{n_bytes:,.0f} {unit}" if unit == "bytes" else f"{n_bytes:,.1f} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:,.1f} {_UNITS[-1]}"
+
+
+def _figure(value: object) -> str:
+    """A number to three digits; other things as they are."""
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _percent(value: float | None, digits: int = 0) -> str:
+    return "–" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value < 100:
+        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+    minutes, seconds = divmod(round(value), 60)
+    if minutes < 100:
+        return f"{minutes}:{seconds:02d} min"
+    return f"{minutes // 60}:{minutes % 60:02d} h"
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

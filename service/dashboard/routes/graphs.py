@@ -1,0 +1,141 @@
+"""All graphs, and one: how it grows, what waits, what was refused, how accurate it is."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import Request, Response
+from sqlalchemy import select
+from starlette.concurrency import run_in_threadpool
+
+from service.api.answers import json_response
+from service.api.routes.graphs import graph_details
+from service.api.schemas.graphs import SnapshotOut
+from service.api.stores import GraphHere, Stores, StoresHere
+from service.catalog import GraphRecord
+from service.dashboard.access import viewing
+from service.dashboard.drawing import Spectrum
+from service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
+from service.dashboard.routes.common import Seen
+from service.database import now
+from service.ingest_history import IngestHistory, edges_per_second
+from service.jobs import JobSpec, JobStatus
+from service.manifest import FileNotListed
+from streaming.certificate import CertificateStore
+from streaming.snapshots import GraphPaths, SnapshotStore
+
+router = page_router()
+
+_QUARANTINED_SHOWN = 20
+_SNAPSHOTS_SHOWN = 10
+
+
+@router.get("/", dependencies=[viewing("read")])
+def show_graphs(request: Request, stores: StoresHere, seen: Seen = "") -> Response:
+    """The catalog."""
+    values: dict[str, Any] = {"rows": [_row(graph, stores) for graph in stores.catalog.list()]}
+    if is_piece(request):
+        return piece(request, "graphs_table.html", seen=seen, **values)
+    return page(request, "graphs.html", seen="", **values)
+
+
+@router.get("/graphs/{graph}", dependencies=[viewing("read")])
+def show_graph(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+    """One graph."""
+    return page(request, "graph.html", graph=graph, seen="", **_live(graph, stores))
+
+
+@router.get("/graphs/{graph}/live", dependencies=[viewing("read")])
+def show_live(request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = "") -> Response:
+    """What changes on that page."""
+    return piece(request, "graph_live.html", seen=seen, graph=graph, **_live(graph, stores))
+
+
+@router.get("/graphs/{graph}/growth", dependencies=[viewing("read")])
+def get_growth(graph: GraphHere, stores: StoresHere) -> Response:
+    """Points of the chart: seconds since the epoch, edges seen, kept and in the buffer."""
+    points = IngestHistory(stores.database).points(graph.id)
+    return json_response(
+        {
+            "at": [each.at.timestamp() for each in points],
+            "seen": [each.edges_seen for each in points],
+            "kept": [each.edges_kept for each in points],
+            "buffer": [each.n_records for each in points],
+        }
+    )
+
+
+@router.post("/graphs/{graph}/sources/{source_id}/retry", dependencies=[viewing("ingest")])
+def retry_source(graph: GraphHere, stores: StoresHere, source_id: str) -> Response:
+    """Offer the refused files of a source again."""
+    stores.manifest.retry_source(graph.id, source_id)
+    return back_to(f"/graphs/{graph.settings.name}")
+
+
+@router.post("/graphs/{graph}/files/{file_id}/retry", dependencies=[viewing("ingest")])
+def retry_file(graph: GraphHere, stores: StoresHere, file_id: int) -> Response:
+    """Offer one refused file again."""
+    if not stores.manifest.retry_file(graph.id, file_id):
+        raise FileNotListed(f"no quarantined file {file_id} in graph {graph.settings.name}")
+    return back_to(f"/graphs/{graph.settings.name}")
+
+
+@router.post("/graphs/{graph}/certify", dependencies=[viewing("label")])
+async def certify(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+    """Have the newest snapshot measured."""
+    await form_of(request)
+    spec = JobSpec(graph_id=graph.id, kind="certify", model=None, parameters={}, lane="heavy")
+    job = await run_in_threadpool(stores.jobs.submit_coalesced, spec)
+    return back_to(f"/jobs/{job.id}")
+
+
+def _row(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
+    """What the catalog's page says of a graph."""
+    files = stores.manifest.counts(graph.id)
+    running = stores.jobs.list(graph_id=graph.id, status=JobStatus.RUNNING, limit=1).jobs
+    snapshots = SnapshotStore(_paths(graph, stores).snapshots)
+    latest = snapshots.latest()
+    return {
+        "graph": graph,
+        "state": _state(files, has_job=bool(running)),
+        "fresh_at": None if latest is None else _moment(snapshots.meta(latest).created_at),
+    }
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
+    """A word and its colour."""
+    if files["quarantined"]:
+        return f"{files['quarantined']} quarantined", "bad"
+    if files["pending"]:
+        return "ingesting", "busy"
+    return ("solving", "busy") if has_job else ("idle", "calm")
+
+
+def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
+    """What the page of a graph shows of this moment."""
+    details = graph_details(graph, stores)
+    paths = _paths(graph, stores)
+    kept = SnapshotStore(paths.snapshots).list()[::-1][:_SNAPSHOTS_SHOWN]
+    certificates = CertificateStore(paths.snapshots).list()
+    with stores.database.read() as connection:
+        moment = connection.execute(select(now())).scalar_one()
+    points = IngestHistory(stores.database).latest(graph.id)
+    speed = edges_per_second(points, moment)
+    return {
+        "details": details,
+        "speed": speed,
+        "memory_bytes": points[-1].memory_bytes if points and speed else None,
+        "sources": stores.manifest.list_sources(graph.id),
+        "quarantined": stores.manifest.list_files(
+            graph.id, status="quarantined", limit=_QUARANTINED_SHOWN
+        ),
+        "snapshots": [SnapshotOut.of(meta, certificates.get(meta.number)) for meta in kept],
+        "spectrum": Spectrum.of(details),
+    }
+
+
+def _paths(graph: GraphRecord, stores: Stores) -> GraphPaths:
+    return GraphPaths(root=stores.settings.graphs_directory / graph.id)

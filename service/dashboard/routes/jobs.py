@@ -1,0 +1,201 @@
+"""Jobs: the queue, one job, a form for a new one, and runs side by side."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from service.api.auth import ScopeMissing
+from service.api.schemas.base import InvalidArgument
+from service.api.stores import GraphHere, Stores, StoresHere
+from service.catalog import AutoSolve, GraphRecord
+from service.dashboard.access import Viewer, viewing
+from service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
+from service.dashboard.routes.common import PAGE_ROWS, Seen
+from service.jobs import Job, JobSpec, JobStatus, lane_of
+from service.solve_options import validate_solve
+from solvers.models import CATALOGUE, DEFAULT_MODEL
+
+router = page_router()
+
+_EVENTS_SHOWN = 200
+
+PageId = Annotated[str | None, Query(alias="page", max_length=64)]
+Status = Annotated[JobStatus | None, Query()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A solve that has succeeded, in the figures that are compared."""
+
+    job: Job
+    accuracy: float | None
+    folds: int | None
+    seconds: float | None
+    n_labels: int | None
+    solver_status: str
+
+    @classmethod
+    def of(cls, job: Job) -> "Run":
+        """The figures of a job's result."""
+        result: Mapping[str, Any] = job.result or {}
+        validated = (result.get("stats") or {}).get("cross_validation") or {}
+        seconds = result.get("seconds")
+        return cls(
+            job=job,
+            accuracy=validated.get("accuracy"),
+            folds=validated.get("n_folds"),
+            seconds=sum(seconds.values()) if isinstance(seconds, Mapping) else seconds,
+            n_labels=result.get("n_labels"),
+            solver_status=str(result.get("status", "")),
+        )
+
+
+@router.get("/jobs", dependencies=[viewing("read")])
+def show_all_jobs(
+    request: Request,
+    stores: StoresHere,
+    status: Status = None,
+    page_id: PageId = None,
+    seen: Seen = "",
+) -> Response:
+    """The jobs of all graphs."""
+    names = {each.id: each.settings.name for each in stores.catalog.list()}
+    found = stores.jobs.list(status=status, limit=PAGE_ROWS, page=page_id)
+    values: dict[str, Any] = {
+        "jobs": found.jobs,
+        "next_page": found.next_page,
+        "names": names,
+        "status": status,
+        "graph": None,
+        "page_id": page_id,
+    }
+    if is_piece(request):
+        return piece(request, "jobs_table.html", seen=seen, **values)
+    return page(request, "jobs.html", seen="", statuses=list(JobStatus), **values)
+
+
+@router.get("/graphs/{graph}/jobs", dependencies=[viewing("read")])
+def show_jobs(
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    status: Status = None,
+    page_id: PageId = None,
+    seen: Seen = "",
+) -> Response:
+    """The jobs of one graph, runs that can be compared, and a form for a new one."""
+    found = stores.jobs.list(graph_id=graph.id, status=status, limit=PAGE_ROWS, page=page_id)
+    values: dict[str, Any] = {
+        "jobs": found.jobs,
+        "next_page": found.next_page,
+        "names": {graph.id: graph.settings.name},
+        "status": status,
+        "graph": graph,
+        "page_id": page_id,
+    }
+    if is_piece(request):
+        return piece(request, "jobs_table.html", seen=seen, **values)
+    return page(
+        request,
+        "graph_jobs.html",
+        seen="",
+        statuses=list(JobStatus),
+        models=sorted(CATALOGUE),
+        default_model=DEFAULT_MODEL,
+        runs=_runs(graph, stores),
+        **values,
+    )
+
+
+@router.post("/graphs/{graph}/jobs", dependencies=[viewing("label")])
+async def submit(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+    """Have labels predicted."""
+    form = await form_of(request)
+    model = form.get("model", DEFAULT_MODEL)
+    parameters = _parameters(form.get("parameters", ""))
+    folds = form.get("folds", "")
+    if folds:
+        parameters["cross_validate"] = _value(folds)
+    job = await run_in_threadpool(_submit, graph, stores, model, parameters)
+    if form.get("auto_solve"):
+        viewer: Viewer = request.state.viewer
+        if viewer.key is not None and not viewer.may("admin"):
+            raise ScopeMissing(viewer.key.prefix, "admin")
+        await run_in_threadpool(_set_auto_solve, graph, stores, model, parameters)
+    if is_piece(request):
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+    return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'jobs'}", job=job.id)
+
+
+@router.get("/jobs/{job_id}", dependencies=[viewing("read")])
+def show_job(request: Request, job_id: str, stores: StoresHere, seen: Seen = "") -> Response:
+    """One job and what has happened to it."""
+    job = stores.jobs.get(job_id)
+    graph = stores.catalog.get_by_id(job.graph_id)
+    values: dict[str, Any] = {
+        "job": job,
+        "graph": graph,
+        "run": Run.of(job),
+        "events": stores.jobs.events(job_id, limit=_EVENTS_SHOWN),
+    }
+    if is_piece(request):
+        return piece(request, "job_live.html", seen=seen, **values)
+    return page(request, "job.html", seen="", **values)
+
+
+@router.post("/jobs/{job_id}/cancel", dependencies=[viewing("label")])
+async def cancel(request: Request, job_id: str, stores: StoresHere) -> Response:
+    """Cancel a job."""
+    form = await form_of(request)
+    job = await run_in_threadpool(stores.jobs.cancel, job_id)
+    graph = await run_in_threadpool(stores.catalog.get_by_id, job.graph_id)
+    name = graph.settings.name
+    return back_to(f"/graphs/{name}/jobs" if form.get("back") == "graph" else f"/jobs/{job_id}")
+
+
+def _submit(graph: GraphRecord, stores: Stores, model: str, parameters: dict[str, Any]) -> Job:
+    try:
+        validate_solve(model, parameters)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(str(error)) from error
+    stores.estimator.require_room(graph, model, parameters)
+    lane = lane_of(model, parameters)
+    spec = JobSpec(graph_id=graph.id, model=model, parameters=parameters, lane=lane)
+    return stores.jobs.submit_coalesced(spec)
+
+
+def _set_auto_solve(
+    graph: GraphRecord, stores: Stores, model: str, parameters: dict[str, Any]
+) -> None:
+    """Have the same solved again after every change."""
+    wanted = AutoSolve(model=model, parameters=parameters)
+    stores.catalog.update(graph.id, lambda settings: replace(settings, auto_solve=wanted))
+
+
+def _runs(graph: GraphRecord, stores: Stores) -> list[Run]:
+    """Solves that have succeeded lately."""
+    found = stores.jobs.list(graph_id=graph.id, status=JobStatus.SUCCEEDED, limit=PAGE_ROWS)
+    return [Run.of(job) for job in found.jobs if job.kind == "solve"]
+
+
+def _parameters(text: str) -> dict[str, Any]:
+    """``name=value`` lines; values are JSON where they can be, else text."""
+    found: dict[str, Any] = {}
+    for line in filter(None, (each.strip() for each in text.splitlines())):
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not (name and equals):
+            raise InvalidArgument(f"parameters must be lines of name=value, got {line!r}")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

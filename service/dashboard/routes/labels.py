@@ -1,0 +1,100 @@
+"""Labels: how many of each, search, add, change, take back, a file of them, and their history."""
+
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from service.api.answers import json_response
+from service.api.bodies import TableOrJsonBody
+from service.api.routes.labels import put_labels
+from service.api.stores import GraphHere, StoresHere
+from service.dashboard.access import viewing
+from service.dashboard.pages import back_to, form_of, page, page_router, piece
+from service.dashboard.routes.common import PAGE_ROWS, Seen, label_of
+from service.labeling import UnknownNodes
+from service.uploads import UploadedLabels, node_id
+
+router = page_router()
+
+_HISTORY_ROWS = 20
+
+Prefix = Annotated[str, Query(alias="node", max_length=1000)]
+Before = Annotated[int | None, Query(ge=1)]
+
+
+@router.get("/graphs/{graph}/labels", dependencies=[viewing("read")])
+def show_labels(
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    prefix: Prefix = "",
+    label: Annotated[str, Query(max_length=1000)] = "",
+    before: Before = None,
+    history_before: Before = None,
+) -> Response:
+    """The labels of a graph."""
+    asked = label_of(label, stores.labels, graph.id) if label else None
+    rows = stores.labels.page(
+        graph.id, prefix=prefix, label=asked, before_seq=before, limit=PAGE_ROWS + 1
+    )
+    events = stores.labels.history(
+        graph.id, prefix=prefix, before_seq=history_before, limit=_HISTORY_ROWS + 1
+    )
+    return page(
+        request,
+        "labels.html",
+        graph=graph,
+        prefix=prefix,
+        label=label,
+        rows=rows[:PAGE_ROWS],
+        next_before=rows[PAGE_ROWS - 1].seq if len(rows) > PAGE_ROWS else None,
+        events=events[:_HISTORY_ROWS],
+        next_history=events[_HISTORY_ROWS - 1].seq if len(events) > _HISTORY_ROWS else None,
+    )
+
+
+@router.get("/graphs/{graph}/labels/counts", dependencies=[viewing("read")])
+def show_counts(
+    request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = ""
+) -> Response:
+    """Nodes of each label; asked for by itself, since millions take a while to count."""
+    counts = stores.labels.class_counts(graph.id)
+    return piece(request, "label_counts.html", seen=seen, graph=graph, counts=counts)
+
+
+@router.post("/graphs/{graph}/labels", dependencies=[viewing("label")])
+async def put_one(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+    """Give one node a label, or another one."""
+    form = await form_of(request)
+    await run_in_threadpool(_put, graph, stores, form.get("node", ""), form.get("label", ""))
+    return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}"[:2000])
+
+
+@router.post("/graphs/{graph}/labels/remove", dependencies=[viewing("label")])
+async def remove_one(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+    """Take the label of one node back."""
+    form = await form_of(request)
+    node = node_id(form.get("node", ""), graph.settings.node_ids)
+    await run_in_threadpool(stores.labeling.delete, graph, [node])
+    return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}"[:2000])
+
+
+@router.post("/graphs/{graph}/labels/file", dependencies=[viewing("label")])
+async def put_file(
+    graph: GraphHere,
+    stores: StoresHere,
+    body: TableOrJsonBody,
+    unknown: UnknownNodes = "refuse",
+) -> Response:
+    """Take a file of labels, as ``PUT /v1/graphs/{g}/labels`` does."""
+    receipt = await put_labels(graph=graph, stores=stores, body=body, unknown=unknown)
+    return json_response(receipt.model_dump())
+
+
+def _put(graph: Any, stores: Any, node: str, label: str) -> None:
+    given = UploadedLabels(
+        nodes=[node_id(node, graph.settings.node_ids)],
+        labels=[label_of(label.strip(), stores.labels, graph.id)],
+    )
+    stores.labeling.put(graph, given)

@@ -1,0 +1,230 @@
+"""Predictions: sizes of the classes, how sure, some rows, and everything about one node."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+from fastapi import Query, Request, Response
+
+from service.api.routes.predictions import get_predictions
+from service.api.stores import GraphHere, Stores, StoresHere
+from service.api.tables import ChosenFormat
+from service.catalog import GraphRecord
+from service.dashboard.access import viewing
+from service.dashboard.drawing import SmallGraph
+from service.dashboard.pages import back_to, page, page_router, piece
+from service.dashboard.routes.common import PAGE_ROWS, Seen
+from service.formats import Format
+from service.jobs import Job
+from service.labels import LabelValue
+from service.neighborhoods import Neighborhood, neighborhood
+from service.prediction_files import Prediction, PredictionFile
+from service.prediction_summary import RowFilter, Summaries, rows
+from service.predictions import PredictionsNotFound
+from service.reading import NodeNotFound
+from service.uploads import node_array, node_id
+from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+
+router = page_router()
+
+_CLASSES_LISTED = 200
+
+JobId = Annotated[str | None, Query(alias="job", max_length=64)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbor:
+    """A neighbor as the page of a node shows it."""
+
+    node: str | int
+    weight: float
+    prediction: Prediction | None
+    label: LabelValue | None
+
+
+@router.get("/graphs/{graph}/predictions", dependencies=[viewing("read")])
+def show_predictions(
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    job_id: JobId = None,
+    label: Annotated[str, Query(max_length=1000)] = "",
+    margin_below: Annotated[float | None, Query(ge=0)] = None,
+    first: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
+    """The latest predictions, or those of one job."""
+    try:
+        file = _file(graph, stores, job_id)
+    except PredictionsNotFound:
+        if job_id is not None:
+            raise
+        return page(request, "no_predictions.html", graph=graph)
+    wanted = RowFilter(
+        label=_label_in(file, label),
+        margin_below=None if file.meta.score == "value" else margin_below,
+    )
+    found, following = rows(file, wanted, first=first, limit=PAGE_ROWS)
+    predictions = file.lookup(found)
+    labels = stores.labels.of_nodes(graph.id, [str(each["node"]) for each in predictions])
+    return page(
+        request,
+        "predictions.html",
+        graph=graph,
+        file=file,
+        job_id=job_id,
+        label=label,
+        margin_below=margin_below,
+        predictions=predictions,
+        labels=labels,
+        following=following,
+        kept=stores.predictions.store.kept(graph.id),
+        classes=file.meta.class_names[:_CLASSES_LISTED],
+        formats=list(Format),
+    )
+
+
+@router.get("/graphs/{graph}/predictions/summary", dependencies=[viewing("read")])
+def show_summary(
+    request: Request, graph: GraphHere, stores: StoresHere, job_id: JobId = None, seen: Seen = ""
+) -> Response:
+    """Sizes of the classes and the histogram of margins; counted once for each file."""
+    file = _file(graph, stores, job_id)
+    summaries: Summaries = request.app.state.summaries
+    return piece(
+        request,
+        "prediction_summary.html",
+        seen=seen,
+        graph=graph,
+        file=file,
+        job_id=job_id,
+        summary=summaries.summary(file),
+    )
+
+
+@router.get("/graphs/{graph}/predictions/download", dependencies=[viewing("read")])
+def download(
+    graph: GraphHere, stores: StoresHere, table_format: ChosenFormat, job_id: JobId = None
+) -> Response:
+    """The whole table, as ``GET /v1/graphs/{g}/predictions`` sends it."""
+    answer = get_predictions(graph, stores, table_format, job_id=job_id)
+    disposition = answer.headers["Content-Disposition"]
+    answer.headers["Content-Disposition"] = disposition.replace("inline", "attachment", 1)
+    return answer
+
+
+@router.get("/graphs/{graph}/node", dependencies=[viewing("read")])
+def show_node(
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    node: Annotated[str, Query(alias="id", max_length=2000)] = "",
+    job_id: JobId = None,
+) -> Response:
+    """All that is known of one node."""
+    if not node:
+        return back_to(f"/graphs/{graph.settings.name}/predictions")
+    return page(request, "node.html", **node_values(graph, stores, node, job_id))
+
+
+def node_values(
+    graph: GraphRecord, stores: Stores, node: str, job_id: str | None = None
+) -> dict[str, Any]:
+    """What is shown of a node: prediction, label, neighbors.
+
+    Raises
+    ------
+    service.uploads.BadUpload, NodeNotFound
+        It is no id of this graph.
+    """
+    asked = node_id(node, graph.settings.node_ids, name="id")
+    dense = int(stores.nodes.lookup(graph, node_array([asked], graph.settings.node_ids))[0])
+    if dense < 0:
+        raise NodeNotFound(f"graph {graph.settings.name} has no node {asked!r}")
+    try:
+        file: PredictionFile | None = _file(graph, stores, job_id)
+    except PredictionsNotFound:
+        file = None
+    around = _around(graph, stores, dense, file)
+    neighbors = [] if around is None else _neighbors(graph, stores, around, file)
+    prediction = None
+    if file is not None and dense < file.n_nodes:
+        prediction = file.lookup(np.array([dense]))[0]
+    return {
+        "graph": graph,
+        "node": str(asked),
+        "file": file,
+        "job_id": job_id,
+        "prediction": prediction,
+        "scores": _scores(prediction),
+        "label": stores.labels.of_nodes(graph.id, [str(asked)]).get(str(asked)),
+        "events": stores.labels.history(graph.id, node=str(asked), limit=10),
+        "around": around,
+        "neighbors": neighbors,
+        "drawing": None if around is None else SmallGraph.of(around),
+        "colors": class_colors(file),
+    }
+
+
+def class_colors(file: PredictionFile | None) -> dict[str, int]:
+    """A number of a colour for each class, by its name as text."""
+    if file is None:
+        return {}
+    return {str(name): place % 10 for place, name in enumerate(file.meta.class_names)}
+
+
+def _file(graph: GraphRecord, stores: Stores, job_id: str | None) -> PredictionFile:
+    job: Job = stores.predictions.find(graph, job_id=job_id)
+    return stores.predictions.open(job)
+
+
+def _label_in(file: PredictionFile, text: str) -> str | int | None:
+    """The class that is written so."""
+    if not text:
+        return None
+    return next((name for name in file.meta.class_names if str(name) == text), text)
+
+
+def _scores(prediction: Prediction | None) -> list[tuple[str, float]]:
+    """Classes and their scores, best first."""
+    scores = None if prediction is None else prediction["scores"]
+    found = [(name, float(score)) for name, score in (scores or {}).items()]
+    return sorted(found, key=lambda each: -each[1])
+
+
+def _around(
+    graph: GraphRecord, stores: Stores, dense: int, file: PredictionFile | None
+) -> Neighborhood | None:
+    """The neighborhood in the snapshot of the predictions, or else in the newest."""
+    paths = GraphPaths(root=stores.settings.graphs_directory / graph.id)
+    numbers = [] if file is None else [file.meta.snapshot]
+    if graph.progress.snapshot is not None:
+        numbers.append(graph.progress.snapshot)
+    for number in numbers:
+        try:
+            return neighborhood(SnapshotStore(paths.snapshots), number, dense)
+        except SnapshotNotFound:
+            continue
+    return None
+
+
+def _neighbors(
+    graph: GraphRecord, stores: Stores, around: Neighborhood, file: PredictionFile | None
+) -> Sequence[Neighbor]:
+    if around.neighbors.size == 0:
+        return []
+    ids = stores.nodes.external_ids(graph, int(around.neighbors.max()) + 1)
+    names: list[str | int] = ids.take(pa.array(around.neighbors)).to_pylist()
+    labels = stores.labels.of_nodes(graph.id, [str(name) for name in names])
+    is_old = around.neighbors < (0 if file is None else file.n_nodes)
+    found = iter([] if file is None else file.lookup(around.neighbors[is_old]))
+    return [
+        Neighbor(
+            node=name,
+            weight=weight,
+            prediction=next(found) if each else None,
+            label=labels.get(str(name)),
+        )
+        for name, weight, each in zip(names, around.weights.tolist(), is_old.tolist(), strict=True)
+    ]

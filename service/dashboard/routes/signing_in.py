@@ -1,0 +1,64 @@
+"""Signing in and out."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+
+from service.api.auth import KeyRefused, verified
+from service.api.stores import StoresHere
+from service.dashboard.access import require_own_form
+from service.dashboard.pages import back_to, form_of, page, page_router
+from service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
+
+router = page_router()
+
+
+@router.get("/sign-in")
+async def show_sign_in(
+    request: Request, stores: StoresHere, where: Annotated[str, Query(alias="next")] = "/"
+) -> Response:
+    """The page that asks for a key."""
+    has_key = await stores.recently("any key", stores.keys.any_active)
+    return page(request, "sign_in.html", has_key=has_key, where=where, refused=None)
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request, stores: StoresHere) -> Response:
+    """Take a key, and give a cookie for it; the key itself is not kept."""
+    require_own_form(request)
+    form = await form_of(request)
+    where = form.get("next", "/")
+    try:
+        key = await verified(request, stores, form.get("key", "").strip())
+    except KeyRefused as error:
+        return page(
+            request,
+            "sign_in.html",
+            code=HTTPStatus.UNAUTHORIZED,
+            has_key=True,
+            where=where,
+            refused=str(error),
+        )
+    sessions: Sessions = request.app.state.sessions
+    # only a path of this server: "//host" and "/\\host" are others to a browser
+    is_path = where.startswith("/") and where[1:2] not in {"/", "\\"}
+    answer = back_to(where if is_path else "/")
+    answer.set_cookie(
+        COOKIE,
+        sessions.issue(key),
+        max_age=MAX_AGE_SECONDS,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request) -> Response:
+    """Forget the cookie."""
+    require_own_form(request)
+    answer = back_to("/sign-in")
+    answer.delete_cookie(COOKIE, httponly=True, samesite="lax")
+    return answer

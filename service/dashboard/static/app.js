@@ -1,0 +1,231 @@
+// What pages do beyond plain HTML: they refresh while they are looked at, draw charts, tell how long
+// ago something was, take keys on "Label next", and say what went wrong.
+"use strict";
+
+const REFRESH_SECONDS = 2;
+
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+// ------------------------------------------------------------------------------ refreshing
+function refresh() {
+  if (document.visibilityState === "visible") {
+    htmx.trigger(document.body, "refresh");
+    drawGrowth();
+    tellAgo();
+  }
+}
+
+setInterval(refresh, REFRESH_SECONDS * 1000);
+document.addEventListener("visibilitychange", refresh);
+
+// Somebody who is about to press a button in a piece of the page should not have it replaced.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const isPoll = event.detail.requestConfig?.triggeringEvent?.type === "refresh";
+  const active = document.activeElement;
+  const isUsed = active && active !== document.body && event.detail.target.contains(active);
+  if (isPoll && isUsed && active.matches("input, select, textarea, button, a, [tabindex]")) {
+    event.detail.shouldSwap = false;
+  }
+});
+
+// ---------------------------------------------------------------------------------- times
+const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+
+function tellAgo(root = document) {
+  for (const each of all("time[data-ago]", root)) {
+    const seconds = (Date.parse(each.dateTime) - Date.now()) / 1000;
+    const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+    const text = relative.format(Math.round(seconds / size), unit);
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
+
+// --------------------------------------------------------------------------------- charts
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+function axes(overrides = [{}, {}]) {
+  return overrides.map((each) => ({
+    stroke: color("--soft"),
+    grid: { stroke: color("--line"), width: 1 },
+    ticks: { stroke: color("--line"), width: 1 },
+    ...each,
+  }));
+}
+
+const LEGEND_HEIGHT = 40;
+
+const size = (element) => ({
+  width: element.clientWidth,
+  height: element.clientHeight - (element.matches(".small") ? 0 : LEGEND_HEIGHT),
+});
+
+const charts = new Map();
+
+function chart(element, options, data) {
+  const known = charts.get(element);
+  if (known) {
+    known.setData(data);
+    return;
+  }
+  const made = new uPlot({ ...size(element), ...options }, data, element);
+  charts.set(element, made);
+  new ResizeObserver(() => made.setSize(size(element))).observe(element);
+}
+
+const grown = new Map();
+
+async function drawGrowth() {
+  for (const element of all("[data-growth]")) {
+    if (grown.get(element) > Date.now() - 4500) continue;
+    grown.set(element, Date.now());
+    const answer = await fetch(element.dataset.growth);
+    if (!answer.ok) continue;
+    const { at, seen, kept, buffer } = await answer.json();
+    if (at.length === 0) {
+      element.textContent = "No ingest has been noted yet.";
+      continue;
+    }
+    const values = (u, ticks) => ticks.map((tick) => short.format(tick));
+    chart(element, {
+      scales: { y: { range: (u, low, high) => [0, high * 1.05 || 1] } },
+      axes: axes([{}, { values, size: 60 }]),
+      series: [
+        {},
+        { label: "edges seen", stroke: color("--class-0"), width: 2 },
+        { label: "edges kept", stroke: color("--class-1"), width: 2 },
+        { label: "in the buffer", stroke: color("--class-7"), width: 1, dash: [4, 4] },
+      ],
+    }, [at, seen, kept, buffer]);
+  }
+}
+
+function drawBins(root = document) {
+  for (const element of all("[data-bins]", root)) {
+    if (charts.has(element)) continue;
+    const bins = JSON.parse(element.dataset.bins);
+    const edges = JSON.parse(element.dataset.edges);
+    const middles = bins.map((_, place) => (edges[place] + edges[place + 1]) / 2);
+    const values = (u, ticks) => ticks.map((tick) => short.format(tick));
+    chart(element, {
+      legend: { show: false },
+      cursor: { show: false },
+      scales: { x: { time: false, range: [edges[0], edges.at(-1)] }, y: { range: (u, low, high) => [0, high || 1] } },
+      axes: axes([{}, { values, size: 60 }]),
+      series: [
+        {},
+        {
+          label: "nodes",
+          stroke: color("--accent"),
+          fill: color("--accent-soft"),
+          paths: uPlot.paths.bars({ size: [0.95, 100] }),
+          points: { show: false },
+        },
+      ],
+    }, [middles, bins]);
+  }
+}
+
+document.addEventListener("htmx:beforeCleanupElement", (event) => {
+  charts.get(event.target)?.destroy();
+  charts.delete(event.target);
+});
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
+
+// ---------------------------------------------------------------------------- label next
+const skipped = [];
+
+function typing(target) {
+  return target.matches("input, select, textarea") || target.isContentEditable;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (event.key === "Escape" && typing(event.target)) event.target.blur();
+  if (typing(event.target)) return;
+  if (event.key === "Enter" && event.target.closest("a, button, summary")) return;
+  const field = document.querySelector(`[data-key-focus="${CSS.escape(event.key)}"]`);
+  const button = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (field) {
+    event.preventDefault();
+    field.focus();
+  } else if (button && !document.querySelector("#card.htmx-request")) {
+    event.preventDefault();
+    button.click();
+  }
+});
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-skip]");
+  if (!button) return;
+  skipped.push(button.dataset.skip);
+  const card = document.querySelector("[data-label-next]");
+  const address = new URL(card.getAttribute("hx-get"), location.href);
+  for (const node of skipped) address.searchParams.append("skipped", node);
+  htmx.ajax("GET", address.pathname + address.search, { target: "#card" });
+});
+
+// -------------------------------------------------------------------------------- uploads
+const TYPES = {
+  csv: "text/csv",
+  ndjson: "application/x-ndjson",
+  jsonl: "application/x-ndjson",
+  parquet: "application/vnd.apache.parquet",
+  arrow: "application/vnd.apache.arrow.stream",
+};
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.dataset.upload) return;
+  event.preventDefault();
+  const [file] = form.elements.file.files;
+  const outcome = form.querySelector(".outcome");
+  const type = TYPES[file.name.split(".").at(-1).toLowerCase()];
+  if (!type) {
+    outcome.textContent = `The name must end with one of ${Object.keys(TYPES).join(", ")}.`;
+    return;
+  }
+  outcome.textContent = "sending";
+  const answer = await fetch(form.dataset.upload, { method: "POST", body: file, headers: { "Content-Type": type, "HX-Request": "true" } });
+  const said = await answer.json();
+  outcome.classList.toggle("fault", !answer.ok);
+  outcome.textContent = answer.ok ? `${said.accepted} labels put` : said.detail;
+  if (answer.ok) setTimeout(() => location.reload(), 1000);
+});
+
+// --------------------------------------------------------------------------------- faults
+function notice(text) {
+  const place = document.getElementById("notice");
+  place.textContent = text;
+  clearTimeout(notice.timer);
+  notice.timer = setTimeout(() => { place.textContent = ""; }, 8000);
+}
+
+document.addEventListener("htmx:responseError", (event) => {
+  let text = `The server answered ${event.detail.xhr.status}.`;
+  try {
+    text = JSON.parse(event.detail.xhr.responseText).detail;
+  } catch { /* not a problem of ours: the status says it */ }
+  notice(text);
+});
+
+document.addEventListener("htmx:sendError", () => notice("The server does not answer; trying again."));
+
+// ------------------------------------------------------------------------------ beginning
+document.addEventListener("htmx:afterSwap", (event) => {
+  tellAgo(event.target);
+  drawBins();
+  const request = event.detail.requestConfig;
+  if (event.target.id === "card" && (request.verb === "post" || request.path.includes("skipped="))) {
+    event.target.querySelector("[data-focus]")?.focus({ preventScroll: true });
+  }
+});
+
+document.addEventListener("DOMContentLoaded", () => {
+  tellAgo();
+  drawBins();
+  drawGrowth();
+});

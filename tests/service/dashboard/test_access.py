@@ -1,0 +1,256 @@
+"""Signing in, sessions, scopes, and forms of other sites."""
+
+import re
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from itsdangerous import TimestampSigner
+
+from service.dashboard import sessions
+from service.dashboard.app import create_app
+from service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
+from service.keys import KeyStore
+from service.settings import Settings
+from tests.service.api.conftest import CSV, Api, serving
+from tests.service.dashboard.forms import PIECE, look, send
+
+PAGES = [
+    "/",
+    "/jobs",
+    "/graphs/g",
+    "/graphs/g/live",
+    "/graphs/g/growth",
+    "/graphs/g/labels",
+    "/graphs/g/labels/counts",
+    "/graphs/g/jobs",
+    "/graphs/g/predictions",
+    "/graphs/g/predictions/summary",
+    "/graphs/g/predictions/download?format=csv",
+    "/graphs/g/node?id=a",
+]
+LABELING = [
+    ("GET", "/graphs/g/label-next"),
+    ("GET", "/graphs/g/label-next/card"),
+    ("GET", "/graphs/g/label-next/effect"),
+    ("POST", "/graphs/g/label-next"),
+    ("POST", "/graphs/g/labels"),
+    ("POST", "/graphs/g/labels/remove"),
+    ("POST", "/graphs/g/labels/file"),
+    ("POST", "/graphs/g/jobs"),
+    ("POST", "/graphs/g/certify"),
+    ("POST", "/jobs/none/cancel"),
+]
+INGESTING = [
+    ("POST", "/graphs/g/sources/s/retry"),
+    ("POST", "/graphs/g/files/1/retry"),
+]
+
+
+@pytest.fixture
+def keyed(pages: Api) -> Api:
+    """A server that has keys, with a graph."""
+    pages.create_graph("g")
+    pages.push(b"src,dst\na,b\nb,c\n", CSV)
+    pages.ingest()
+    pages.stores.keys.create("somebody", ["read"])
+    return pages
+
+
+def sign_in(api: Api, *scopes: Any, path: str = "/") -> None:
+    key = api.stores.keys.create("tester", scopes)
+    answer = send(api, "/sign-in", key=key, next=path)
+    assert answer.headers["location"] == path
+
+
+def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
+    for path in PAGES:
+        answer = keyed.client.get(path)
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith("/sign-in?next=%2F")
+        piece = keyed.client.get(path, headers=PIECE)
+        assert (piece.status_code, piece.headers["hx-redirect"]) == (401, "/sign-in")
+    for method, path in LABELING + INGESTING:
+        origin = str(keyed.client.base_url).rstrip("/")
+        answer = keyed.client.request(method, path, headers={"Origin": origin})
+        assert (answer.status_code, answer.headers["location"][:8]) == (303, "/sign-in")
+    text = look(keyed, "/sign-in?next=/graphs/g")
+    assert 'value="/graphs/g"' in text
+    sign_in(keyed, "read", path="/graphs/g")
+    for path in PAGES:
+        assert keyed.client.get(path).status_code in {200, 404}, path
+    send(keyed, "/sign-out")
+    assert keyed.client.get("/").status_code == 303
+
+
+def test_a_wrong_key_is_refused_and_slowed_down(keyed: Api) -> None:
+    wrong = "lw_000000000000." + "x" * 43
+    text = send(keyed, "/sign-in", 401, key=wrong).text
+    assert "unknown, wrong or revoked" in text
+    assert COOKIE not in keyed.client.cookies
+    assert wrong not in text
+    for _ in range(12):
+        status = keyed.client.post(
+            "/sign-in", data={"key": wrong}, headers={"Origin": str(keyed.client.base_url)}
+        ).status_code
+    assert status == 429
+
+
+def test_the_cookie_is_for_this_server_only_and_holds_no_key(keyed: Api) -> None:
+    key = keyed.stores.keys.create("tester", ["read"])
+    answer = send(keyed, "/sign-in", key=key)
+    cookie = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=lax", "Path=/"} <= set(cookie.split("; "))
+    assert "Secure" not in cookie  # plain http, as on this machine
+    assert key.partition(".")[2] not in cookie
+    over_tls = keyed.client.post(
+        "/sign-in", data={"key": key}, headers={"Sec-Fetch-Site": "same-origin"}
+    )
+    assert over_tls.status_code == 303
+
+
+@pytest.mark.parametrize("where", ["https://evil.example/", "//evil.example", "/\\evil", "x"])
+def test_signing_in_leads_to_no_other_site(keyed: Api, where: str) -> None:
+    key = keyed.stores.keys.create("tester", ["read"])
+    assert send(keyed, "/sign-in", key=key, next=where).headers["location"] == "/"
+
+
+def test_a_session_ends_with_its_key_and_with_the_day(
+    keyed: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(keyed, "read")
+    (key,) = [each for each in keyed.stores.keys.list() if each.name == "tester"]
+    kept = keyed.client.cookies[COOKIE]
+    assert keyed.client.get("/").status_code == 200
+    keyed.stores.keys.revoke(key.prefix)
+    assert keyed.client.get("/").status_code == 303
+    store = Sessions(keyed.stores.settings.home, keyed.stores.keys)
+    other = keyed.stores.keys.create("other", ["read"])
+    record = keyed.stores.keys.verify(other)
+    assert record is not None
+    cookie = store.issue(record)
+    found = store.key_of(cookie)
+    assert found is not None
+    assert (found.prefix, found.scopes) == (record.prefix, ("read",))
+    for forged in (kept, cookie[:-1] + "x", other, "", "a.b.c", cookie.replace("lw_", "lx_")):
+        assert store.key_of(forged) is None
+    later = datetime.now(UTC) + timedelta(seconds=MAX_AGE_SECONDS + 2)
+    monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _self: int(later.timestamp()))
+    assert store.key_of(cookie) is None
+
+
+def test_sessions_outlive_a_restart_and_the_secret_is_for_its_owner(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", database_url=None, admin_key_file=None)
+    with serving(settings, create=create_app) as api:
+        sign_in(api, "read")
+        cookie = api.client.cookies[COOKIE]
+    path = settings.home / "session-secret"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with serving(settings, create=create_app, cookies={COOKIE: cookie}) as api:
+        assert api.client.get("/").status_code == 200
+        path.unlink()
+        assert Sessions(settings.home, api.stores.keys).key_of(cookie) is None
+
+
+def test_an_admin_key_with_a_new_secret_is_another_key(tmp_path: Path, pages: Api) -> None:
+    keys = KeyStore(pages.stores.database)
+    store = Sessions(pages.stores.settings.home, keys)
+    cookie = store.issue(keys.ensure_admin_key("admin." + "a" * 40))
+    assert store.key_of(cookie) is not None
+    keys.ensure_admin_key("admin." + "b" * 40)
+    assert store.key_of(cookie) is None
+
+
+def test_processes_that_start_at_once_share_one_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = sessions._secret_of(tmp_path / "session-secret")
+    monkeypatch.setattr(Path, "read_bytes", _absent_once(Path.read_bytes))
+    assert sessions._secret_of(tmp_path / "session-secret") == first
+    assert [path.name for path in tmp_path.iterdir()] == ["session-secret"]
+
+
+def _absent_once(read: Any) -> Any:
+    """As if the file came between two looks at it."""
+    looks: list[Path] = []
+
+    def read_bytes(path: Path) -> bytes:
+        looks.append(path)
+        if len(looks) == 1:
+            raise FileNotFoundError(path)
+        found: bytes = read(path)
+        return found
+
+    return read_bytes
+
+
+def test_every_button_needs_its_scope_and_is_shown_with_it_only(keyed: Api) -> None:
+    origin = str(keyed.client.base_url).rstrip("/")
+    sign_in(keyed, "read")
+    for method, path in LABELING + INGESTING:
+        answer = keyed.client.request(method, path, headers={"Origin": origin})
+        assert answer.status_code == 403, path
+        assert "Scope missing" in answer.text
+    assert "Put label" not in look(keyed, "/graphs/g/labels")
+    sign_in(keyed, "read", "label")
+    for method, path in INGESTING:
+        answer = keyed.client.request(method, path, headers={"Origin": origin})
+        assert answer.status_code == 403, path
+    assert "Put label" in look(keyed, "/graphs/g/labels")
+    assert "and again after every label" not in look(keyed, "/graphs/g/label-next")
+    send(keyed, "/graphs/g/jobs", 403, auto_solve="1")
+    assert keyed.stores.catalog.get("g").settings.auto_solve is None
+    sign_in(keyed, "admin")
+    assert "and again after every label" in look(keyed, "/graphs/g/label-next")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "null"},
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+def test_a_form_of_another_site_changes_nothing(pages: Api, headers: dict[str, str]) -> None:
+    pages.create_graph("g")
+    pages.push(b"src,dst\na,b\n", CSV)
+    pages.ingest()
+    for path in ("/graphs/g/labels", "/sign-in", "/sign-out", "/graphs/g/jobs"):
+        answer = pages.client.post(path, data={"node": "a", "label": "x"}, headers=headers)
+        assert answer.status_code == 403
+        assert "page of this server" in answer.text
+    assert pages.stores.labels.current(pages.stores.catalog.get("g").id).labels == []
+
+
+def test_without_any_key_only_this_machine_may_look(pages: Api) -> None:
+    assert pages.client.get("/").status_code == 200
+    answer = pages.client.get("/", headers={"Host": "rebound.example:8000"})
+    assert answer.status_code == 303
+    text = look(pages, "/sign-in")
+    assert "lapwing key create NAME" in text
+    assert 'type="password"' not in text
+
+
+def test_pages_may_be_framed_by_nobody_and_load_nothing_of_others(shown: Api) -> None:
+    answer = shown.client.get("/graphs/g")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert not re.search(r'(?:src|href|action)="(?:https?:)?//', answer.text)
+    assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=", answer.text)
+    for address in re.findall(r'(?:src|href)="(/static/[^"]+)"', answer.text):
+        asset = shown.client.get(address)
+        assert asset.status_code == 200
+        assert "immutable" in asset.headers["cache-control"]
+    assert shown.client.get("/static/app.js").headers["cache-control"] == "no-cache"
+    assert shown.client.get("/static/../app.py").status_code == 404
+    assert shown.client.get("/static/nothing.js").status_code == 404

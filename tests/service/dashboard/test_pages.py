@@ -1,0 +1,365 @@
+"""What the pages say, and what their forms do."""
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from service.catalog import AutoSolve
+from service.jobs import JobSpec, JobStatus
+from service.manifest import Manifest
+from streaming.embedding import embed
+from streaming.snapshots import GraphPaths
+from tests.service.api.conftest import CSV, Api, bring_communities
+from tests.service.dashboard.forms import PIECE, look, seen_in, send
+
+
+def located(api: Api) -> None:
+    graph = api.stores.catalog.get("g")
+    embed(GraphPaths(root=api.stores.settings.graphs_directory / graph.id), 1)
+
+
+def test_the_first_page_says_how_to_begin_and_then_what_there_is(pages: Api) -> None:
+    assert "lapwing graph create mine" in look(pages, "/")
+    bring_communities(pages)
+    text = look(pages, "/")
+    assert re.search(r'<a href="/graphs/g">g</a>', text)
+    assert "idle" in text
+    row = text[text.index("<tbody>") :]
+    assert re.findall(r'class="number">([\d,]+)<', row) == ["60", "241", "217", "2"]
+    piece = look(pages, "/", headers=PIECE)
+    assert "<html" not in piece
+
+
+def test_a_graph_shows_its_figures_and_asks_for_them_again(pages: Api) -> None:
+    bring_communities(pages)
+    text = look(pages, "/graphs/g")
+    for said in ("60", "241", "217", "ε expected", "Certify snapshot 1"):
+        assert said in text
+    live = look(pages, "/graphs/g/live", headers=PIECE)
+    seen = seen_in(live)
+    assert len(seen) == 16
+    again = pages.client.get(f"/graphs/g/live?seen={seen}", headers=PIECE)
+    assert (again.status_code, again.content) == (204, b"")
+    pages.push(b"src,dst\nn0,new\n", CSV)
+    pages.ingest()
+    assert seen_in(look(pages, f"/graphs/g/live?seen={seen}", headers=PIECE)) != seen
+    growth = pages.client.get("/graphs/g/growth").json()
+    assert growth["seen"][-1] == 242
+    assert growth["kept"][-1] == 218
+    assert len({len(each) for each in growth.values()}) == 1
+
+
+def test_a_snapshot_is_certified_from_its_page(pages: Api) -> None:
+    bring_communities(pages)
+    where = send(pages, "/graphs/g/certify").headers["location"]
+    again = send(pages, "/graphs/g/certify").headers["location"]
+    assert where == again  # one that waits is enough
+    pages.run_job(where.removeprefix("/jobs/"))
+    assert "succeeded" in look(pages, where)
+    text = look(pages, "/graphs/g")
+    assert "holds with probability 0.99" in text
+    assert "Certify snapshot" not in text
+
+
+def test_quarantined_files_are_offered_again(pages: Api, tmp_path: Path) -> None:
+    pages.create_graph("g")
+    bad = tmp_path / "bad<b>.parquet"
+    pq.write_table(pa.table({"src": ["a"], "dst": ["b"], "weight": [-1.0]}), bad)
+    graph_id = pages.stores.catalog.get("g").id
+    source = Manifest(pages.stores.database).add_source(graph_id, str(bad))
+    pages.ingest()
+    text = pages.client.get("/graphs/g").text
+    assert "must be finite and &gt; 0, row 0" in text
+    assert "bad&lt;b&gt;.parquet" in text
+    assert "1 quarantined" in look(pages, "/")
+    (file,) = pages.stores.manifest.list_files(graph_id, status="quarantined")
+    send(pages, f"/graphs/g/files/{file.id}/retry")
+    assert pages.stores.manifest.counts(graph_id)["pending"] == 1
+    send(pages, f"/graphs/g/files/{file.id}/retry", 404)
+    pages.ingest()
+    send(pages, f"/graphs/g/sources/{source.id}/retry")
+    assert pages.stores.manifest.counts(graph_id)["pending"] == 1
+
+
+def test_labels_are_put_changed_found_and_taken_back(pages: Api) -> None:
+    bring_communities(pages)
+    assert send(pages, "/graphs/g/labels", node="n5", label="left").headers["location"] == (
+        "/graphs/g/labels"
+    )
+    send(pages, "/graphs/g/labels", node="n6", label="<b>odd</b>")
+    text = pages.client.get("/graphs/g/labels").text
+    assert "&lt;b&gt;odd&lt;/b&gt;" in text
+    assert "<b>odd" not in text
+    table = text[text.index("Labeled nodes") : text.index("History")]
+    assert re.findall(r">(n\d+)</a></th>", table) == ["n6", "n5", "n33", "n3"]
+    send(pages, "/graphs/g/labels", node="n6", label="right", back="node?id=n6")
+    send(pages, "/graphs/g/labels/remove", node="n3")
+    found = look(pages, "/graphs/g/labels?node=n3")
+    table = found[found.index("Labeled nodes") : found.index("History")]
+    assert re.findall(r">(n\d+)</a></th>", table) == ["n33"]
+    assert "taken back" in found
+    by_label = look(pages, "/graphs/g/labels?label=right")
+    table = by_label[by_label.index("Labeled nodes") : by_label.index("History")]
+    assert re.findall(r">(n\d+)</a></th>", table) == ["n6", "n33"]
+    counts = look(pages, "/graphs/g/labels/counts", headers=PIECE)
+    assert "3 nodes have a label" in counts
+    unknown = send(pages, "/graphs/g/labels", 422, node="nobody", label="left")
+    assert "node must be known to the graph" in unknown.text
+    assert "label must have" in send(pages, "/graphs/g/labels", 422, node="n5", label="").text
+    before = pages.stores.catalog.get("g").labels_seq
+    send(pages, "/graphs/g/labels/remove", node="n1")  # has none
+    assert pages.stores.catalog.get("g").labels_seq == before
+
+
+def test_numbers_stay_numbers(pages: Api) -> None:
+    pages.create_graph("g", node_ids="int64")
+    pages.push(b"src,dst\n1,2\n2,3\n", CSV)
+    pages.ingest()
+    send(pages, "/graphs/g/labels", node="1", label="7")
+    send(pages, "/graphs/g/labels", node="2", label="8")
+    graph_id = pages.stores.catalog.get("g").id
+    assert pages.stores.labels.current(graph_id).labels == [7, 8]
+    send(pages, "/graphs/g/labels", node="3", label="2.5")
+    assert pages.stores.labels.current(graph_id).labels[-1] == "2.5"
+    pages.put_labels({3: 2.5})
+    send(pages, "/graphs/g/labels", node="3", label="3.5")
+    assert pages.stores.labels.current(graph_id).labels[-1] == 3.5
+    assert "must be" in send(pages, "/graphs/g/labels", 422, node="x", label="7").text
+
+
+def test_pages_of_labels_follow_each_other(pages: Api) -> None:
+    bring_communities(pages)
+    pages.put_labels({f"n{each}": "left" for each in range(60)})
+    shown: list[str] = []
+    path = "/graphs/g/labels"
+    while path:
+        text = look(pages, path)
+        table = text[text.index("Labeled nodes") : text.index("History")]
+        shown += re.findall(r">(n\d+)</a></th>", table)
+        following = re.search(r'href="([^"]+)">Earlier labels', text)
+        path = following[1] if following else ""
+    assert sorted(shown) == sorted(f"n{each}" for each in range(60))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_of_labels_is_uploaded(pages: Api, tmp_path: Path, kind: str) -> None:
+    bring_communities(pages)
+    table = pa.table({"node": ["n7", "n8"], "label": ["left", "left"]})
+    pq.write_table(table, tmp_path / "labels.parquet")
+    content, media_type = {
+        "csv": (b"node,label\nn7,left\nn8,left\n", "text/csv"),
+        "parquet": (
+            (tmp_path / "labels.parquet").read_bytes(),
+            "application/vnd.apache.parquet",
+        ),
+    }[kind]
+    headers = {"Content-Type": media_type, "Origin": str(pages.client.base_url).rstrip("/")}
+    answer = pages.client.post("/graphs/g/labels/file", content=content, headers=headers)
+    assert (answer.status_code, answer.json()["accepted"]) == (200, 2)
+    bad = pages.client.post("/graphs/g/labels/file", content=b"name\nn7\n", headers=headers | PIECE)
+    assert bad.status_code == 422
+    assert bad.headers["content-type"] == "application/problem+json"
+
+
+def test_jobs_are_submitted_compared_and_cancelled(pages: Api) -> None:
+    bring_communities(pages)
+    assert "No job yet" in look(pages, "/graphs/g/jobs")
+    pages.put_labels({"n4": "left", "n34": "right"})
+    where = send(
+        pages,
+        "/graphs/g/jobs",
+        model="stable-hfs",
+        parameters="graph_penalty = 0.5\n\nmax_iter=500",
+        folds="2",
+    ).headers["location"]
+    job_id = where.partition("job=")[2]
+    job = pages.stores.jobs.get(job_id)
+    assert job.parameters == {"graph_penalty": 0.5, "max_iter": 500, "cross_validate": 2}
+    assert job.lane == "heavy"
+    pages.run_job(job_id)
+    text = look(pages, "/graphs/g/jobs")
+    runs = text[text.index("Runs side by side") :]
+    assert re.search(r"\d+\.\d %", runs), runs
+    assert "graph_penalty=0.5" in runs
+    assert "cross_validation=" in look(pages, f"/jobs/{job_id}")
+    waiting = send(pages, "/graphs/g/jobs").headers["location"].partition("job=")[2]
+    assert "Cancel" in look(pages, f"/jobs/{waiting}")
+    send(pages, f"/jobs/{waiting}/cancel")
+    assert pages.stores.jobs.get(waiting).status is JobStatus.CANCELLED
+    assert "Cancel job" not in look(pages, "/jobs")
+    listed = look(pages, "/jobs?status=cancelled", headers=PIECE)
+    assert waiting[-8:] in listed
+    assert job_id[-8:] not in listed
+    for wrong, said in (
+        ({"parameters": "speed"}, "name=value"),
+        ({"parameters": "speed=3"}, "speed"),
+        ({"model": "luck"}, "luck"),
+        ({"folds": "1"}, "cross_validate"),
+    ):
+        assert said in send(pages, "/graphs/g/jobs", 422, **wrong).text
+    send(pages, "/jobs/nobody/cancel", 404)
+    look(pages, "/jobs/nobody", 404)
+
+
+def test_pages_of_jobs_follow_each_other(pages: Api) -> None:
+    bring_communities(pages)
+    graph_id = pages.stores.catalog.get("g").id
+    for _ in range(60):
+        pages.stores.jobs.submit(JobSpec(graph_id=graph_id, model="hfs", parameters={}))
+    first = look(pages, "/jobs")
+    following = re.search(r'href="(\?[^"]+)">Earlier jobs', first)
+    assert following is not None
+    rest = look(pages, "/jobs" + following[1])
+    ids = re.findall(r'href="/jobs/([0-9a-f-]+)"', first + rest)
+    assert len(ids) == len(set(ids)) == 60
+
+
+def test_predictions_are_filtered_found_and_downloaded(shown: Api) -> None:
+    text = look(shown, "/graphs/g/predictions")
+    assert "stable-hfs" in text
+    rows = re.findall(r"node\?id=(n\d+)\"", text)
+    assert len(rows) == 50
+    following = re.search(r'href="([^"]+)">More nodes', text)
+    assert following is not None
+    rest = re.findall(r"node\?id=(n\d+)\"", look(shown, following[1]))
+    assert sorted(rows + rest) == sorted(f"n{each}" for each in range(60))
+    left = look(shown, "/graphs/g/predictions?label=left&margin_below=0.01")
+    assert len(re.findall(r"node\?id=(n\d+)\"", left)) < 30
+    assert "No node is predicted so" in look(shown, "/graphs/g/predictions?label=nobody")
+    summary = look(shown, "/graphs/g/predictions/summary", headers=PIECE)
+    bins = re.search(r'data-bins="([^"]+)"', summary)
+    assert bins is not None
+    assert sum(json.loads(bins[1])) == 60
+    assert (
+        shown.client.get(
+            f"/graphs/g/predictions/summary?seen={seen_in(summary)}", headers=PIECE
+        ).status_code
+        == 204
+    )
+    for kind in ("csv", "ndjson", "parquet", "arrow"):
+        answer = shown.client.get(f"/graphs/g/predictions/download?format={kind}")
+        assert answer.status_code == 200
+        assert answer.headers["content-disposition"].startswith('attachment; filename="g-pred')
+    assert shown.client.get("/graphs/g/predictions?job=nobody").status_code == 404
+    assert shown.client.get("/graphs/g/predictions?margin_below=-1").status_code == 422
+
+
+def test_a_node_shows_scores_neighbors_and_its_label(shown: Api) -> None:
+    text = look(shown, "/graphs/g/node?id=n3")
+    assert re.search(r'class="verdict">left<', text)
+    assert re.search(r'<th scope="row">right</th>', text)
+    start = text.index('class="neighbors"')
+    drawing = text[start : text.index("</svg>", start)]
+    n_neighbors = drawing.count("<a href=")
+    table = text[text.index('aria-label="Neighbors"') :]
+    assert table.count("<tr>") == n_neighbors + 1
+    assert n_neighbors >= 2
+    look(shown, "/graphs/g/node?id=nobody", 404)
+    assert shown.client.get("/graphs/g/node?id=").status_code == 303
+
+
+def test_a_page_of_nothing_says_what_to_do(pages: Api) -> None:
+    pages.create_graph("g")
+    for path in ("", "/labels", "/jobs", "/label-next", "/predictions"):
+        look(pages, f"/graphs/g{path}")
+    assert "Predict with the default model" in look(pages, "/graphs/g/predictions")
+    card = look(pages, "/graphs/g/label-next/card")
+    assert "has no snapshot yet" in card
+    pages.push(b"src,dst\na,b\n", CSV)
+    pages.ingest()
+    assert "Nothing is predicted yet" in look(pages, "/graphs/g/node?id=a")
+    assert "no predictions yet" in look(pages, "/graphs/g/label-next/card?strategy=margin")
+    for path in ("/graphs/nobody", "/graphs/nobody/labels", "/jobs/nobody"):
+        text = look(pages, path, 404)
+        assert "<h1>" in text
+    assert pages.client.get("/nothing").status_code == 404
+
+
+def test_names_cannot_put_markup_into_pages(pages: Api) -> None:
+    odd = "<script>alert(1)</script>\"'&"
+    pages.create_graph("g")
+    body = json.dumps({"src": odd, "dst": "b"}).encode() + b"\n"
+    pages.push(body, "application/x-ndjson")
+    pages.ingest()
+    pages.put_labels({odd: odd, "b": "x"})
+    located(pages)
+    for path in ("/graphs/g/labels", "/graphs/g/labels/counts", "/graphs/g/label-next/card"):
+        assert "<script>alert" not in pages.client.get(path).text
+    answer = pages.client.get("/graphs/g/node", params={"id": odd})
+    assert answer.status_code == 200
+    assert "<script>alert" not in answer.text
+    assert "&lt;script&gt;" in answer.text
+
+
+def test_label_next_goes_from_node_to_node(pages: Api) -> None:
+    bring_communities(pages)
+    card = look(pages, "/graphs/g/label-next/card")
+    assert "Locating the nodes" in card
+    (job,) = pages.stores.jobs.list().jobs
+    assert job.kind == "embed"
+    assert f'href="/jobs/{job.id}"' in card
+    located(pages)
+    card = look(pages, "/graphs/g/label-next/card")
+    node = re.search(r'node\?id=([^"]+)"', card)
+    assert node is not None
+    assert "left <kbd>1</kbd>" in card
+    skipped = look(pages, f"/graphs/g/label-next/card?skipped={node[1]}")
+    other = re.search(r'node\?id=([^"]+)"', skipped)
+    assert other is not None
+    assert other[1] != node[1]
+    taken = send(
+        pages, "/graphs/g/label-next", 200, node=node[1], label="left", strategy="coverage"
+    ).text
+    assert f"<strong>{node[1]}</strong> is left now" in taken
+    following = re.search(r'<h2[^>]*><a href="[^"]*id=([^"]+)"', taken)
+    assert following is not None
+    assert following[1] != node[1]
+    graph_id = pages.stores.catalog.get("g").id
+    assert pages.stores.labels.of_nodes(graph_id, [node[1]]) == {node[1]: "left"}
+    undone = send(pages, "/graphs/g/label-next", 200, node=node[1], undo="1").text
+    assert f'id={node[1]}"' in undone
+    assert pages.stores.labels.of_nodes(graph_id, [node[1]]) == {}
+    problem = pages.client.post(
+        "/graphs/g/label-next",
+        data={"node": "nobody", "label": "left"},
+        headers={"Origin": str(pages.client.base_url).rstrip("/"), **PIECE},
+    )
+    assert problem.status_code == 422
+    assert "must be known" in problem.json()["detail"]
+
+
+def test_label_next_tells_what_has_changed(pages: Api) -> None:
+    bring_communities(pages)
+    effect = look(pages, "/graphs/g/label-next/effect", headers=PIECE)
+    assert "Predict now" in effect
+    where = send(
+        pages, "/graphs/g/jobs", model="stable-hfs", back="label-next", auto_solve="1"
+    ).headers["location"]
+    assert where.startswith("/graphs/g/label-next")
+    assert pages.stores.catalog.get("g").settings.auto_solve == AutoSolve(model="stable-hfs")
+    job_id = where.partition("job=")[2]
+    assert "queued" in look(pages, "/graphs/g/label-next/effect", headers=PIECE)
+    pages.run_job(job_id)
+    effect = look(pages, "/graphs/g/label-next/effect", headers=PIECE)
+    assert "They know every label" in effect
+    assert "Solved again after every label" in effect
+    send(pages, "/graphs/g/label-next", 200, node="n0", label="right", strategy="margin")
+    (waiting,) = pages.stores.jobs.list(status=JobStatus.QUEUED).jobs
+    pages.run_job(waiting.id)
+    effect = look(pages, "/graphs/g/label-next/effect", headers=PIECE)
+    assert re.search(r"<strong[^>]*>\d+</strong>\s*of 60 nodes have another label", effect)
+
+
+def test_classes_that_are_digits_have_themselves_as_keys(pages: Api) -> None:
+    bring_communities(pages)
+    pages.put_labels({"n3": 0, "n33": 4})
+    located(pages)
+    card = look(pages, "/graphs/g/label-next/card")
+    assert re.findall(r'data-key="(\d)"', card) == ["0", "4"]
+    pages.put_labels({"n3": 10})
+    card = look(pages, "/graphs/g/label-next/card")
+    assert re.findall(r'data-key="(\d)"', card) == ["1", "2"]
