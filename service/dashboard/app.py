@@ -1,5 +1,8 @@
 """The API with the dashboard beside it, as `lapwing serve` and `lapwing api` serve it."""
 
+from dataclasses import dataclass
+from typing import Final
+
 from fastapi import FastAPI, Request, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -12,11 +15,22 @@ from service.prediction_summary import Summaries
 from service.settings import Settings
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Stands for a route, of which a mounted application has none."""
+
+    path: str
+
+
+_ASSETS: Final = _Named("/static/{path}")
+
+
 class _Assets(StaticFiles):
     """Files whose address changes with their content, so that browsers may keep them."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """A file, to be kept for a year where the address says which content is meant."""
+        scope["route"] = _ASSETS  # what logs and metrics call it
         answer = await super().get_response(path, scope)
         is_exact = bool(Request(scope).url.query)
         kept = "public, max-age=31536000, immutable" if is_exact else "no-cache"

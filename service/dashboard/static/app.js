@@ -152,7 +152,7 @@ document.addEventListener("keydown", (event) => {
   if (field) {
     event.preventDefault();
     field.focus();
-  } else if (button && !document.querySelector("#card.htmx-request")) {
+  } else if (button && !document.querySelector("#card.htmx-request, #card .htmx-request")) {
     event.preventDefault();
     button.click();
   }

@@ -1,0 +1,256 @@
+"""The dashboard in a browser: real processes, real pages, Debian's Chromium."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from service.database import open_database
+from service.digits import digit_edges, digit_labels, draw_labels
+from service.keys import KeyStore
+from service.settings import Settings
+from tests.end_to_end.processes import Home, Server, eventually
+
+CHROMIUM = os.environ.get("LAPWING_TEST_CHROMIUM") or shutil.which("chromium")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PAGES = ("", "/labels", "/predictions", "/label-next", "/jobs", "/node?id=digit-0007")
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None,
+    reason="no Chromium: install Debian's chromium, or name one by LAPWING_TEST_CHROMIUM",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The digits, with a few labels, predicted; and a file that was refused."""
+    directory = tmp_path_factory.mktemp("dashboard")
+    home = Home(directory / "home")
+    try:
+        edges, bad = directory / "edges.parquet", directory / "inbox" / "bad.parquet"
+        pq.write_table(digit_edges(), edges)
+        bad.parent.mkdir()
+        pq.write_table(pa.table({"src": ["a"], "dst": ["b"], "weight": [-1.0]}), bad)
+        server = Server(home, "serve")
+        lapwing = server.client
+        lapwing.create_graph("digits", epsilon=0.6, expected_nodes=1797, seed=0)
+        lapwing.add_source("digits", str(edges))
+        lapwing.add_source("digits", str(bad.parent))
+        eventually(lambda: lapwing.graph("digits").files["quarantined"] == 1)
+        eventually(lambda: lapwing.graph("digits").snapshot is not None)
+        lapwing.put_labels("digits", draw_labels(digit_labels(), 2, seed=0))
+        lapwing.solve("digits", "stable-hfs")
+        yield server
+    finally:
+        home.end()
+
+
+@contextmanager
+def watched(browser: Browser, server: Server, **options: object) -> Iterator[Page]:
+    """A page of a fresh profile; nothing on it may fail, or ask another host for anything."""
+    context = browser.new_context(base_url=server.url, **options)  # type: ignore[arg-type]
+    faults: list[str] = []
+    page = context.new_page()
+    page.on("console", lambda said: said.type == "error" and faults.append(said.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+
+    def look_at(url: str) -> None:
+        if urlsplit(url).scheme in {"http", "https"} and not url.startswith(server.url):
+            faults.append(f"asked {url}")
+
+    page.on("request", lambda request: look_at(request.url))
+    try:
+        yield page
+        assert faults == []
+    finally:
+        context.close()
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    with watched(browser, server) as page:
+        yield page
+
+
+def requires_no_mending(page: Page) -> None:
+    """axe-core must find nothing that is serious."""
+    found = Axe().run(page)
+    grave = [
+        f"{each['id']}: {each['nodes'][0]['html']}"
+        for each in found.response["violations"]
+        if each["impact"] in {"serious", "critical"}
+    ]
+    assert grave == []
+
+
+def settled(page: Page) -> None:
+    """Until what is asked for after the page itself is there."""
+    expect(page.locator("text=/^(counting|looking for a node)$/")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_shows_real_data_and_serves_everybody(
+    browser: Browser, server: Server, scheme: str
+) -> None:
+    with watched(browser, server, color_scheme=scheme) as page:
+        for path in ("/", "/jobs", "/sign-in", *(f"/graphs/digits{each}" for each in PAGES)):
+            page.goto(path)
+            settled(page)
+            requires_no_mending(page)
+        page.goto("/graphs/digits")
+        expect(page.locator(".tile", has_text="Nodes").locator(".value")).to_have_text("1,797")
+        expect(page.locator("[data-growth] canvas")).to_be_visible()
+        page.goto("/graphs/digits/predictions")
+        expect(page.locator("[data-bins] canvas")).to_be_visible()
+        expect(page.locator("table").nth(1).locator("tbody tr")).to_have_count(50)
+
+
+def test_nothing_is_cut_off_on_a_small_screen(browser: Browser, server: Server) -> None:
+    with watched(browser, server, viewport={"width": 360, "height": 740}) as page:
+        for path in ("/", "/jobs", "/sign-in", *(f"/graphs/digits{each}" for each in PAGES)):
+            page.goto(path)
+            settled(page)
+            width = page.evaluate("document.documentElement.scrollWidth")
+            assert width <= 360, path
+
+
+def test_a_label_is_set_by_a_key_and_the_predictions_change(page: Page, server: Server) -> None:
+    page.goto("/graphs/digits")
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()  # everything can be reached by keyboard
+    page.get_by_role("link", name="Label next").click()
+    card = page.locator("#card")
+    heading = card.locator("h2 a")
+    expect(heading).to_contain_text("digit-", timeout=30_000)  # once the nodes are located
+    effect = page.locator("#effect")
+    page.keyboard.press("Enter")  # predict now, and again after every label
+    expect(page.locator("#effect")).to_contain_text("Solved again after every label")
+    expect(effect).to_contain_text("They know every label", timeout=30_000)
+    truth = dict(zip(*digit_labels().to_pydict().values(), strict=True))
+    for _ in range(3):
+        node = heading.inner_text()
+        page.keyboard.press(str(truth[node]))
+        expect(card.locator(".done")).to_contain_text(f"{node} is {truth[node]} now")
+        expect(heading).not_to_have_text(node)
+    expect(effect).to_contain_text("nodes have another label", timeout=30_000)
+    expect(effect).to_contain_text("They know every label", timeout=30_000)
+    labels = server.client.labels("digits").to_pydict()
+    assert labels["label"][-1] == truth[node]
+    assert labels["node"][-1] == node
+    page.keyboard.press("u")
+    expect(heading).to_have_text(node)
+    assert node not in server.client.labels("digits")["node"].to_pylist()
+    page.keyboard.press("s")
+    expect(heading).not_to_have_text(node)
+    page.keyboard.press("n")
+    expect(page.locator("#other")).to_be_focused()
+
+
+def test_a_running_job_is_cancelled(page: Page, server: Server) -> None:
+    endless = {"graph_penalty": 1.0, "cross_validate": 50}
+    server.client.put_labels("digits", draw_labels(digit_labels(), 10, seed=1))
+    job = server.client.submit_solve("digits", "tv-rls", endless)
+    page.goto("/graphs/digits/jobs")
+    row = page.locator("tr", has=page.locator(f'a[href="/jobs/{job.id}"]')).first
+    expect(row).to_contain_text("running", timeout=20_000)
+    row.get_by_role("button", name="Cancel").click()
+    expect(row.locator(".badge")).to_have_text("cancelled", timeout=20_000)
+    assert server.client.job(job.id).status == "cancelled"
+
+
+def test_a_quarantined_file_is_offered_again(page: Page, server: Server) -> None:
+    page.goto("/graphs/digits")
+    row = page.locator("tr", has_text="bad.parquet")
+    expect(row).to_contain_text("column 'weight' must be finite and > 0, row 0: -1.0")
+    before = next(
+        file for file in server.client.files("digits") if file.path.endswith("bad.parquet")
+    )
+    row.get_by_role("button", name="Retry").click()
+    expect(page.locator("tr", has_text="bad.parquet")).to_be_visible(timeout=20_000)
+    after = next(
+        file for file in server.client.files("digits") if file.path.endswith("bad.parquet")
+    )
+    assert after.finished_at != before.finished_at or after.status == "pending"
+
+
+def test_labels_are_uploaded_and_faults_are_told(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("node,label\ndigit-0001,1\ndigit-0002,2\n")
+    (tmp_path / "bad.csv").write_text("node,label\nnobody,1\n")
+    page.goto("/graphs/digits/labels")
+    outcome = page.locator(".outcome")
+
+    def upload(name: str) -> None:
+        page.get_by_label("CSV, Parquet").set_input_files(tmp_path / name)
+        page.get_by_role("button", name="Upload").click()
+
+    upload("labels.csv")
+    expect(outcome).to_have_text("2 labels put")
+    page.wait_for_load_state()
+    expect(page.locator("td", has_text="seconds ago").first).to_be_visible()
+
+
+def test_a_form_that_is_refused_says_why(browser: Browser, server: Server) -> None:
+    context = browser.new_context(base_url=server.url)
+    page = context.new_page()
+    page.goto("/graphs/digits/labels")
+    page.get_by_label("Node", exact=True).fill("nobody")
+    page.get_by_label("Label", exact=True).first.fill("1")
+    page.get_by_role("button", name="Put label").click()
+    expect(page.locator("main")).to_contain_text("node must be known to the graph")
+    context.close()
+
+
+def test_a_wrong_key_is_refused_and_a_right_one_is_not(browser: Browser, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    database = open_database(Settings(home=home.directory).database)
+    key = KeyStore(database).create("annotator", ["read", "label"])
+    database.close()
+    try:
+        server = Server(home, "api")
+        context = browser.new_context(base_url=server.url)
+        page = context.new_page()
+        page.goto("/jobs")
+        field = page.get_by_label("Key")
+        expect(field).to_be_focused()
+        field.fill(key[:-1] + "?")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text("unknown, wrong or revoked")
+        requires_no_mending(page)
+        page.get_by_label("Key").fill(key)
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(f"{server.url}/jobs")
+        expect(page.locator(".who")).to_contain_text("annotator")
+        (cookie,) = context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
+        assert page.evaluate("document.cookie") == ""
+        page.get_by_role("button", name="Sign out").click()
+        expect(page).to_have_url(f"{server.url}/sign-in")
+        page.goto("/jobs")
+        expect(page.get_by_label("Key")).to_be_visible()
+        context.close()
+    finally:
+        home.end()
