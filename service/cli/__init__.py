@@ -37,6 +37,8 @@ _MODULE_OF: Final = {
     "predict": "predicting",
     "evaluate": "results",
     "suggest": "suggesting",
+    "watch": "watching",
+    "plot": "plotting",
     "key": "keys",
     "backup": "keeping",
     "restore": "keeping",

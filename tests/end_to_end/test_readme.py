@@ -1,5 +1,6 @@
 """The README's commands run as they stand, and print what it says that they print."""
 
+import ast
 import doctest
 import re
 import signal
@@ -96,6 +97,45 @@ def test_features_become_a_graph(home: Home, tmp_path: Path) -> None:
 
 def test_sparse_features_need_no_edges(home: Home, tmp_path: Path) -> None:
     run("words", home, tmp_path)
+
+
+def test_suggested_scans_are_labeled(home: Home, tmp_path: Path) -> None:
+    run("scans", home, tmp_path)
+
+
+@pytest.mark.parametrize("section", ["papers", "spam"])
+def test_walks_through_real_data(
+    home: Home, tmp_path: Path, lapwing_data: Path, section: str
+) -> None:
+    run(section, home, tmp_path, LAPWING_DATA=str(lapwing_data))
+
+
+def messages() -> list[str]:
+    """All texts of the program, with … for what differs each time."""
+    found = []
+    for package in ("service", "streaming", "solvers"):
+        for path in (REPOSITORY / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.JoinedStr):
+                    parts = (
+                        str(part.value) if isinstance(part, ast.Constant) else "…"
+                        for part in node.values
+                    )
+                    found.append("".join(parts))
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.append(node.value)
+    return found
+
+
+def test_what_troubleshooting_explains_is_what_the_program_says() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    section = text.split("## Troubleshooting")[1].split("\n## ")[0]
+    quoted = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
+    assert len(quoted) > 8
+    said = messages()
+    for message in quoted:
+        parts = [part for part in message.split("…") if part.strip()]
+        assert any(all(part in each for part in parts) for each in said), message
 
 
 def test_http_session(curl: None, server: Server, tmp_path: Path) -> None:
