@@ -37,6 +37,9 @@ MAX_SUGGESTIONS: Final = 200
 MAX_CANDIDATES: Final = 50_000
 """Nodes that ``variance`` and ``coverage`` choose among."""
 
+MAX_REMEMBERED: Final = 5_000
+"""Nodes of least margin of a file that are remembered, so that not all are looked at each time."""
+
 _LARGE_COMPONENT: Final = 0.01
 _ENOUGH_NODES: Final = 0.5
 _GROWTH: Final = 1.1
@@ -144,6 +147,7 @@ class Suggester:
         self._graphs_directory = graphs_directory
         self._candidates: OrderedDict[str, _Candidates] = OrderedDict()
         self._labeled: OrderedDict[str, _Labeled] = OrderedDict()
+        self._unsure: OrderedDict[Path, Int64Array] = OrderedDict()
         self._lock = Lock()
 
     def request_embedding(self, graph: GraphRecord) -> Job | None:
@@ -215,7 +219,7 @@ class Suggester:
                     "strategy must be variance or coverage where predictions are numbers, got "
                     "margin"
                 )
-            chosen, embedding_snapshot = _of_least_margin(file, labeled.nodes, n_nodes), None
+            chosen, embedding_snapshot = self._least_sure(file, labeled.nodes, n_nodes), None
         else:
             candidates = self._candidates_of(graph)
             chosen = _spread(graph, candidates, file, labeled.nodes, strategy, n_nodes)
@@ -284,6 +288,21 @@ class Suggester:
             while len(self._labeled) > _KEPT:
                 self._labeled.popitem(last=False)
         return found
+
+    def _least_sure(self, file: PredictionFile, labeled: Int64Array, n_nodes: int) -> Int64Array:
+        """Nodes of least margin without label; the first thousands of a file are remembered."""
+        with self._lock:
+            unsure = self._unsure.get(file.path)
+        if unsure is None:
+            unsure = _of_least_margin(file, np.zeros(0, np.int64), MAX_REMEMBERED)
+            with self._lock:
+                self._unsure[file.path] = unsure
+                while len(self._unsure) > _KEPT:
+                    self._unsure.popitem(last=False)
+        free = unsure[~np.isin(unsure, labeled)]
+        if free.size >= n_nodes or unsure.size < MAX_REMEMBERED:
+            return free[:n_nodes]
+        return _of_least_margin(file, labeled, n_nodes)
 
     def _candidates_of(self, graph: GraphRecord) -> _Candidates:
         store = self._store(graph)

@@ -66,6 +66,18 @@ def test_least_margins_come_first(ready: Api) -> None:
         assert each["prediction"]["label"] in {"left", "right"}
 
 
+def test_margins_go_on_beyond_those_that_are_remembered(
+    ready: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = suggested(ready, "k=200")
+    monkeypatch.setattr("service.suggesting.MAX_REMEMBERED", 7)
+    ready.stores.suggester._unsure.clear()
+    for k in (5, 7, 30, 200):
+        found = suggested(ready, f"k={k}")["suggestions"]
+        assert found == expected["suggestions"][:k]
+    ready.stores.suggester._unsure.clear()
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_no_node_that_has_a_label_is_suggested(ready: Api, strategy: str) -> None:
     answer = suggested(ready, f"strategy={strategy}&k=200")
