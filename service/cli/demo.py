@@ -56,9 +56,8 @@ def _tell_more(settings: Settings, *, serve: bool) -> None:
 
 def _tell_curl(host: str, port: int) -> None:
     graph = f"http://{host}:{port}/v1/graphs/digits"
-    say(
-        f"\nOpen http://{host}:{port} in a browser: digits, then Label next. Or, in another terminal:"
-    )
+    say(f"\nOpen http://{host}:{port} in a browser: digits, then Label next.")
+    say("Or try, in another terminal:")
     say(f"  curl {graph}")
     say(f"  curl '{graph}/predictions/node?id=digit-0042'")
     say(f"  curl '{graph}/predictions?format=csv' | head -4")

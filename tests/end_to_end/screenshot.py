@@ -1,6 +1,6 @@
-"""The picture in the README: ``python -m tests.end_to_end.screenshot service/dashboard/screenshot.png``.
+"""The picture in the README: *Label next* after some labels, as Chromium draws it.
 
-It shows *Label next* of the demo's graph after some labels, as Chromium draws it.
+``python -m tests.end_to_end.screenshot service/dashboard/screenshot.png`` makes it anew.
 """
 
 import argparse

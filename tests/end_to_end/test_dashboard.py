@@ -166,6 +166,10 @@ def test_a_label_is_set_by_a_key_and_the_predictions_change(page: Page, server: 
     assert node not in server.client.labels("digits")["node"].to_pylist()
     page.keyboard.press("s")
     expect(heading).not_to_have_text(node)
+    following = heading.inner_text()
+    page.keyboard.press(str(truth[following]))
+    expect(card.locator(".done")).to_contain_text(f"{following} is {truth[following]} now")
+    expect(heading).not_to_have_text(node)  # what was skipped stays skipped
     page.keyboard.press("n")
     expect(page.locator("#other")).to_be_focused()
 

@@ -1,11 +1,13 @@
 """Label next: one node after another, a key for each label, and what the labels change."""
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from service.api.schemas.base import InvalidArgument
 from service.api.stores import GraphHere, Stores, StoresHere
 from service.catalog import GraphRecord
 from service.dashboard.access import viewing
@@ -31,7 +33,7 @@ _CLASSES_SHOWN = 30
 _LABELS_LOOKED_AT = 100
 
 Chosen = Annotated[Strategy, Query()]
-Skipped = Annotated[list[str] | None, Query(max_length=1000)]
+Skipped = Annotated[str, Query(max_length=100_000, description="A JSON list of nodes.")]
 
 
 @router.get("/graphs/{graph}/label-next", dependencies=[viewing("label")])
@@ -57,10 +59,10 @@ def show_card(
     graph: GraphHere,
     stores: StoresHere,
     strategy: Chosen = "coverage",
-    skipped: Skipped = None,
+    skipped: Skipped = "[]",
 ) -> Response:
     """The node to label now."""
-    return _card(request, graph, stores, strategy, set(skipped or ()), done=None)
+    return _card(request, graph, stores, strategy, _nodes_in(skipped), done=None)
 
 
 @router.post("/graphs/{graph}/label-next", dependencies=[viewing("label")])
@@ -71,17 +73,18 @@ async def label_one(request: Request, graph: GraphHere, stores: StoresHere) -> R
         (each for each in STRATEGIES if each == form.get("strategy")), "coverage"
     )
     node, label = form.get("node", ""), form.get("label", "").strip()
+    skipped = _nodes_in(form.get("skipped", "[]"))
 
     def take() -> Response:
         asked = node_id(node, graph.settings.node_ids)
         if form.get("undo"):
             stores.labeling.delete(graph, [asked])
             current = stores.catalog.get_by_id(graph.id)
-            return _card(request, current, stores, strategy, set(), done=None, node=node)
+            return _card(request, current, stores, strategy, skipped, done=None, node=node)
         value = label_of(label, stores.labels, graph.id)
         stores.labeling.put(graph, UploadedLabels(nodes=[asked], labels=[value]))
         current = stores.catalog.get_by_id(graph.id)
-        return _card(request, current, stores, strategy, set(), done=(node, value))
+        return _card(request, current, stores, strategy, skipped, done=(node, value))
 
     return await run_in_threadpool(take)
 
@@ -100,6 +103,17 @@ def show_effect(
         default_model=DEFAULT_MODEL,
         **values,
     )
+
+
+def _nodes_in(text: str) -> set[str]:
+    """Nodes that were skipped, from a JSON list of them."""
+    try:
+        nodes = json.loads(text)
+    except ValueError:
+        nodes = None
+    if not isinstance(nodes, list) or not all(isinstance(each, str) for each in nodes):
+        raise InvalidArgument(f"skipped must be a JSON list of nodes, got {text[:80]!r}")
+    return set(nodes)
 
 
 def _card(

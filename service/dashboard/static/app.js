@@ -138,6 +138,14 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => loca
 // ---------------------------------------------------------------------------- label next
 const skipped = [];
 
+let isCardBusy = false; // a key that is pressed before the next node is seen is not for that node
+
+const isCard = (event) => event.detail.target?.id === "card";
+
+document.addEventListener("htmx:beforeRequest", (event) => { isCardBusy ||= isCard(event); });
+document.addEventListener("htmx:afterSettle", (event) => { if (isCard(event)) isCardBusy = false; });
+document.addEventListener("htmx:afterRequest", (event) => { if (isCard(event)) isCardBusy = false; });
+
 function typing(target) {
   return target.matches("input, select, textarea") || target.isContentEditable;
 }
@@ -152,7 +160,7 @@ document.addEventListener("keydown", (event) => {
   if (field) {
     event.preventDefault();
     field.focus();
-  } else if (button && !document.querySelector("#card.htmx-request, #card .htmx-request")) {
+  } else if (button && !isCardBusy) {
     event.preventDefault();
     button.click();
   }
@@ -163,9 +171,15 @@ document.addEventListener("click", (event) => {
   if (!button) return;
   skipped.push(button.dataset.skip);
   const card = document.querySelector("[data-label-next]");
-  const address = new URL(card.getAttribute("hx-get"), location.href);
-  for (const node of skipped) address.searchParams.append("skipped", node);
-  htmx.ajax("GET", address.pathname + address.search, { target: "#card" });
+  htmx.ajax("GET", card.getAttribute("hx-get"), { source: card, target: "#card" });
+});
+
+const SKIPPED_KEPT = 150;
+
+document.addEventListener("htmx:configRequest", (event) => {
+  if (isCard(event)) {
+    event.detail.parameters.skipped = JSON.stringify(skipped.slice(-SKIPPED_KEPT));
+  }
 });
 
 // -------------------------------------------------------------------------------- uploads
@@ -219,7 +233,7 @@ document.addEventListener("htmx:afterSwap", (event) => {
   tellAgo(event.target);
   drawBins();
   const request = event.detail.requestConfig;
-  if (event.target.id === "card" && (request.verb === "post" || request.path.includes("skipped="))) {
+  if (event.target.id === "card" && (request.verb === "post" || skipped.length)) {
     event.target.querySelector("[data-focus]")?.focus({ preventScroll: true });
   }
 });
