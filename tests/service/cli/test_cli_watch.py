@@ -109,7 +109,6 @@ def test_of_a_large_graph_a_sample_is_drawn(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_picture_is_drawn_of_classes_and_of_numbers(
     lapwing: Lapwing, graph: str, tmp_path: Path
 ) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is an extra")
     picture = tmp_path / "g.svg"
     plain = lapwing("plot", graph, "-o", picture)
     assert plain.exit_code == 0, plain.err
