@@ -22,6 +22,7 @@ MAX_AGE_SECONDS: Final = 12 * 3600
 
 _FILE: Final = "session-secret"
 _SALT: Final = "lapwing dashboard session"
+_SECRET_BYTES: Final = 32
 
 
 class Sessions:
@@ -38,6 +39,8 @@ class Sessions:
     ------
     OSError
         The file can be neither read nor made.
+    ValueError
+        It is too short to be the secret: another program has written to it.
     """
 
     def __init__(self, home: Path, keys: KeyStore) -> None:
@@ -65,17 +68,26 @@ def _named(key: KeyRecord) -> str:
 
 def _secret_of(path: Path) -> bytes:
     """The secret in a file; of several processes that make it at once, one wins."""
-    with suppress(FileNotFoundError):
-        return path.read_bytes()
+    if not path.exists():
+        _make_secret(path)
+    secret = path.read_bytes()
+    if len(secret) < _SECRET_BYTES:
+        raise ValueError(
+            f"{path} must hold {_SECRET_BYTES} bytes, got {len(secret)}; delete it, and whoever "
+            "has signed in does so again"
+        )
+    return secret
+
+
+def _make_secret(path: Path) -> None:
     temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(32))
+            file.write(secrets.token_bytes(_SECRET_BYTES))
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileExistsError):
             os.link(temporary, path)
     finally:
         temporary.unlink()
-    return path.read_bytes()

@@ -68,7 +68,7 @@ async def put_one(request: Request, graph: GraphHere, stores: StoresHere) -> Res
     """Give one node a label, or another one."""
     form = await form_of(request)
     await run_in_threadpool(_put, graph, stores, form.get("node", ""), form.get("label", ""))
-    return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}"[:2000])
+    return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
 
 
 @router.post("/graphs/{graph}/labels/remove", dependencies=[viewing("label")])
@@ -77,7 +77,7 @@ async def remove_one(request: Request, graph: GraphHere, stores: StoresHere) -> 
     form = await form_of(request)
     node = node_id(form.get("node", ""), graph.settings.node_ids)
     await run_in_threadpool(stores.labeling.delete, graph, [node])
-    return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}"[:2000])
+    return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
 
 
 @router.post("/graphs/{graph}/labels/file", dependencies=[viewing("label")])

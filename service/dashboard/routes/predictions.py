@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 from fastapi import Query, Request, Response
+from pydantic import BeforeValidator, NonNegativeFloat
 
 from service.api.routes.predictions import get_predictions
 from service.api.stores import GraphHere, Stores, StoresHere
@@ -32,6 +33,8 @@ router = page_router()
 _CLASSES_LISTED = 200
 
 JobId = Annotated[str | None, Query(alias="job", max_length=64)]
+# a browser sends fields that were left empty, too
+Margin = Annotated[NonNegativeFloat | None, BeforeValidator(lambda text: text or None), Query()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ def show_predictions(
     stores: StoresHere,
     job_id: JobId = None,
     label: Annotated[str, Query(max_length=1000)] = "",
-    margin_below: Annotated[float | None, Query(ge=0)] = None,
+    margin_below: Margin = None,
     first: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
     """The latest predictions, or those of one job."""

@@ -167,23 +167,16 @@ def test_processes_that_start_at_once_share_one_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = sessions._secret_of(tmp_path / "session-secret")
-    monkeypatch.setattr(Path, "read_bytes", _absent_once(Path.read_bytes))
+    # as if the file came between two looks at it
+    monkeypatch.setattr(Path, "exists", lambda _path: False)
     assert sessions._secret_of(tmp_path / "session-secret") == first
     assert [path.name for path in tmp_path.iterdir()] == ["session-secret"]
 
 
-def _absent_once(read: Any) -> Any:
-    """As if the file came between two looks at it."""
-    looks: list[Path] = []
-
-    def read_bytes(path: Path) -> bytes:
-        looks.append(path)
-        if len(looks) == 1:
-            raise FileNotFoundError(path)
-        found: bytes = read(path)
-        return found
-
-    return read_bytes
+def test_a_secret_that_was_overwritten_signs_nothing(pages: Api) -> None:
+    (pages.stores.settings.home / "session-secret").write_bytes(b"")
+    with pytest.raises(ValueError, match="session-secret must hold 32 bytes, got 0; delete it"):
+        Sessions(pages.stores.settings.home, pages.stores.keys)
 
 
 def test_every_button_needs_its_scope_and_is_shown_with_it_only(keyed: Api) -> None:

@@ -229,6 +229,8 @@ def test_predictions_are_filtered_found_and_downloaded(shown: Api) -> None:
     assert sorted(rows + rest) == sorted(f"n{each}" for each in range(60))
     left = look(shown, "/graphs/g/predictions?label=left&margin_below=0.01")
     assert len(re.findall(r"node\?id=(n\d+)\"", left)) < 30
+    left = look(shown, "/graphs/g/predictions?label=left&margin_below=")  # as the form sends it
+    assert len(re.findall(r"node\?id=(n\d+)\"", left)) == 30
     assert "No node is predicted so" in look(shown, "/graphs/g/predictions?label=nobody")
     summary = look(shown, "/graphs/g/predictions/summary", headers=PIECE)
     bins = re.search(r'data-bins="([^"]+)"', summary)
