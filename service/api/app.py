@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from fastapi_offline import FastAPIOffline
 from pydantic.json_schema import models_json_schema
 
 from service.api import errors
@@ -92,12 +93,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         stores.keys.ensure_admin_key(settings.admin_key_file.read_text())
     stopping = Stopping()
     stores.metrics.register(ProcessTreeCollector(_first_process()))
-    app = FastAPI(
+    app = FastAPIOffline(
+        redoc_url=None,
         title="Lapwing",
         summary="Label a few nodes of a large graph; get every other node's label.",
         version=version("lapwing"),
         openapi_tags=_TAGS,
-        redoc_url=None,
         generate_unique_id_function=_operation_id,
         lifespan=_living(stores, stopping),
     )

@@ -126,7 +126,14 @@ def test_every_page_shows_real_data_and_serves_everybody(
         expect(page.locator("[data-growth] canvas")).to_be_visible()
         page.goto("/graphs/digits/predictions")
         expect(page.locator("[data-bins] canvas")).to_be_visible()
-        expect(page.locator("table").nth(1).locator("tbody tr")).to_have_count(50)
+        rows = page.locator("table").nth(1).locator("tbody tr")
+        expect(rows).to_have_count(50)
+        page.get_by_label("Predicted").select_option("8")
+        page.get_by_role("button", name="Filter").click()
+        expect(rows).to_have_count(50)
+        assert {row.inner_text() for row in rows.locator("td:nth-child(2)").all()} == {"8"}
+        page.goto("/docs")  # asks nothing of other hosts either
+        expect(page.locator("#operations-tag-graphs")).to_be_visible()
 
 
 def test_nothing_is_cut_off_on_a_small_screen(browser: Browser, server: Server) -> None:

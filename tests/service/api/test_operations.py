@@ -171,3 +171,12 @@ def test_metrics_show_what_the_stores_know(api: Api) -> None:
 def test_metrics_need_a_key_where_there_are_keys(api: Api) -> None:
     api.stores.keys.create("admin", ["admin"])
     assert api.client.get("/metrics").status_code == 401
+
+
+def test_the_documentation_needs_no_other_host(api: Api) -> None:
+    page = api.client.get("/docs").text
+    places = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(places) >= 3
+    for place in places:
+        assert place.startswith("/static-offline-docs/"), place
+        assert api.client.get(place).status_code == 200
