@@ -9,7 +9,15 @@ from starlette.types import Scope
 
 from service.api.app import create_app as create_api
 from service.dashboard.pages import STATIC
-from service.dashboard.routes import graphs, jobs, labels, predictions, signing_in, suggestions
+from service.dashboard.routes import (
+    graphs,
+    jobs,
+    labels,
+    models,
+    predictions,
+    signing_in,
+    suggestions,
+)
 from service.dashboard.sessions import Sessions
 from service.prediction_summary import Summaries
 from service.settings import Settings
@@ -48,7 +56,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     stores = app.state.stores
     app.state.sessions = Sessions(stores.settings.home, stores.keys)
     app.state.summaries = Summaries()
-    for each in (signing_in, graphs, labels, jobs, predictions, suggestions):
+    for each in (signing_in, graphs, labels, jobs, models, predictions, suggestions):
         app.include_router(each.router)
     app.mount("/static", _Assets(directory=STATIC), name="static")
     return app

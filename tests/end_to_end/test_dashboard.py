@@ -29,7 +29,18 @@ QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
-PAGES = ("", "/labels", "/predictions", "/label-next", "/jobs", "/node?id=digit-0007")
+PAGES = (
+    "/",
+    "/jobs",
+    "/models",
+    "/sign-in",
+    "/graphs/digits",
+    "/graphs/digits/labels",
+    "/graphs/digits/predictions",
+    "/graphs/digits/label-next",
+    "/graphs/digits/jobs",
+    "/graphs/digits/node?id=digit-0007",
+)
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None,
@@ -117,7 +128,13 @@ def test_every_page_shows_real_data_and_serves_everybody(
     browser: Browser, server: Server, scheme: str
 ) -> None:
     with watched(browser, server, color_scheme=scheme) as page:
-        for path in ("/", "/jobs", "/sign-in", *(f"/graphs/digits{each}" for each in PAGES)):
+        for path in (
+            "/",
+            "/jobs",
+            "/models",
+            "/sign-in",
+            *(f"/graphs/digits{each}" for each in PAGES),
+        ):
             page.goto(path)
             settled(page)
             requires_no_mending(page)
@@ -138,7 +155,13 @@ def test_every_page_shows_real_data_and_serves_everybody(
 
 def test_nothing_is_cut_off_on_a_small_screen(browser: Browser, server: Server) -> None:
     with watched(browser, server, viewport={"width": 360, "height": 740}) as page:
-        for path in ("/", "/jobs", "/sign-in", *(f"/graphs/digits{each}" for each in PAGES)):
+        for path in (
+            "/",
+            "/jobs",
+            "/models",
+            "/sign-in",
+            *(f"/graphs/digits{each}" for each in PAGES),
+        ):
             page.goto(path)
             settled(page)
             width = page.evaluate("document.documentElement.scrollWidth")

@@ -3,14 +3,18 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from service.catalog import AutoSolve
+from service.dashboard.routes.models import accepted
 from service.jobs import JobSpec, JobStatus
 from service.manifest import Manifest
+from solvers.models import CATALOGUE
+from solvers.models.base import parameter_schema
 from streaming.embedding import embed
 from streaming.snapshots import GraphPaths
 from tests.service.api.conftest import CSV, Api, bring_communities
@@ -366,3 +370,28 @@ def test_classes_that_are_digits_have_themselves_as_keys(pages: Api) -> None:
     pages.put_labels({"n3": 10})
     card = look(pages, "/graphs/g/label-next/card")
     assert re.findall(r'data-key="(\d)"', card) == ["1", "2"]
+
+
+def test_every_model_is_listed_with_its_parameters(pages: Api) -> None:
+    text = look(pages, "/models")
+    for name, model in CATALOGUE.items():
+        start = text.index(f'id="{name}"')
+        section = text[start : text.index("</section>", start)]
+        for parameter in (*parameter_schema(model)["properties"], "cross_validate"):
+            assert f"<code>{parameter}</code>" in section
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "integer", "minimum": 1, "exclusiveMaximum": 1001}, "integer ≥ 1 < 1001"),
+        ({"type": "string", "enum": ["auto", "dense"]}, "auto, dense"),
+        ({"type": "boolean"}, "true or false"),
+        (
+            {"anyOf": [{"type": "number", "exclusiveMinimum": 0.0}, {"enum": ["auto"]}]},
+            "number > 0, or auto",
+        ),
+    ],
+)
+def test_what_a_parameter_may_be_is_said_in_words(schema: dict[str, Any], said: str) -> None:
+    assert accepted(schema) == said

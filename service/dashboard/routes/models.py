@@ -1,0 +1,89 @@
+"""The models: what each is for, and its parameters, as a job takes them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from inspect import getdoc
+from typing import Any, Final
+
+from fastapi import Request, Response
+
+from service.dashboard.access import viewing
+from service.dashboard.pages import page, page_router
+from service.solve_options import options_schema
+from solvers.models import CATALOGUE, DEFAULT_MODEL
+from solvers.models.base import parameter_schema
+
+router = page_router()
+
+_BOUNDS: Final = {
+    "minimum": "≥ {:g}",
+    "exclusiveMinimum": "> {:g}",
+    "maximum": "≤ {:g}",
+    "exclusiveMaximum": "< {:g}",
+}
+_TYPES: Final = {"boolean": "true or false", "object": "an object of classes and numbers"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter as people read of it."""
+
+    name: str
+    accepts: str
+    default: Any
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A model as people read of it."""
+
+    name: str
+    description: str
+    uses_features: bool
+    parameters: list[Parameter]
+
+
+@router.get("/models", dependencies=[viewing("read")])
+def show_models(request: Request) -> Response:
+    """The catalogue."""
+    return page(request, "models.html", models=_models(), default_model=DEFAULT_MODEL)
+
+
+@cache
+def _models() -> list[Described]:
+    return [
+        Described(
+            name=name,
+            description=(getdoc(model) or "").partition("\n")[0],
+            uses_features=model.uses_features,
+            parameters=[
+                *_parameters(parameter_schema(model)),
+                *_parameters(options_schema(model)),
+            ],
+        )
+        for name, model in sorted(CATALOGUE.items())
+    ]
+
+
+def _parameters(schema: Mapping[str, Any]) -> list[Parameter]:
+    return [
+        Parameter(
+            name=name,
+            accepts=accepted(each),
+            default=each.get("default"),
+            description=each.get("description", ""),
+        )
+        for name, each in schema["properties"].items()
+    ]
+
+
+def accepted(schema: Mapping[str, Any]) -> str:
+    """The values that a JSON Schema of a parameter allows, in words."""
+    if "anyOf" in schema:
+        return ", or ".join(accepted(each) for each in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(str(each) for each in schema["enum"])
+    bounds = [text.format(schema[rule]) for rule, text in _BOUNDS.items() if rule in schema]
+    return " ".join([_TYPES.get(schema["type"], schema["type"]), *bounds])
