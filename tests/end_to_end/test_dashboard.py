@@ -128,13 +128,7 @@ def test_every_page_shows_real_data_and_serves_everybody(
     browser: Browser, server: Server, scheme: str
 ) -> None:
     with watched(browser, server, color_scheme=scheme) as page:
-        for path in (
-            "/",
-            "/jobs",
-            "/models",
-            "/sign-in",
-            *(f"/graphs/digits{each}" for each in PAGES),
-        ):
+        for path in PAGES:
             page.goto(path)
             settled(page)
             requires_no_mending(page)
@@ -155,13 +149,7 @@ def test_every_page_shows_real_data_and_serves_everybody(
 
 def test_nothing_is_cut_off_on_a_small_screen(browser: Browser, server: Server) -> None:
     with watched(browser, server, viewport={"width": 360, "height": 740}) as page:
-        for path in (
-            "/",
-            "/jobs",
-            "/models",
-            "/sign-in",
-            *(f"/graphs/digits{each}" for each in PAGES),
-        ):
+        for path in PAGES:
             page.goto(path)
             settled(page)
             width = page.evaluate("document.documentElement.scrollWidth")
