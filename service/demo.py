@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
 from service.database import Database, open_database
-from service.digits import digit_edges, digit_labels, draw_labels, write_shuffled
+from service.digits import digit_edges, digit_labels, draw_labels, write_pictures, write_shuffled
 from service.evaluation import Evaluation, evaluate
 from service.formats import Format, encode
 from service.ingest import Ingestor
@@ -68,6 +68,11 @@ class DemoFiles:
         return self.directory / "truth.csv"
 
     @property
+    def items(self) -> Path:
+        """A picture of each image, which the dashboard shows."""
+        return self.directory / "items" / GRAPH_NAME
+
+    @property
     def predictions(self) -> Path:
         """What came out."""
         return self.directory / "predictions.parquet"
@@ -110,6 +115,7 @@ def demo_settings(settings: Settings, directory: Path) -> Settings:
         "database_password_file": None,
         "scheduler": None,
         "admin_key_file": None,
+        "items": None,
     }
     return settings.model_copy(update=changes)
 
@@ -191,6 +197,7 @@ def _write_inputs(files: DemoFiles, tell: Tell) -> None:
     write_shuffled(edges, files.edges, seed=SEED)
     for table, path in ((truth, files.truth), (labels, files.labels)):
         path.write_bytes(b"".join(encode(table.schema, table.to_batches(), Format.CSV)))
+    write_pictures(files.items)
     n_groups = pq.read_metadata(files.edges).num_row_groups
     tell(
         f"data      {truth.num_rows:,} images of digits, {edges.num_rows:,} edges to nearest "

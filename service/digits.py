@@ -91,5 +91,27 @@ def write_shuffled(edges: pa.Table, path: Path, *, seed: int) -> None:
     pq.write_table(edges.take(pa.array(order)), path, row_group_size=ROWS_PER_GROUP)
 
 
+def write_pictures(directory: Path) -> None:
+    """Write every image as an SVG called like its node."""
+    directory.mkdir(parents=True, exist_ok=True)
+    images: Any = load_digits().images
+    names = _names(np.arange(len(images))).to_pylist()
+    for name, image in zip(names, images, strict=True):
+        (directory / f"{name}.svg").write_text(_svg(image))
+
+
+def _svg(image: FloatArray) -> str:
+    """White on black, one square for each pixel that is not black; pixels are 0 to 16."""
+    squares = [
+        f'<rect x="{x}" y="{y}" width="1" height="1" opacity="{image[y, x] / 16:.2g}"/>'
+        for y, x in np.argwhere(image).tolist()
+    ]
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8" width="160" height="160" '
+        f'shape-rendering="crispEdges"><rect width="8" height="8"/>'
+        f'<g fill="#fff">{"".join(squares)}</g></svg>'
+    )
+
+
 def _names(numbers: Int64Array) -> pa.Array:
     return pa.array([f"digit-{number:04d}" for number in numbers.tolist()])

@@ -108,6 +108,9 @@ class Settings(BaseSettings):
         default. Under ``serve`` the worker takes the next port.
     metrics_host : str
         Address of that port.
+    items : Path, optional
+        Directory of pictures and texts of nodes, which the dashboard shows; ``items`` in ``home``
+        by default. See `service.items`.
     log_level : {'debug', 'info', 'warning', 'error'}
         The least severe messages that are logged.
     log_format : {'auto', 'console', 'json'}
@@ -150,6 +153,7 @@ class Settings(BaseSettings):
     unfinished_seconds: NonNegativeFloat = 600.0
     metrics_port: Annotated[int | None, Field(ge=1, le=65535)] = None
     metrics_host: str = "127.0.0.1"
+    items: Path | None = None
     log_level: LogLevel = "info"
     log_format: LogFormat = "auto"
 
@@ -213,6 +217,11 @@ class Settings(BaseSettings):
     def graphs_directory(self) -> Path:
         """Where each graph has a directory, named by its id."""
         return self.home / "graphs"
+
+    @property
+    def items_directory(self) -> Path:
+        """Where each graph may have a directory, named like it, of what its nodes are."""
+        return self.home / "items" if self.items is None else self.items.expanduser().absolute()
 
     @property
     def n_threads(self) -> int:

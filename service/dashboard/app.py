@@ -19,6 +19,7 @@ from service.dashboard.routes import (
     suggestions,
 )
 from service.dashboard.sessions import Sessions
+from service.items import Items
 from service.prediction_summary import Summaries
 from service.settings import Settings
 
@@ -56,6 +57,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     stores = app.state.stores
     app.state.sessions = Sessions(stores.settings.home, stores.keys)
     app.state.summaries = Summaries()
+    app.state.items = Items(stores.settings.items_directory)
     for each in (signing_in, graphs, labels, jobs, models, predictions, suggestions):
         app.include_router(each.router)
     app.mount("/static", _Assets(directory=STATIC), name="static")

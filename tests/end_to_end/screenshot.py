@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect, sync_playwright
 
-from service.digits import digit_edges, digit_labels, draw_labels
+from service.digits import digit_edges, digit_labels, draw_labels, write_pictures
 from tests.end_to_end.processes import Home, Server
 from tests.end_to_end.test_dashboard import QUIET
 
@@ -25,6 +25,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lapwing-screenshot-") as directory:
         home = Home(Path(directory) / "home", LAPWING_LOG_LEVEL="error")
         try:
+            write_pictures(home.directory / "items" / "digits")
             server = Server(home, "serve")
             solve = {"model": "stable-hfs", "parameters": {}}
             server.client.create_graph(
@@ -44,7 +45,7 @@ def photograph(server: Server, path: Path) -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=list(QUIET)
         )
-        page = browser.new_page(base_url=server.url, viewport={"width": 1120, "height": 760})
+        page = browser.new_page(base_url=server.url, viewport={"width": 1120, "height": 930})
         page.goto("/graphs/digits/label-next")
         heading = page.locator("#card h2 a")
         for _ in range(N_LABELS):

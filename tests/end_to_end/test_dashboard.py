@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from service.database import open_database
-from service.digits import digit_edges, digit_labels, draw_labels
+from service.digits import digit_edges, digit_labels, draw_labels, write_pictures
 from service.keys import KeyStore
 from service.settings import Settings
 from tests.end_to_end.processes import Home, Server, eventually
@@ -66,6 +66,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         pq.write_table(digit_edges(), edges)
         bad.parent.mkdir()
         pq.write_table(pa.table({"src": ["a"], "dst": ["b"], "weight": [-1.0]}), bad)
+        write_pictures(home.directory / "items" / "digits")
         server = Server(home, "serve")
         lapwing = server.client
         lapwing.create_graph("digits", epsilon=0.6, expected_nodes=1797, seed=0)
@@ -171,6 +172,8 @@ def test_a_label_is_set_by_a_key_and_the_predictions_change(page: Page, server: 
     truth = dict(zip(*digit_labels().to_pydict().values(), strict=True))
     for _ in range(3):
         node = heading.inner_text()
+        picture = card.get_by_alt_text(f"What {node} is")
+        expect(picture).to_have_js_property("naturalWidth", 160)  # is there, and was drawn
         page.keyboard.press(str(truth[node]))
         expect(card.locator(".done")).to_contain_text(f"{node} is {truth[node]} now")
         expect(heading).not_to_have_text(node)

@@ -106,6 +106,7 @@ def test_demo_leaves_its_files(result: DemoResult) -> None:
     assert {"node", "label", "score", "margin", "reachable"} <= set(predictions.column_names)
     meta = json.loads(predictions.schema.metadata[b"lapwing"])
     assert meta["job_id"] == result.job.id
+    assert len(list(files.items.glob("digit-*.svg"))) == 1797
     for path in (files.edges, files.labels, files.truth):
         assert path.stat().st_size > 0
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 from fastapi import Query, Request, Response
+from fastapi.responses import FileResponse
 from pydantic import BeforeValidator, NonNegativeFloat
 
 from service.api.routes.predictions import get_predictions
@@ -18,6 +19,7 @@ from service.dashboard.drawing import SmallGraph
 from service.dashboard.pages import back_to, page, page_router, piece
 from service.dashboard.routes.common import PAGE_ROWS, Seen
 from service.formats import Format
+from service.items import Item, Items
 from service.jobs import Job
 from service.labels import LabelValue
 from service.neighborhoods import Neighborhood, neighborhood
@@ -31,6 +33,11 @@ from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
 router = page_router()
 
 _CLASSES_LISTED = 200
+_ITEM_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, max-age=60",
+}
 
 JobId = Annotated[str | None, Query(alias="job", max_length=64)]
 # a browser sends fields that were left empty, too
@@ -45,6 +52,7 @@ class Neighbor:
     weight: float
     prediction: Prediction | None
     label: LabelValue | None
+    has_picture: bool
 
 
 @router.get("/graphs/{graph}/predictions", dependencies=[viewing("read")])
@@ -128,13 +136,26 @@ def show_node(
     """All that is known of one node."""
     if not node:
         return back_to(f"/graphs/{graph.settings.name}/predictions")
-    return page(request, "node.html", **node_values(graph, stores, node, job_id))
+    return page(request, "node.html", **node_values(request, graph, stores, node, job_id))
+
+
+@router.get("/graphs/{graph}/item", dependencies=[viewing("read")])
+def get_item(
+    request: Request,
+    graph: GraphHere,
+    node: Annotated[str, Query(alias="id", max_length=2000)],
+) -> Response:
+    """The picture or text of a node, which can do nothing: no script of it runs."""
+    found = _item(request, graph, node)
+    if found is None:
+        raise NodeNotFound(f"there is no picture or text of {node!r}")
+    return FileResponse(found.path, media_type=found.media_type, headers=_ITEM_HEADERS)
 
 
 def node_values(
-    graph: GraphRecord, stores: Stores, node: str, job_id: str | None = None
+    request: Request, graph: GraphRecord, stores: Stores, node: str, job_id: str | None = None
 ) -> dict[str, Any]:
-    """What is shown of a node: prediction, label, neighbors.
+    """What is shown of a node: what it is, prediction, label, neighbors.
 
     Raises
     ------
@@ -150,13 +171,14 @@ def node_values(
     except PredictionsNotFound:
         file = None
     around = _around(graph, stores, dense, file)
-    neighbors = [] if around is None else _neighbors(graph, stores, around, file)
+    neighbors = [] if around is None else _neighbors(request, graph, stores, around, file)
     prediction = None
     if file is not None and dense < file.n_nodes:
         prediction = file.lookup(np.array([dense]))[0]
     return {
         "graph": graph,
         "node": str(asked),
+        "item": _item(request, graph, str(asked)),
         "file": file,
         "job_id": job_id,
         "prediction": prediction,
@@ -212,8 +234,17 @@ def _around(
     return None
 
 
+def _item(request: Request, graph: GraphRecord, node: str) -> Item | None:
+    items: Items = request.app.state.items
+    return items.find(graph.settings.name, node)
+
+
 def _neighbors(
-    graph: GraphRecord, stores: Stores, around: Neighborhood, file: PredictionFile | None
+    request: Request,
+    graph: GraphRecord,
+    stores: Stores,
+    around: Neighborhood,
+    file: PredictionFile | None,
 ) -> Sequence[Neighbor]:
     if around.neighbors.size == 0:
         return []
@@ -228,6 +259,7 @@ def _neighbors(
             weight=weight,
             prediction=next(found) if each else None,
             label=labels.get(str(name)),
+            has_picture=(item := _item(request, graph, str(name))) is not None and item.is_picture,
         )
         for name, weight, each in zip(names, around.weights.tolist(), is_old.tolist(), strict=True)
     ]

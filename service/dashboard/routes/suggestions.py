@@ -132,7 +132,7 @@ def _card(
         node, values["waiting"], values["reason"] = _next_node(graph, stores, strategy, skipped)
     else:
         values["waiting"] = values["reason"] = None
-    shown = node_values(graph, stores, node) if node is not None else {}
+    shown = node_values(request, graph, stores, node) if node is not None else {}
     file: PredictionFile | None = shown.get("file")
     classes: set[LabelValue] = set(() if file is None else file.meta.class_names)
     classes |= {

@@ -395,3 +395,30 @@ def test_every_model_is_listed_with_its_parameters(pages: Api) -> None:
 )
 def test_what_a_parameter_may_be_is_said_in_words(schema: dict[str, Any], said: str) -> None:
     assert accepted(schema) == said
+
+
+def test_what_a_node_is_can_be_seen(pages: Api) -> None:
+    bring_communities(pages)
+    assert 'class="item"' not in look(pages, "/graphs/g/node?id=n1")
+    directory = pages.stores.settings.home / "items" / "g"
+    directory.mkdir(parents=True)
+    (directory / "n1.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (directory / "n2.txt").write_text("Dear <b>friend</b>")
+    assert 'src="/graphs/g/item?id=n1"' in look(pages, "/graphs/g/node?id=n1")
+    assert "Dear &lt;b&gt;friend" in pages.client.get("/graphs/g/node?id=n2").text
+    assert 'href="/graphs/g/item?id=n1"' in look(pages, f"/graphs/g/node?id={neighbor(pages)}")
+    picture = pages.client.get("/graphs/g/item?id=n1")
+    assert picture.headers["content-type"] == "image/svg+xml"
+    assert picture.headers["content-security-policy"].endswith("sandbox")
+    assert picture.headers["x-content-type-options"] == "nosniff"
+    look(pages, "/graphs/g/item?id=n3", 404)
+    look(pages, "/graphs/g/item?id=../g/n1", 404)
+
+
+def neighbor(api: Api) -> str:
+    """A node beside n1."""
+    found = re.search(
+        r'aria-label="Neighbors".*?node\?id=(n\d+)', look(api, "/graphs/g/node?id=n1"), re.DOTALL
+    )
+    assert found is not None
+    return found[1]
