@@ -11,7 +11,8 @@ from service.neighborhoods import Neighborhood
 WIDTH: Final = 640.0
 """Of a picture, in its own units; the page scales it."""
 
-_MARGIN: Final = 24.0
+_LEFT: Final = 92.0  # room for names
+_RIGHT: Final = WIDTH - 24.0
 _RADIUS: Final = 130.0
 
 
@@ -34,6 +35,8 @@ class Spectrum:
         where it is known to reach; None where that is not known.
     ticks : sequence of Tick
         Of the axis.
+    axis : tuple of float
+        From where to where it goes.
     one : float
         Where 1 is.
     """
@@ -43,6 +46,7 @@ class Spectrum:
     certified: tuple[float, float] | None
     least: tuple[float, float] | None
     ticks: Sequence[Tick]
+    axis: tuple[float, float]
     one: float
 
     @classmethod
@@ -56,7 +60,7 @@ class Spectrum:
 
         def at(value: float) -> float:
             share = (value - 1.0 + widest) / (2 * widest)
-            return _MARGIN + min(max(share, 0.0), 1.0) * (WIDTH - 2 * _MARGIN)
+            return _LEFT + min(max(share, 0.0), 1.0) * (_RIGHT - _LEFT)
 
         def around(epsilon: float | None) -> tuple[float, float] | None:
             return None if epsilon is None else (at(1.0 - epsilon), at(1.0 + epsilon))
@@ -76,6 +80,7 @@ class Spectrum:
             certified=certified,
             least=least,
             ticks=[Tick(x=at(value), text=f"{value:g}") for value in values],
+            axis=(_LEFT, _RIGHT),
             one=at(1.0),
         )
 
