@@ -20,6 +20,7 @@ N_BINS: Final = 20
 """Of the histogram of margins."""
 
 _MAX_KEPT: Final = 64
+_MAX_COUNTERS: Final = 1 << 16
 _Label = str | int
 _Value = TypeVar("_Value")
 
@@ -168,11 +169,12 @@ def _summarized(file: PredictionFile) -> PredictionSummary:
     sizes: Counter[_Label] = Counter()
     bins, n_unreachable, total = np.zeros(N_BINS, np.int64), 0, 0.0
     for batch in file.batches():
-        reachable = batch.column("reachable").to_numpy(zero_copy_only=False)
-        n_unreachable += int(np.count_nonzero(~reachable))
+        reachable = batch.column("reachable")
         column = batch.column("label" if is_value else "margin")
         values = column.to_numpy(zero_copy_only=False)
-        values = values if reachable.all() else values[reachable]
+        if reachable.true_count < batch.num_rows:
+            n_unreachable += batch.num_rows - reachable.true_count
+            values = values[reachable.to_numpy(zero_copy_only=False)]
         place = ((values - edges[0]) * (N_BINS / (edges[-1] - edges[0]))).astype(np.int32)
         bins += np.bincount(np.clip(place, 0, N_BINS - 1), minlength=N_BINS)
         if is_value:
@@ -194,9 +196,9 @@ def _bounds(file: PredictionFile, name: str) -> Any:
     """Equal bins from the least to the greatest value; margins begin at 0."""
     low, high = np.inf, -np.inf
     for batch in file.batches():
-        least_most = pc.min_max(batch.column(name)).as_py()
-        if least_most["min"] is not None:
-            low, high = min(low, least_most["min"]), max(high, least_most["max"])
+        values = batch.column(name).drop_null().to_numpy()
+        low = min(low, float(values.min(initial=np.inf)))
+        high = max(high, float(values.max(initial=-np.inf)))
     if name == "margin" or low > high:
         low = 0.0
     return np.linspace(low, high if high > low else low + 1.0, N_BINS + 1)
@@ -209,7 +211,14 @@ def _counted(column: pa.Array) -> dict[_Label, int]:
         names = column.dictionary.to_pylist()
         counts = np.bincount(places, minlength=len(names)).tolist()
         return {name: count for name, count in zip(names, counts, strict=True) if count}
-    found = pc.value_counts(column.drop_null())
+    values = column.drop_null()
+    if pa.types.is_integer(values.type) and len(values):
+        numbers = values.to_numpy()
+        least, most = int(numbers.min()), int(numbers.max())
+        if most - least < _MAX_COUNTERS:
+            counts = np.bincount(numbers - least)
+            return {least + place: int(counts[place]) for place in np.flatnonzero(counts).tolist()}
+    found = pc.value_counts(values)
     return {each["values"]: each["counts"] for each in found.to_pylist()}
 
 

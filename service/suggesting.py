@@ -346,13 +346,16 @@ def _of_least_margin(file: PredictionFile, labeled: Int64Array, n_nodes: int) ->
     for batch in file.batches():
         margin = batch.column("margin").to_numpy(zero_copy_only=False)
         free = batch.column("reachable").to_numpy(zero_copy_only=False)
+        if best.size == n_nodes:  # one as sure as the last of them comes after it
+            free &= margin < margins[-1]
         start, stop = np.searchsorted(labeled, (first, first + len(margin)))
         free[labeled[start:stop] - first] = False
         rows = least_margins(margin, free, n_nodes)
         best, margins = np.append(best, rows + first), np.append(margins, margin[rows])
+        order = np.argsort(margins, kind="stable")[:n_nodes]
+        best, margins = best[order], margins[order]
         first += len(margin)
-    order = np.argsort(margins, kind="stable")[:n_nodes]
-    return best[order]
+    return best
 
 
 def _spread(

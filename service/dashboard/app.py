@@ -9,6 +9,7 @@ from starlette.types import Scope
 
 from service.api.app import create_app as create_api
 from service.dashboard.pages import STATIC
+from service.dashboard.rounds import Rounds
 from service.dashboard.routes import (
     graphs,
     jobs,
@@ -57,6 +58,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     stores = app.state.stores
     app.state.sessions = Sessions(stores.settings.home, stores.keys)
     app.state.summaries = Summaries()
+    app.state.rounds = Rounds(stores.suggester, stores.labels)
     app.state.items = Items(stores.settings.items_directory)
     for each in (signing_in, graphs, labels, jobs, models, predictions, suggestions):
         app.include_router(each.router)

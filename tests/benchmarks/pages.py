@@ -1,10 +1,11 @@
 """How long do the pages of the dashboard take on a large graph, and what does looking cost?
 
 ``python -m tests.benchmarks.pages`` makes a home with a graph of a million nodes (``--nodes``) and
-five edges a node, ingested, 1,000 labels and two files of predictions, serves it with `lapwing
-api`, and asks for every page and piece a few times: the first answer apart, then the median and the
-slowest. Then it asks for the pieces of one open page again and again, as a browser does every two
-seconds, and prints the processor time of the server for one such look, as a share of a core.
+five edges a node, ingested, 1,000 labels, two files of predictions and an embedding (random points:
+to find the right ones is another job), serves it with `lapwing api`, and asks for every page and
+piece a few times: the first answer apart, then the median and the slowest. Then it asks for the
+pieces of one open page again and again, as a browser does every two seconds, and prints the
+processor time of the server for one such look, as a share of a core.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from service.labels import LabelStore
 from service.manifest import Manifest
 from service.prediction_files import PredictionMeta, write_predictions
 from service.settings import Settings
+from streaming.embedding import N_PROBES_LARGE, EmbeddingMeta, EmbeddingStore, NodeEmbedding
 from streaming.snapshots import GraphPaths
 from tests.end_to_end.processes import Home, Server
 
@@ -43,6 +45,7 @@ _NODES_AT_ONCE = 1 << 20
 PAGES = (
     "/",
     "/jobs",
+    "/models",
     "/graphs/g",
     "/graphs/g/labels",
     "/graphs/g/labels/counts",
@@ -52,6 +55,7 @@ PAGES = (
     "/graphs/g/node?id=77",
     "/graphs/g/label-next",
     "/graphs/g/label-next/card?strategy=margin",
+    "/graphs/g/label-next/card?strategy=coverage",
     "/graphs/g/jobs",
 )
 PIECES = {
@@ -98,7 +102,22 @@ def fill(home: Home, n_nodes: int) -> None:
             reachable=np.ones(n_nodes, bool),
         )
         queue.finish(job.id, job.attempt, {"file": path.name, "status": "converged"})
+    EmbeddingStore(paths).publish(_embedding(n_nodes, rng))
     database.close()
+
+
+def _embedding(n_nodes: int, rng: np.random.Generator) -> NodeEmbedding:
+    meta = EmbeddingMeta(
+        snapshot=1,
+        n_nodes=n_nodes,
+        edges_seen=EDGES_PER_NODE * n_nodes,
+        n_coordinates=N_PROBES_LARGE,
+        status="converged",
+        preconditioner="none",
+        n_iter=0,
+    )
+    points = rng.standard_normal((n_nodes, N_PROBES_LARGE), dtype=np.float32)
+    return NodeEmbedding(meta=meta, points=points, component=np.zeros(n_nodes, np.int32))
 
 
 def _meta(graph_id: str, job_id: str, attempt: int, labels_seq: int) -> PredictionMeta:

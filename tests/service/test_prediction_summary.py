@@ -45,7 +45,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prediction_files, "ROWS_PER_BATCH", 70)
 
 
-@pytest.mark.parametrize("names", [("a", "b", "c"), (3, 1, 2)])
+@pytest.mark.parametrize("names", [("a", "b", "c"), (3, 1, 2), (-4, 2**62, 0)])
 def test_classes_margins_and_changes_are_counted(
     tmp_path: Path, names: tuple[str | int, ...]
 ) -> None:

@@ -12,6 +12,7 @@ from service.api.stores import GraphHere, Stores, StoresHere
 from service.catalog import GraphRecord
 from service.dashboard.access import viewing
 from service.dashboard.pages import form_of, page, page_router, piece
+from service.dashboard.rounds import Rounds
 from service.dashboard.routes.common import Seen, label_of
 from service.dashboard.routes.predictions import node_values
 from service.jobs import JobStatus
@@ -24,9 +25,6 @@ from service.uploads import UploadedLabels, node_id
 from solvers.models import DEFAULT_MODEL
 
 router = page_router()
-
-_AHEAD = 10
-"""Nodes that are suggested at once; skipped ones are passed over by the page."""
 
 _DIGITS = "0123456789"
 _CLASSES_SHOWN = 30
@@ -129,7 +127,9 @@ def _card(
     """The next node with all that helps to label it; or why there is none."""
     values: dict[str, Any] = {"graph": graph, "strategy": strategy, "done": done, "node": None}
     if node is None:
-        node, values["waiting"], values["reason"] = _next_node(graph, stores, strategy, skipped)
+        node, values["waiting"], values["reason"] = _next_node(
+            request, graph, stores, strategy, skipped
+        )
     else:
         values["waiting"] = values["reason"] = None
     shown = node_values(request, graph, stores, node) if node is not None else {}
@@ -160,21 +160,20 @@ def _keyed(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
 
 
 def _next_node(
-    graph: GraphRecord, stores: Stores, strategy: Strategy, skipped: set[str]
+    request: Request, graph: GraphRecord, stores: Stores, strategy: Strategy, skipped: set[str]
 ) -> tuple[str | None, str | None, str | None]:
     """A node; or the id of the job that is waited for; or the reason why there is neither."""
-    suggester = stores.suggester
+    rounds: Rounds = request.app.state.rounds
     try:
         if strategy != "margin":
-            job = suggester.request_embedding(graph)
+            job = stores.suggester.request_embedding(graph)
             if job is not None:
                 return None, job.id, None
-        found = suggester.suggest(graph, strategy, min(_AHEAD + len(skipped), 200))
+        node = rounds.next_node(graph, strategy, skipped)
     except (NoEmbedding, EmbeddingFailed, NoMargins, PredictionsNotFound) as error:
         return None, None, str(error)
-    for each in found.nodes:
-        if str(each) not in skipped:
-            return str(each), None, None
+    if node is not None:
+        return node, None, None
     return None, None, "every node that could be suggested has a label, or was skipped"
 
 

@@ -1,0 +1,74 @@
+"""The nodes that *Label next* shows: suggested some at a time, shown one after another.
+
+Context: to choose nodes by where they lie takes up to a fifth of a second, and an annotator wants
+the next one at once; labels come faster than predictions that know them, so that a choice made
+anew after each label would stay in one place. Decision: ten nodes chosen together are shown until
+none of them is left; by margin, which is fast, one at a time. Consequence: nine of ten nodes are
+there at once and differ, and new predictions are looked at with the next ten.
+"""
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Final
+
+from service.catalog import GraphRecord
+from service.labels import LabelStore
+from service.suggesting import MAX_SUGGESTIONS, Strategy, Suggester
+
+N_NODES: Final = 10
+"""Nodes that are chosen together."""
+
+_MAX_KEPT: Final = 100
+
+
+class Rounds:
+    """What is left of the nodes that were chosen together; any number of threads may ask.
+
+    Parameters
+    ----------
+    suggester : Suggester
+        Chooses.
+    labels : LabelStore
+        Knows which nodes have a label by now.
+    """
+
+    def __init__(self, suggester: Suggester, labels: LabelStore) -> None:
+        self._suggester = suggester
+        self._labels = labels
+        self._nodes: OrderedDict[tuple[str, Strategy], list[str]] = OrderedDict()
+        self._lock = Lock()
+
+    def next_node(self, graph: GraphRecord, strategy: Strategy, skipped: set[str]) -> str | None:
+        """A node to label now, as text; None where all that could be suggested are done.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        strategy : Strategy
+            See `service.suggesting`.
+        skipped : set of str
+            Nodes that the annotator does not want to see again.
+
+        Raises
+        ------
+        LookupError, ValueError
+            Those of `Suggester.suggest`.
+        """
+        key = (graph.id, strategy)
+        with self._lock:
+            nodes = [] if strategy == "margin" else self._nodes.get(key, [])
+        left = self._left(graph, nodes, skipped)
+        if not left:
+            n_wanted = min(N_NODES + len(skipped), MAX_SUGGESTIONS)
+            nodes = [str(each) for each in self._suggester.suggest(graph, strategy, n_wanted).nodes]
+            left = self._left(graph, nodes, skipped)[:N_NODES]
+            with self._lock:
+                self._nodes[key] = left
+                while len(self._nodes) > _MAX_KEPT:
+                    self._nodes.popitem(last=False)
+        return left[0] if left else None
+
+    def _left(self, graph: GraphRecord, nodes: list[str], skipped: set[str]) -> list[str]:
+        labeled = self._labels.of_nodes(graph.id, nodes)
+        return [each for each in nodes if each not in labeled and each not in skipped]

@@ -1,0 +1,63 @@
+"""Ten nodes are chosen together, and shown until none of them is left."""
+
+from typing import Any
+
+import pytest
+
+from service.dashboard.rounds import N_NODES, Rounds
+from service.suggesting import Strategy, Suggester
+from streaming.embedding import embed
+from streaming.snapshots import GraphPaths
+from tests.service.api.conftest import Api, bring_communities
+
+
+@pytest.fixture
+def choices(monkeypatch: pytest.MonkeyPatch) -> list[Strategy]:
+    """The strategies by which nodes were really chosen, one for each choice."""
+    choose = Suggester.suggest
+    found: list[Strategy] = []
+
+    def suggest(self: Suggester, graph: Any, strategy: Strategy, *rest: Any) -> Any:
+        found.append(strategy)
+        return choose(self, graph, strategy, *rest)
+
+    monkeypatch.setattr(Suggester, "suggest", suggest)
+    return found
+
+
+@pytest.mark.parametrize("strategy", ["coverage", "variance"])
+def test_nodes_chosen_together_are_shown_one_after_another(
+    pages: Api, choices: list[Strategy], strategy: Strategy
+) -> None:
+    bring_communities(pages)
+    stores = pages.stores
+    graph = stores.catalog.get("g")
+    embed(GraphPaths(root=stores.settings.graphs_directory / graph.id), 1)
+    rounds = Rounds(stores.suggester, stores.labels)
+    first = stores.suggester.suggest(graph, strategy, N_NODES).nodes
+    choices.clear()
+    shown = []
+    for _ in range(N_NODES):
+        node = rounds.next_node(stores.catalog.get("g"), strategy, set())
+        assert node is not None
+        assert rounds.next_node(stores.catalog.get("g"), strategy, set()) == node  # until labeled
+        shown.append(node)
+        stores.labels.put(graph.id, [node], ["left"])
+    assert shown == first
+    assert choices == [strategy]
+    following = rounds.next_node(stores.catalog.get("g"), strategy, set())
+    assert following not in shown
+    assert choices == [strategy, strategy]
+    assert rounds.next_node(stores.catalog.get("g"), strategy, {str(following)}) != following
+    assert len(choices) == 2
+
+
+def test_who_skips_or_labels_everything_is_told_so(pages: Api) -> None:
+    bring_communities(pages)
+    stores = pages.stores
+    graph = stores.catalog.get("g")
+    embed(GraphPaths(root=stores.settings.graphs_directory / graph.id), 1)
+    rounds = Rounds(stores.suggester, stores.labels)
+    everybody = {f"n{number}" for number in range(60)}
+    assert rounds.next_node(graph, "coverage", everybody) is None
+    assert rounds.next_node(graph, "coverage", everybody - {"n7"}) == "n7"
