@@ -91,8 +91,11 @@ class Items:
         stem = node.translate(_ESCAPED)
         if len(os.fsencode(stem)) + max(map(len, PICTURES)) > _LONGEST_NAME:
             return None  # a file cannot be called so
+        directory = self._directory / graph
+        if not directory.is_dir():
+            return None
         for ending, media_type in (*PICTURES.items(), (TEXT, "text/plain")):
-            path = self._directory / graph / f"{stem}{ending}"
+            path = directory / f"{stem}{ending}"
             if path.is_file():
                 return Item(path=path, media_type=media_type)
         return None

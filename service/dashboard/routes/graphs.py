@@ -127,7 +127,7 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     return {
         "details": details,
         "speed": speed,
-        "memory_bytes": points[-1].memory_bytes if points and speed else None,
+        "memory_bytes": points[-1].memory_bytes if points else None,
         "sources": stores.manifest.list_sources(graph.id),
         "quarantined": stores.manifest.list_files(
             graph.id, status="quarantined", limit=_QUARANTINED_SHOWN

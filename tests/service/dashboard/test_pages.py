@@ -41,7 +41,7 @@ def test_the_first_page_says_how_to_begin_and_then_what_there_is(pages: Api) -> 
 def test_a_graph_shows_its_figures_and_asks_for_them_again(pages: Api) -> None:
     bring_communities(pages)
     text = look(pages, "/graphs/g")
-    for said in ("60", "241", "217", "ε expected", "Certify snapshot 1"):
+    for said in ("60", "241", "217", "ε expected", "of memory", "Certify snapshot 1"):
         assert said in text
     live = look(pages, "/graphs/g/live", headers=PIECE)
     seen = seen_in(live)
