@@ -27,7 +27,7 @@ from service.labeling import Labeling
 from service.labels import LabelStore
 from service.manifest import Manifest
 from service.predictions import PredictionStore
-from service.settings import Settings
+from service.settings import COMPILED, Settings
 from service.uploads import UploadedLabels
 from service.warm import warm
 from service.worker import run_until_finished
@@ -167,7 +167,8 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
 def _take_directory(directory: Path) -> None:
     """Make the directory, or make sure that an earlier demo did."""
     marker = directory / _MARKER
-    if directory.exists() and not marker.exists() and any(directory.iterdir()):
+    found = {each.name for each in directory.iterdir()} if directory.exists() else set()
+    if not marker.exists() and found - {COMPILED}:
         raise FileExistsError(
             f"the demo's directory must be new, empty or an earlier demo's, got {directory}; "
             "choose another --dir"

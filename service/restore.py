@@ -41,7 +41,7 @@ from service.database import (
 from service.job_queue import requeue_running
 from service.migrations import require_known
 from service.needed_files import GRAPHS, relocated
-from service.settings import Settings
+from service.settings import COMPILED, Settings
 from service.workers import WorkerRegistry
 from streaming.checkpoints import CheckpointStore
 from streaming.durable import TEMPORARY_PREFIX, fsync_directory, fsync_file, publish_json
@@ -51,7 +51,7 @@ MARK: Final = "restore.json"
 """In the home while a restore is under way."""
 
 _STAGING: Final = f"{TEMPORARY_PREFIX}restore"
-_KEPT_ENTRIES: Final = ("numba-cache",)
+_KEPT_ENTRIES: Final = (COMPILED,)
 _DATABASE_FILES: Final = ("", "-wal", "-shm", SERVE_LOCK)
 """Ends of the names of SQLite's files, and of the lock of those who serve it."""
 

@@ -31,6 +31,10 @@ OBJECT_STORES: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 """Protocols of fsspec that reach stores whose addresses no caller chooses."""
 
 
+COMPILED: Final = "numba-cache"
+"""Directory of compiled code in a home, which any command may make before it begins."""
+
+
 def _working_directory() -> tuple[Path, ...]:
     here = Path.cwd()
     return () if here == Path(here.anchor) else (here,)
@@ -271,7 +275,7 @@ def _n_usable_processors() -> int:
 
 def _cache_directories(settings: Settings) -> tuple[Path, Path]:
     user_cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    return settings.home / "numba-cache", user_cache / "lapwing" / "numba"
+    return settings.home / COMPILED, user_cache / "lapwing" / "numba"
 
 
 def _writable_directory(candidates: Iterable[Path]) -> Path:

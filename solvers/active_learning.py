@@ -37,6 +37,11 @@ _LEAST_PER_CLUSTER: Final = 10
 _POINTS_AT_ONCE: Final = 4096
 
 
+def preload() -> None:
+    """Load what `coverage` needs and nothing else does, which takes most of a second."""
+    _cluster_class()
+
+
 def unsureness(margin: npt.ArrayLike) -> Float32Array:
     """Weights of nodes: 1 where two classes are equally likely, `LEAST_WEIGHT` where one is sure.
 
@@ -178,16 +183,20 @@ def coverage(
     rows = least_margins(margins, free, n_kept) if margins.any() else np.flatnonzero(free)
     if rows.size <= n_chosen:
         return rows.astype(np.int64)
-    # Takes a second to import, which whoever serves predictions only should not wait for.
-    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - see above
-
     some = points[rows]
-    found: Any = MiniBatchKMeans(
+    found: Any = _cluster_class()(
         n_chosen, n_init=1, random_state=seed % 2**32, batch_size=_POINTS_AT_ONCE
     ).fit(some)
     distance = np.linalg.norm(some - found.cluster_centers_[found.labels_], axis=1)
     weight = unsureness(margins)[rows].astype(np.float64)
     return rows[_middles(found.labels_, distance, weight, n_chosen)].astype(np.int64)
+
+
+def _cluster_class() -> Any:
+    # Takes a second to import, which whoever serves predictions only should not wait for.
+    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - see above
+
+    return MiniBatchKMeans
 
 
 def _middles(

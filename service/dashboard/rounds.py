@@ -8,12 +8,13 @@ there at once and differ, and new predictions are looked at with the next ten.
 """
 
 from collections import OrderedDict
-from threading import Lock
+from threading import Lock, Thread
 from typing import Final
 
 from service.catalog import GraphRecord
 from service.labels import LabelStore
 from service.suggesting import MAX_SUGGESTIONS, Strategy, Suggester
+from solvers.active_learning import preload
 
 N_NODES: Final = 10
 """Nodes that are chosen together."""
@@ -37,6 +38,14 @@ class Rounds:
         self._labels = labels
         self._nodes: OrderedDict[tuple[str, Strategy], list[str]] = OrderedDict()
         self._lock = Lock()
+        self._is_prepared = False
+
+    def prepare(self) -> None:
+        """Load meanwhile what choosing needs, so that whoever labels next need not wait for it."""
+        with self._lock:
+            is_prepared, self._is_prepared = self._is_prepared, True
+        if not is_prepared:
+            Thread(target=preload, name="preload").start()
 
     def next_node(self, graph: GraphRecord, strategy: Strategy, skipped: set[str]) -> str | None:
         """A node to label now, as text; None where all that could be suggested are done.

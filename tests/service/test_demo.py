@@ -16,11 +16,12 @@ from service.demo import (
     LABELS_PER_CLASS,
     DemoFiles,
     DemoResult,
+    _take_directory,
     demo_settings,
     run_demo,
 )
 from service.digits import digit_edges, digit_labels, draw_labels, write_shuffled
-from service.settings import Settings
+from service.settings import COMPILED, Settings
 from service.workers import WorkerRegistry
 from solvers.labels import Labels
 from solvers.models import CATALOGUE, DEFAULT_MODEL
@@ -160,6 +161,13 @@ def test_home_that_a_server_uses_is_left_alone(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(RuntimeError, match="somewhere-1"):
         run_demo(settings, lambda _: None)
+
+
+def test_a_directory_with_compiled_code_only_counts_as_new(tmp_path: Path) -> None:
+    (tmp_path / COMPILED).mkdir()  # as where LAPWING_HOME names the demo's own directory
+    _take_directory(tmp_path)
+    (tmp_path / "thesis.txt").write_text("of the demo's owner")
+    _take_directory(tmp_path)
 
 
 def test_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:

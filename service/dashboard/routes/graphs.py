@@ -35,12 +35,14 @@ def show_graphs(request: Request, stores: StoresHere, seen: Seen = "") -> Respon
     values: dict[str, Any] = {"rows": [_row(graph, stores) for graph in stores.catalog.list()]}
     if is_piece(request):
         return piece(request, "graphs_table.html", seen=seen, **values)
+    request.app.state.rounds.prepare()
     return page(request, "graphs.html", seen="", **values)
 
 
 @router.get("/graphs/{graph}", dependencies=[viewing("read")])
 def show_graph(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
     """One graph."""
+    request.app.state.rounds.prepare()
     return page(request, "graph.html", graph=graph, seen="", **_live(graph, stores))
 
 

@@ -39,6 +39,7 @@ def show_label_next(
     request: Request, graph: GraphHere, stores: StoresHere, strategy: Chosen = "coverage"
 ) -> Response:
     """The page of an annotator."""
+    request.app.state.rounds.prepare()
     return page(
         request,
         "label_next.html",

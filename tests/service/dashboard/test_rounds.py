@@ -1,11 +1,14 @@
 """Ten nodes are chosen together, and shown until none of them is left."""
 
+import sys
+from threading import Event, current_thread
 from typing import Any
 
 import pytest
 
 from service.dashboard.rounds import N_NODES, Rounds
 from service.suggesting import Strategy, Suggester
+from solvers import active_learning
 from streaming.embedding import embed
 from streaming.snapshots import GraphPaths
 from tests.service.api.conftest import Api, bring_communities
@@ -61,3 +64,23 @@ def test_who_skips_or_labels_everything_is_told_so(pages: Api) -> None:
     everybody = {f"n{number}" for number in range(60)}
     assert rounds.next_node(graph, "coverage", everybody) is None
     assert rounds.next_node(graph, "coverage", everybody - {"n7"}) == "n7"
+
+
+def test_what_choosing_needs_is_loaded_once_and_meanwhile(
+    pages: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = Event()
+    names: list[str] = []
+
+    def preload() -> None:
+        names.append(current_thread().name)
+        real()
+        loaded.set()
+
+    real = active_learning.preload
+    monkeypatch.setattr("service.dashboard.rounds.preload", preload)
+    for path in ("/", "/", "/sign-in"):
+        assert pages.client.get(path).status_code == 200
+    assert loaded.wait(30)
+    assert names == ["preload"]
+    assert "sklearn.cluster" in sys.modules
