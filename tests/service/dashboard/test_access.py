@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 from itsdangerous import TimestampSigner
 
 from service.dashboard import sessions
 from service.dashboard.app import create_app
+from service.dashboard.routes import graphs, jobs, labels, models, predictions, suggestions
 from service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
 from service.keys import KeyStore
 from service.settings import Settings
@@ -20,6 +22,7 @@ from tests.service.dashboard.forms import PIECE, look, send
 PAGES = [
     "/",
     "/jobs",
+    "/models",
     "/graphs/g",
     "/graphs/g/live",
     "/graphs/g/growth",
@@ -30,6 +33,8 @@ PAGES = [
     "/graphs/g/predictions/summary",
     "/graphs/g/predictions/download?format=csv",
     "/graphs/g/node?id=a",
+    "/graphs/g/item?id=a",
+    "/jobs/none",
 ]
 LABELING = [
     ("GET", "/graphs/g/label-next"),
@@ -83,6 +88,19 @@ def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
         assert keyed.client.get(path).status_code in {200, 404}, path
     send(keyed, "/sign-out")
     assert keyed.client.get("/").status_code == 303
+
+
+def test_no_page_is_left_out_of_these_tests() -> None:
+    routes = {
+        (method, route.path_regex)
+        for each in (graphs, jobs, labels, models, predictions, suggestions)
+        for route in each.router.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods
+    }
+    asked = [*(("GET", path.partition("?")[0]) for path in PAGES), *LABELING, *INGESTING]
+    for method, pattern in routes:
+        assert any(verb == method and pattern.match(path) for verb, path in asked), pattern
 
 
 def test_a_wrong_key_is_refused_and_slowed_down(keyed: Api) -> None:

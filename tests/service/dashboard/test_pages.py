@@ -11,7 +11,7 @@ import pytest
 
 from service.catalog import AutoSolve
 from service.dashboard.routes.models import accepted
-from service.jobs import JobSpec, JobStatus
+from service.jobs import LANES, JobSpec, JobStatus
 from service.manifest import Manifest
 from solvers.models import CATALOGUE
 from solvers.models.base import parameter_schema
@@ -66,6 +66,7 @@ def test_a_snapshot_is_certified_from_its_page(pages: Api) -> None:
     assert "succeeded" in look(pages, where)
     text = look(pages, "/graphs/g")
     assert "holds with probability 0.99" in text
+    assert text.count('<line class="end"') == 2  # of the spectrum
     assert "Certify snapshot" not in text
 
 
@@ -207,6 +208,21 @@ def test_jobs_are_submitted_compared_and_cancelled(pages: Api) -> None:
         assert said in send(pages, "/graphs/g/jobs", 422, **wrong).text
     send(pages, "/jobs/nobody/cancel", 404)
     look(pages, "/jobs/nobody", 404)
+
+
+def test_a_running_job_tells_its_phase_and_when_it_ends(pages: Api) -> None:
+    bring_communities(pages)
+    jobs = pages.stores.jobs
+    graph_id = pages.stores.catalog.get("g").id
+    asked = jobs.submit(JobSpec(graph_id=graph_id, model="hfs", parameters={}))
+    job = jobs.claim("somebody", LANES)
+    assert job is not None
+    assert job.id == asked.id
+    jobs.progress(job.id, job.attempt, phase="solving", fraction=0.25, seconds_left=90.0)
+    for path in (f"/jobs/{job.id}", "/jobs", "/graphs/g/jobs", "/graphs/g/label-next"):
+        text = look(pages, path)
+        assert re.search(r'solving</span>\s*<progress max="1" value="0.25"', text), path
+        assert re.search(r'ends <time datetime="20\d\d-', text), path
 
 
 def test_pages_of_jobs_follow_each_other(pages: Api) -> None:
