@@ -22,8 +22,8 @@ PICTURES: Final = {
 }
 """Endings of files that are shown as pictures, in the order in which they are looked for."""
 
-TEXT: Final = ".txt"
-"""Ending of a file that is shown as text, where there is no picture; UTF-8."""
+KINDS: Final = {**PICTURES, ".txt": "text/plain"}
+"""The same with that of a text, UTF-8, which is shown where there is no picture."""
 
 MAX_TEXT_BYTES: Final = 16_384
 """What is shown of a text, from its beginning."""
@@ -50,7 +50,7 @@ class Item:
     @property
     def is_picture(self) -> bool:
         """Whether it is to be drawn."""
-        return self.media_type != "text/plain"
+        return self.media_type.startswith("image/")
 
     def text(self) -> str:
         """The beginning of a text; raises OSError."""
@@ -89,12 +89,12 @@ class Items:
             The directory cannot be searched.
         """
         stem = node.translate(_ESCAPED)
-        if len(os.fsencode(stem)) + max(map(len, PICTURES)) > _LONGEST_NAME:
+        if len(os.fsencode(stem)) + max(map(len, KINDS)) > _LONGEST_NAME:
             return None  # a file cannot be called so
         directory = self._directory / graph
         if not directory.is_dir():
             return None
-        for ending, media_type in (*PICTURES.items(), (TEXT, "text/plain")):
+        for ending, media_type in KINDS.items():
             path = directory / f"{stem}{ending}"
             if path.is_file():
                 return Item(path=path, media_type=media_type)

@@ -161,11 +161,11 @@ class Settings(BaseSettings):
     log_level: LogLevel = "info"
     log_format: LogFormat = "auto"
 
-    @field_validator("home")
+    @field_validator("home", "items")
     @classmethod
-    def _absolute(cls, home: Path) -> Path:
+    def _absolute(cls, directory: Path | None) -> Path | None:
         """The same directory from wherever a child process starts."""
-        return home.expanduser().absolute()
+        return None if directory is None else directory.expanduser().absolute()
 
     @field_validator("source_roots", mode="before")
     @classmethod
@@ -225,7 +225,7 @@ class Settings(BaseSettings):
     @property
     def items_directory(self) -> Path:
         """Where each graph may have a directory, named like it, of what its nodes are."""
-        return self.home / "items" if self.items is None else self.items.expanduser().absolute()
+        return self.items or self.home / "items"
 
     @property
     def n_threads(self) -> int:

@@ -64,19 +64,25 @@ class Rounds:
         LookupError, ValueError
             Those of `Suggester.suggest`.
         """
+        if strategy == "margin":
+            chosen = self._chosen(graph, strategy, skipped)
+            return chosen[0] if chosen else None
         key = (graph.id, strategy)
         with self._lock:
-            nodes = [] if strategy == "margin" else self._nodes.get(key, [])
+            nodes = self._nodes.get(key, [])
         left = self._left(graph, nodes, skipped)
         if not left:
-            n_wanted = min(N_NODES + len(skipped), MAX_SUGGESTIONS)
-            nodes = [str(each) for each in self._suggester.suggest(graph, strategy, n_wanted).nodes]
-            left = self._left(graph, nodes, skipped)[:N_NODES]
+            left = self._chosen(graph, strategy, skipped)
             with self._lock:
                 self._nodes[key] = left
                 while len(self._nodes) > _MAX_KEPT:
                     self._nodes.popitem(last=False)
         return left[0] if left else None
+
+    def _chosen(self, graph: GraphRecord, strategy: Strategy, skipped: set[str]) -> list[str]:
+        n_wanted = min(N_NODES + len(skipped), MAX_SUGGESTIONS)
+        nodes = self._suggester.suggest(graph, strategy, n_wanted).nodes
+        return self._left(graph, [str(each) for each in nodes], skipped)[:N_NODES]
 
     def _left(self, graph: GraphRecord, nodes: list[str], skipped: set[str]) -> list[str]:
         labeled = self._labels.of_nodes(graph.id, nodes)

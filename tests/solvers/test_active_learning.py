@@ -1,5 +1,8 @@
 """Choices of nodes to label, against the slow obvious twin and what must hold of them."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -134,3 +137,14 @@ def test_unsureness_falls_with_the_margin() -> None:
     assert weight[95] == pytest.approx(LEAST_WEIGHT)
     assert unsureness(np.zeros(3)).tolist() == [1.0, 1.0, 1.0]
     assert unsureness([]).size == 0
+
+
+def test_what_takes_long_to_load_is_loaded_where_it_is_asked_for() -> None:
+    code = """
+import sys
+from solvers import active_learning
+assert "sklearn.cluster" not in sys.modules
+active_learning.preload()
+assert "sklearn.cluster" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
