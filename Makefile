@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
-IMAGE ?= lapwing:0.1.0
+IMAGE ?= peewit:0.1.0
 BASE ?=
 EXTRAS ?=
 # where overlay file systems are refused: BUILDAH="buildah --storage-driver vfs"
@@ -19,7 +19,7 @@ BUILD_ARGS := $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(EXTRAS),--build-arg 
 FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3); do \
 	if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	echo "$$name"; exit 0; fi; done; \
-	echo "Lapwing needs Python 3.11 or newer; tried: $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3)." \
+	echo "Peewit needs Python 3.11 or newer; tried: $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3)." \
 	"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1
 
 .PHONY: help demo test lint format image secrets freeze clean
@@ -28,8 +28,8 @@ FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-demo: $(VENV)/.installed ## Install Lapwing and run the whole path on real digits
-	$(BIN)/lapwing demo $(ARGS)
+demo: $(VENV)/.installed ## Install Peewit and run the whole path on real digits
+	$(BIN)/peewit demo $(ARGS)
 
 test: $(VENV)/.installed-dev ## Install what the tests need and run them
 	$(BIN)/python -m pytest $(ARGS)
@@ -69,7 +69,7 @@ secrets: ## Make the two secret files of docker/compose.yaml, unless they are th
 freeze: ## Renew constraints.txt from a clean install of the newest releases
 	@python=$$($(FIND_PYTHON)) && clean=$$(mktemp -d) && trap 'rm -rf "$$clean"' EXIT && \
 	"$$python" -m venv "$$clean" && "$$clean/bin/pip" install --quiet '.[dev,bench,s3,gs,az]' && \
-	"$$clean/bin/pip" freeze | grep -v '^lapwing ' | sort -f > "$$clean/frozen" && \
+	"$$clean/bin/pip" freeze | grep -v '^peewit ' | sort -f > "$$clean/frozen" && \
 	{ grep '^#' constraints.txt; cat "$$clean/frozen"; } > "$$clean/constraints.txt" && \
 	cp "$$clean/constraints.txt" constraints.txt
 
@@ -83,11 +83,11 @@ $(BIN)/pip:
 	{ "$$python" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; }
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
-	@echo "installing Lapwing into $(VENV), about a minute the first time"
+	@echo "installing Peewit into $(VENV), about a minute the first time"
 	@$(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/pip
-	@echo "installing Lapwing and its development tools into $(VENV), about a minute the first time"
+	@echo "installing Peewit and its development tools into $(VENV), about a minute the first time"
 	@$(INSTALL) -e '.[dev]'
 	@touch $(VENV)/.installed $@

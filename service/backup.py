@@ -1,4 +1,4 @@
-"""`lapwing backup`: a copy of rows and files of one moment, while everything goes on.
+"""`peewit backup`: a copy of rows and files of one moment, while everything goes on.
 
 The moment is made by a lock that no writer of a graph passes: checkpoints and snapshots are
 published only after their lease was confirmed in the database, so while leases cannot be written
@@ -162,7 +162,7 @@ def back_up(
             copied = _copied_files(staging, unfinished, progress)
         whole = _described(unfinished / DATABASE, name=DATABASE)
         manifest = BackupManifest(
-            lapwing=version_of("lapwing"),
+            peewit=version_of("peewit"),
             schema=newest_revision(),
             created_at=created_at,
             rows=rows,
@@ -247,7 +247,7 @@ def _link_graph(root: Path, target: Path, kind: NodeKind) -> None:
         sleep(_PAUSE_SECONDS)
     raise RuntimeError(
         f"{root} must hold the node index of its checkpoint, some of it is missing or is replaced "
-        "all the time; `lapwing doctor` says what"
+        "all the time; `peewit doctor` says what"
     )
 
 

@@ -66,7 +66,7 @@ class BackupManifest:
 
     Attributes
     ----------
-    lapwing : str
+    peewit : str
         Version of the program that wrote it.
     schema : str
         Revision of the tables.
@@ -78,7 +78,7 @@ class BackupManifest:
         All files but the page itself.
     """
 
-    lapwing: str
+    peewit: str
     schema: str
     created_at: str
     rows: dict[str, int]

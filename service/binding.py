@@ -33,7 +33,7 @@ def check_binding(host: str, port: int, *, settings: Settings, database: Databas
     if not has_key and not is_loopback(host):
         raise PermissionError(
             f"host must be a loopback address while there is no key, got {host}; make a key with "
-            "`lapwing key create NAME`, or name one in LAPWING_ADMIN_KEY_FILE"
+            "`peewit key create NAME`, or name one in PEEWIT_ADMIN_KEY_FILE"
         )
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

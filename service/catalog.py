@@ -35,7 +35,7 @@ class GraphNotFound(LookupError):
     """There is no graph of this name or id, or it was deleted."""
 
     def __init__(self, graph: str) -> None:
-        super().__init__(f"no graph {graph!r}; `lapwing graph list` shows those there are")
+        super().__init__(f"no graph {graph!r}; `peewit graph list` shows those there are")
         self.graph = graph
 
 
@@ -269,7 +269,7 @@ class Catalog:
             if max_graphs is not None and n_graphs >= max_graphs:
                 raise TooManyGraphs(
                     f"there must be at most {max_graphs} graphs, got one more; delete one, or "
-                    "raise LAPWING_MAX_GRAPHS"
+                    "raise PEEWIT_MAX_GRAPHS"
                 )
             statement = insert(graphs).values(id=uuid4().hex, **asdict(settings)).returning(graphs)
             return _record(connection.execute(statement).one())

@@ -87,7 +87,7 @@ class SourceRules:
             return f"{scheme}://{self._host(rest, url)}"
         if scheme not in self.schemes:
             raise SourceRefused(
-                "url must be a local path or start with one of LAPWING_SOURCE_SCHEMES "
+                "url must be a local path or start with one of PEEWIT_SOURCE_SCHEMES "
                 f"({', '.join(sorted(self.schemes))}), got {shown_url(url)!r}"
             )
         return f"{scheme}://"
@@ -100,7 +100,7 @@ class SourceRules:
             if is_within(path, place, home=self.home):
                 return place
         raise SourceRefused(
-            "url must lie below a directory of LAPWING_SOURCE_ROOTS and not in LAPWING_HOME, "
+            "url must lie below a directory of PEEWIT_SOURCE_ROOTS and not in PEEWIT_HOME, "
             f"got {url!r}"
         )
 
@@ -108,7 +108,7 @@ class SourceRules:
         host = re.split(r"[/?#]", rest, maxsplit=1)[0].lower()
         if not _NETWORK_LOCATION.fullmatch(host) or host not in self.hosts:
             raise SourceRefused(
-                "url must name a host of LAPWING_SOURCE_HOSTS, with the port as there and no "
+                "url must name a host of PEEWIT_SOURCE_HOSTS, with the port as there and no "
                 f"user, got {shown_url(url)!r}"
             )
         return host
@@ -144,8 +144,8 @@ def require_within(url: str, place: str, *, home: Path) -> None:
     """Raise `SourceRefused` unless `is_within`."""
     if not is_within(url, place, home=home):
         raise SourceRefused(
-            f"a source added over HTTP must stay in {place} and outside LAPWING_HOME, got "
-            f"{shown_url(url)!r}; the owner of the machine may add it by `lapwing source add`"
+            f"a source added over HTTP must stay in {place} and outside PEEWIT_HOME, got "
+            f"{shown_url(url)!r}; the owner of the machine may add it by `peewit source add`"
         )
 
 
@@ -175,7 +175,7 @@ def confine_redirects(hosts: Collection[str]) -> None:
             )
             if target.authority.lower() not in {told.url.authority.lower(), *hosts}:
                 raise PermissionError(
-                    "a redirect must stay on its host or lead to one of LAPWING_SOURCE_HOSTS, got "
+                    "a redirect must stay on its host or lead to one of PEEWIT_SOURCE_HOSTS, got "
                     f"{shown_url(str(target))!r}"
                 )
 

@@ -482,7 +482,7 @@ def open_database(url: str | URL) -> Database:
             )
         case other:
             raise ValueError(
-                f"LAPWING_DATABASE_URL must start with sqlite or postgresql, got {other}"
+                f"PEEWIT_DATABASE_URL must start with sqlite or postgresql, got {other}"
             )
     return _migrated(engine)
 
@@ -521,7 +521,7 @@ def _sqlite_engine(url: URL) -> Engine:
     """An engine that controls SQLite's transactions itself; the file is in WAL mode."""
     if url.database in (None, "", ":memory:"):
         raise ValueError(
-            "LAPWING_DATABASE_URL must name a file that processes can share, got SQLite in memory"
+            "PEEWIT_DATABASE_URL must name a file that processes can share, got SQLite in memory"
         )
     path = Path(str(url.database)).absolute()
     try:
@@ -542,7 +542,7 @@ def _sqlite_engine(url: URL) -> Engine:
 def _not_opened(path: Path, reason: str) -> DatabaseNotOpened:
     return DatabaseNotOpened(
         f"the database {path} must be a SQLite file in a directory that takes files ({reason}); "
-        "LAPWING_HOME or LAPWING_DATABASE_URL says where it is"
+        "PEEWIT_HOME or PEEWIT_DATABASE_URL says where it is"
     )
 
 
@@ -581,7 +581,7 @@ def _switch_to_wal(engine: Engine) -> None:
         raise ValueError(
             "SQLite must run in WAL mode, which the file system does not allow: "
             f"got {mode} for {engine.url.database}; "
-            "put LAPWING_HOME on a local disk or point LAPWING_DATABASE_URL at PostgreSQL"
+            "put PEEWIT_HOME on a local disk or point PEEWIT_DATABASE_URL at PostgreSQL"
         )
 
 
@@ -614,5 +614,5 @@ def refuse_network_file_system(path: Path, mounts: Path) -> None:
     if _NETWORK_FILE_SYSTEMS.fullmatch(found[1]):
         raise ValueError(
             f"SQLite must not lie on a network file system, got {path} on {found[0]} ({found[1]}); "
-            "put it on a local disk or point LAPWING_DATABASE_URL at PostgreSQL"
+            "put it on a local disk or point PEEWIT_DATABASE_URL at PostgreSQL"
         )

@@ -1,4 +1,4 @@
-"""`lapwing demo`: the whole path on real digits, through the code that serves users.
+"""`peewit demo`: the whole path on real digits, through the code that serves users.
 
 The demo has a home of its own, a directory with the edges and labels it made, the database and the
 predictions. Running it again deletes the demo's graph the way users do and makes it anew; graphs of
@@ -41,7 +41,7 @@ EPSILON: Final = 0.6
 LABELS_PER_CLASS: Final = 10
 SEED: Final = 0
 
-_MARKER: Final = ".lapwing-demo"
+_MARKER: Final = ".peewit-demo"
 
 Tell = Callable[[str], None]
 
@@ -232,7 +232,7 @@ def _ingest(
     store = SnapshotStore(GraphPaths(root=settings.graphs_directory / graph.id).snapshots)
     number = store.latest()
     if number is None:
-        raise RuntimeError(f"no snapshot came of {files.edges}; `lapwing source list` says why")
+        raise RuntimeError(f"no snapshot came of {files.edges}; `peewit source list` says why")
     meta = store.meta(number)
     tell(
         f"ingest    {meta.edges_seen:,} edges in, {meta.edges_kept:,} kept "

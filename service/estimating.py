@@ -212,7 +212,7 @@ class Estimator:
         message = (
             f"model {name} needs about {n_bytes / _GIB:.2f} GiB for {snapshot.n_nodes} nodes and "
             f"{snapshot.edges_kept} edges, but this machine has {limit / _GIB:.2f} GiB; set "
-            "max_edges or a larger epsilon, or LAPWING_CHILD_MEMORY_BYTES to what those machines "
+            "max_edges or a larger epsilon, or PEEWIT_CHILD_MEMORY_BYTES to what those machines "
             "have that solve"
         )
         return _Need(n_bytes=n_bytes, limit_bytes=limit, message=message)

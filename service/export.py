@@ -70,7 +70,7 @@ def snapshot_edges(
     number = store.latest() if number is None else number
     if number is None:
         raise SnapshotNotFound(
-            f"{graph.settings.name} has no snapshot yet; bring edges with `lapwing ingest`"
+            f"{graph.settings.name} has no snapshot yet; bring edges with `peewit ingest`"
         )
     edges = store.edges(number)
     names = nodes.external_ids(graph, store.meta(number).n_nodes)

@@ -1,4 +1,4 @@
-"""The four table formats that Lapwing speaks, and writing a stream of rows in each of them.
+"""The four table formats that Peewit speaks, and writing a stream of rows in each of them.
 
 Rows go out a batch at a time, so that a table larger than memory passes through. Reading what
 people send is `service.uploads`.

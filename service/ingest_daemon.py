@@ -1,7 +1,7 @@
 """The ingest daemon: watches all graphs and brings in what their sources and pushes have.
 
 It keeps the graphs it works on open, so that a small push costs no reload, and lets them go when
-they are idle, so that `lapwing ingest` and other daemons get their turn. A pass ends with a
+they are idle, so that `peewit ingest` and other daemons get their turn. A pass ends with a
 checkpoint and a snapshot, whose cost is that of the graph: after one, pushes are left to gather
 for as long as it took.
 """

@@ -83,29 +83,29 @@ class JobCollector(Collector):
 
 def _families(figures: _Figures) -> Sequence[Metric]:
     known = GaugeMetricFamily(
-        "lapwing_jobs",
+        "peewit_jobs",
         "Jobs that the database remembers, finished ones for 30 days.",
         labels=["status", "kind", "lane"],
     )
     for labels, n_jobs in figures.n_jobs.items():
         known.add_metric(list(labels), n_jobs)
     oldest = GaugeMetricFamily(
-        "lapwing_oldest_queued_job_seconds", "Age of the oldest job that waits.", labels=["lane"]
+        "peewit_oldest_queued_job_seconds", "Age of the oldest job that waits.", labels=["lane"]
     )
     for lane, seconds in figures.oldest_seconds.items():
         oldest.add_metric([lane], seconds)
     alive = GaugeMetricFamily(
-        "lapwing_workers_alive", "Processes with a fresh heartbeat, by role.", labels=["role"]
+        "peewit_workers_alive", "Processes with a fresh heartbeat, by role.", labels=["role"]
     )
     for role, n_workers in figures.n_workers.items():
         alive.add_metric([role], n_workers)
     held = GaugeMetricFamily(
-        "lapwing_leases_held", "Leases that have not run out, by what they are for.", labels=["for"]
+        "peewit_leases_held", "Leases that have not run out, by what they are for.", labels=["for"]
     )
     for purpose, n_leases in figures.n_leases.items():
         held.add_metric([purpose], n_leases)
     again = GaugeMetricFamily(
-        "lapwing_job_retries", "Attempts after the first at the jobs that are remembered."
+        "peewit_job_retries", "Attempts after the first at the jobs that are remembered."
     )
     again.add_metric([], figures.n_retries)
     return [known, oldest, again, alive, held]

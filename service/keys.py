@@ -223,7 +223,7 @@ def _require(connection: Connection, prefix: str) -> Row[Any]:
         select(keys).where(keys.c.prefix == prefix).with_for_update()
     ).one_or_none()
     if row is None:
-        raise KeyNotFound(f"no key {prefix!r}; `lapwing key list` shows those there are")
+        raise KeyNotFound(f"no key {prefix!r}; `peewit key list` shows those there are")
     return row
 
 

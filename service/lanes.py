@@ -127,7 +127,7 @@ class WarmChild:
         process = _SPAWN.Process(
             target=_child_main,
             args=(theirs, self._settings, log_choice()),
-            name=f"lapwing-{self._name}",
+            name=f"peewit-{self._name}",
         )
         with _held_back():
             process.start()

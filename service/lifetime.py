@@ -126,7 +126,7 @@ def give_way() -> None:
 
     For long computations beside servers that answer in milliseconds. Linux may divide time among
     sessions before it divides it among their processes (autogroup). So where the session is that of
-    the parent, as of a worker that `lapwing serve` or a service manager has started, the session
+    the parent, as of a worker that `peewit serve` or a service manager has started, the session
     gives way as well; that of somebody's shell does not.
     """
     os.nice(_NICENESS)

@@ -467,7 +467,7 @@ def _require_source_room(connection: Connection, graph_id: str, max_sources: int
     if max_sources is not None and n_sources >= max_sources:
         raise TooManySources(
             f"the graph must have at most {max_sources} sources, got one more; remove one, or "
-            "raise LAPWING_MAX_SOURCES"
+            "raise PEEWIT_MAX_SOURCES"
         )
 
 

@@ -150,37 +150,37 @@ def _bounded(figures: dict[str, _Figures]) -> dict[str, _Figures]:
 
 def _families(figures: dict[str, _Figures]) -> Sequence[Metric]:
     edges = CounterMetricFamily(
-        "lapwing_edges_ingested", "Rows of committed files and pushes.", labels=["graph"]
+        "peewit_edges_ingested", "Rows of committed files and pushes.", labels=["graph"]
     )
     snapshots = CounterMetricFamily(
-        "lapwing_snapshots", "Snapshots published: the number of the newest.", labels=["graph"]
+        "peewit_snapshots", "Snapshots published: the number of the newest.", labels=["graph"]
     )
     label_events = CounterMetricFamily(
-        "lapwing_label_events", "Labels given and taken back: labels_seq.", labels=["graph"]
+        "peewit_label_events", "Labels given and taken back: labels_seq.", labels=["graph"]
     )
     gauges = {
         "predicted_snapshot": GaugeMetricFamily(
-            "lapwing_predicted_snapshot", "Newest snapshot with predictions.", labels=["graph"]
+            "peewit_predicted_snapshot", "Newest snapshot with predictions.", labels=["graph"]
         ),
         "predicted_label_events": GaugeMetricFamily(
-            "lapwing_predicted_label_events",
+            "peewit_predicted_label_events",
             "Label events that the newest predictions know.",
             labels=["graph"],
         ),
         "kept": GaugeMetricFamily(
-            "lapwing_kept_edges", "Edges of the newest snapshot.", labels=["graph"]
+            "peewit_kept_edges", "Edges of the newest snapshot.", labels=["graph"]
         ),
         "backlog_bytes": GaugeMetricFamily(
-            "lapwing_backlog_bytes", "Bytes that wait for ingest.", labels=["graph"]
+            "peewit_backlog_bytes", "Bytes that wait for ingest.", labels=["graph"]
         ),
         "backlog_files": GaugeMetricFamily(
-            "lapwing_backlog_files", "Files and single pushes that wait.", labels=["graph"]
+            "peewit_backlog_files", "Files and single pushes that wait.", labels=["graph"]
         ),
         "quarantined": GaugeMetricFamily(
-            "lapwing_quarantined_files", "Files refused and not retried.", labels=["graph"]
+            "peewit_quarantined_files", "Files refused and not retried.", labels=["graph"]
         ),
         "failing_sources": GaugeMetricFamily(
-            "lapwing_failing_sources", "Sources that cannot be listed or read.", labels=["graph"]
+            "peewit_failing_sources", "Sources that cannot be listed or read.", labels=["graph"]
         ),
     }
     for name, each in figures.items():
@@ -201,14 +201,14 @@ class _SettingsCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """The metrics."""
         limit = GaugeMetricFamily(
-            "lapwing_backlog_limit_bytes",
+            "peewit_backlog_limit_bytes",
             "Pushed bytes that may wait, of one graph and of all together.",
             labels=["of"],
         )
         limit.add_metric(["graph"], self._settings.max_backlog_bytes)
         limit.add_metric(["all"], self._settings.max_total_backlog_bytes)
-        info = InfoMetricFamily("lapwing", "What runs here.")
-        info.add_metric([], {"version": version("lapwing")})
+        info = InfoMetricFamily("peewit", "What runs here.")
+        info.add_metric([], {"version": version("peewit")})
         return [info, limit]
 
 
@@ -241,47 +241,47 @@ class IngestMetrics:
             self.registry.register(collector)
         self._labels: set[str] = set()
         self._rows = Counter(
-            "lapwing_ingest_rows",
+            "peewit_ingest_rows",
             "Rows that this process has absorbed, those replayed after a fault counted again.",
             ["graph"],
             registry=self.registry,
         )
         self._files = Counter(
-            "lapwing_ingest_files",
+            "peewit_ingest_files",
             "Files that ended in this process, by how.",
             ["graph", "outcome"],
             registry=self.registry,
         )
         self._blocks = Histogram(
-            "lapwing_block_seconds",
+            "peewit_block_seconds",
             "Seconds from asking for a block to its last record, the mean of its group.",
             ["graph"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._resparsify = Histogram(
-            "lapwing_resparsify_seconds",
+            "peewit_resparsify_seconds",
             "Seconds of a resparsification.",
             ["graph"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._listings = Histogram(
-            "lapwing_listing_seconds",
+            "peewit_listing_seconds",
             "Seconds of a listing of a source.",
             ["graph"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._listing_errors = Counter(
-            "lapwing_listing_errors",
+            "peewit_listing_errors",
             "Listings that failed.",
             ["graph"],
             registry=self.registry,
         )
 
         self._failures = Counter(
-            "lapwing_ingest_failures",
+            "peewit_ingest_failures",
             "Passes over a graph that failed and are tried again.",
             ["graph"],
             registry=self.registry,

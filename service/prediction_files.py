@@ -27,7 +27,7 @@ SCORE_PREFIX: Final = "score:"
 SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
 
-_META_KEY: Final = b"lapwing"
+_META_KEY: Final = b"peewit"
 _MAGIC: Final = b"ARROW1"
 _ALIGNED_MAGIC_BYTES: Final = 8
 _BYTES_PER_PIECE: Final = 1 << 20
@@ -85,7 +85,7 @@ class PredictionMeta:
         return file_name(self.job_id, self.attempt)
 
     def to_schema_metadata(self) -> dict[bytes, bytes]:
-        """One JSON value under the key ``lapwing``."""
+        """One JSON value under the key ``peewit``."""
         return {_META_KEY: json.dumps(asdict(self)).encode()}
 
     @classmethod

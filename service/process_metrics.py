@@ -61,6 +61,6 @@ def _families() -> tuple[
         CounterMetricFamily("process_cpu_seconds", "Processor time, in seconds."),
         GaugeMetricFamily("process_resident_memory_bytes", "Resident memory."),
         GaugeMetricFamily("process_open_fds", "Open file descriptors."),
-        GaugeMetricFamily("lapwing_processes", "Processes that these numbers are the sums of."),
+        GaugeMetricFamily("peewit_processes", "Processes that these numbers are the sums of."),
         GaugeMetricFamily("process_start_time_seconds", "Start of the first, since the epoch."),
     )

@@ -273,7 +273,7 @@ def block_schema(graph: GraphRecord, name: str | None = None) -> pa.Schema:
     """
     id_type = pa.large_string() if graph.settings.node_ids == "string" else pa.int64()
     columns = [("src", id_type), ("dst", id_type), ("weight", pa.float32())]
-    return pa.schema(columns, metadata=None if name is None else {b"lapwing.push": name.encode()})
+    return pa.schema(columns, metadata=None if name is None else {b"peewit.push": name.encode()})
 
 
 def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> None:

@@ -25,7 +25,7 @@ from service.settings import metrics_directory, share_metrics
 ABORTED: Final = "aborted"
 """The status of a request whose client went, or whose time was over, before an answer began."""
 
-_PREFIX: Final = "lapwing-metrics-"
+_PREFIX: Final = "peewit-metrics-"
 _HOLDER: Final = "holder"
 """The file that names the process whose directory it is."""
 
@@ -52,20 +52,20 @@ class RequestMetrics:
             registry.register(_AllProcesses(directory))
             shown = CollectorRegistry()
         self._requests = Counter(
-            "lapwing_http_requests",
+            "peewit_http_requests",
             "Requests answered, by route template, method and class of status.",
             ["route", "method", "status"],
             registry=shown,
         )
         self._seconds = Histogram(
-            "lapwing_http_request_seconds",
+            "peewit_http_request_seconds",
             "Seconds from the head of a request to the last byte of its answer.",
             ["route", "method"],
             buckets=_SECONDS,
             registry=shown,
         )
         self._in_flight = Gauge(
-            "lapwing_http_requests_in_flight",
+            "peewit_http_requests_in_flight",
             "Requests being answered, the scrape among them.",
             multiprocess_mode="livesum",
             registry=shown,

@@ -1,4 +1,4 @@
-"""`lapwing restore`: a backup into an empty home and an empty database.
+"""`peewit restore`: a backup into an empty home and an empty database.
 
 Files are copied beside their place and checked against their digests. Then one transaction takes
 the rows; before it ends the files get their place. A page in the home says from the first step to
@@ -188,7 +188,7 @@ def _require_empty(database: Database, settings: Settings) -> None:
     if names:
         raise HomeNotEmpty(
             f"{settings.home} must be empty, it has {', '.join(names[:5])}; "
-            "restore into another LAPWING_HOME"
+            "restore into another PEEWIT_HOME"
         )
 
 

@@ -41,7 +41,7 @@ def _working_directory() -> tuple[Path, ...]:
 
 
 class Settings(BaseSettings):
-    """The settings of one installation; each field is an environment variable ``LAPWING_<FIELD>``.
+    """The settings of one installation; each field is an environment variable ``PEEWIT_<FIELD>``.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ class Settings(BaseSettings):
         A variable breaks the rule of its field; a ValueError that names both.
     """
 
-    model_config = SettingsConfigDict(env_prefix="LAPWING_", env_ignore_empty=True, frozen=True)
+    model_config = SettingsConfigDict(env_prefix="PEEWIT_", env_ignore_empty=True, frozen=True)
 
-    home: Annotated[Path, Field(validate_default=True)] = Path("lapwing-data")
+    home: Annotated[Path, Field(validate_default=True)] = Path("peewit-data")
     database_url: Annotated[str | None, Field(repr=False)] = None  # may hold a password
     database_password_file: Path | None = None
     scheduler: str | None = None
@@ -201,19 +201,19 @@ class Settings(BaseSettings):
             The password file cannot be read.
         """
         if self.database_url is None:
-            return URL.create("sqlite", database=str(self.home / "lapwing.db"))
+            return URL.create("sqlite", database=str(self.home / "peewit.db"))
         try:
             url = make_url(self.database_url)
         except ArgumentError as error:
             raise ValueError(
-                "LAPWING_DATABASE_URL must read sqlite:///<path> or postgresql://<user>@<host>/<name>"
+                "PEEWIT_DATABASE_URL must read sqlite:///<path> or postgresql://<user>@<host>/<name>"
             ) from error
         if self.database_password_file is None:
             return url
         if url.password is not None:
             raise ValueError(
-                "LAPWING_DATABASE_URL must leave out the password that "
-                f"LAPWING_DATABASE_PASSWORD_FILE holds, got {url!r}"
+                "PEEWIT_DATABASE_URL must leave out the password that "
+                f"PEEWIT_DATABASE_PASSWORD_FILE holds, got {url!r}"
             )
         return url.set(password=self.database_password_file.read_text().rstrip("\r\n"))
 
@@ -275,7 +275,7 @@ def _n_usable_processors() -> int:
 
 def _cache_directories(settings: Settings) -> tuple[Path, Path]:
     user_cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    return settings.home / COMPILED, user_cache / "lapwing" / "numba"
+    return settings.home / COMPILED, user_cache / "peewit" / "numba"
 
 
 def _writable_directory(candidates: Iterable[Path]) -> Path:

@@ -42,7 +42,7 @@ def refusal(error: GramTooLarge, memory_bytes: int, graph: SnapshotMeta) -> str:
     """Why a Gram matrix does not fit, and which setting says so."""
     mib, taken = 2**20, graph_bytes(graph.n_nodes, graph.edges_kept)
     return (
-        f"{error}; LAPWING_CHILD_MEMORY_BYTES, {memory_bytes / mib:,.0f} MiB here, sets the "
+        f"{error}; PEEWIT_CHILD_MEMORY_BYTES, {memory_bytes / mib:,.0f} MiB here, sets the "
         f"memory of a process that solves, of which {RESERVED_BYTES / mib:,.0f} MiB are reserved "
         f"for the process and {taken / mib:,.0f} MiB for the graph"
     )

@@ -1,4 +1,4 @@
-"""`lapwing serve`: keeps api, ingest and worker running as children, and leaves none behind.
+"""`peewit serve`: keeps api, ingest and worker running as children, and leaves none behind.
 
 Each child is a session of its own, so that Ctrl-C reaches the supervisor alone and a child's own
 children can be ended with it. Its standard input is a pipe that the supervisor holds: when the
@@ -55,7 +55,7 @@ class Role:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def lapwing_roles(
+def peewit_roles(
     settings: Settings, *, host: str, port: int, n_api_processes: int
 ) -> tuple[Role, ...]:
     """What one machine needs, run by this interpreter: the API, ingest and a worker.
@@ -75,7 +75,7 @@ def lapwing_roles(
         ``settings.metrics_port`` leaves no port for the worker's metrics.
     """
     environment = {
-        f"LAPWING_{name.upper()}": _as_variable(value)
+        f"PEEWIT_{name.upper()}": _as_variable(value)
         for name, value in settings.model_dump().items()
     }
     listen = ("--host", host, "--port", str(port), "--workers", str(n_api_processes))
@@ -86,7 +86,7 @@ def lapwing_roles(
                 f"metrics_port must be below {LAST_PORT}, since the worker takes the next one, "
                 f"got {settings.metrics_port}"
             )
-        own["worker"] = {"LAPWING_METRICS_PORT": str(settings.metrics_port + 1)}
+        own["worker"] = {"PEEWIT_METRICS_PORT": str(settings.metrics_port + 1)}
     commands = {
         "api": ("api", *listen),
         "ingest": ("ingest", "--follow"),
@@ -147,8 +147,8 @@ def sole_supervisor(database: URL) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise AlreadyServedError(
-                f"`lapwing serve` ({file.read().strip()}) runs on {database.database} already; "
-                "stop it, or give this one another LAPWING_HOME"
+                f"`peewit serve` ({file.read().strip()}) runs on {database.database} already; "
+                "stop it, or give this one another PEEWIT_HOME"
             ) from None
         file.truncate(0)
         file.write(f"process {os.getpid()}")

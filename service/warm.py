@@ -47,7 +47,7 @@ _SPARSIFIER: Final = SparsifierSettings(epsilon=0.9, expected_nodes=_N_NODES)
 def warm() -> float:
     """Compile, or load from the cache, whatever ingest and solving need; the seconds it took."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="lapwing-warm-") as directory:
+    with tempfile.TemporaryDirectory(prefix="peewit-warm-") as directory:
         root = Path(directory)
         for kind in NODE_KINDS:
             graph = _streamed(root / kind, kind)

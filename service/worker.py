@@ -589,7 +589,7 @@ def _no_snapshot(graph: GraphRecord) -> ValueError:
 def _another_worker(leases: LeaseStore) -> AnotherWorkerRunsError:
     return AnotherWorkerRunsError(
         f"worker {leases.holder(_SOLE_WORKER)} runs on this SQLite database already; stop it, "
-        "or set LAPWING_DATABASE_URL to PostgreSQL for more than one"
+        "or set PEEWIT_DATABASE_URL to PostgreSQL for more than one"
     )
 
 

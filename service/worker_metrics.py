@@ -30,26 +30,26 @@ class WorkerMetrics:
         self.registry: CollectorRegistry = store_registry(database, settings)
         self.registry.register(ProcessTreeCollector(os.getpid()))
         self._attempts = Counter(
-            "lapwing_attempts",
+            "peewit_attempts",
             "Attempts at jobs that ended in this worker, by how.",
             ["kind", "lane", "outcome"],
             registry=self.registry,
         )
         self._seconds = Histogram(
-            "lapwing_attempt_seconds",
+            "peewit_attempt_seconds",
             "Seconds of an attempt, from its claim to its last write.",
             ["kind", "lane"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._solves = Counter(
-            "lapwing_solves",
+            "peewit_solves",
             "Solves and searches that were done, by whether the graph was prepared already.",
             ["kind", "start"],
             registry=self.registry,
         )
         self._starts = Counter(
-            "lapwing_child_starts",
+            "peewit_child_starts",
             "Starts of solving processes; each after the first of a lane replaces one that died.",
             ["lane"],
             registry=self.registry,

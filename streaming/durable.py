@@ -1,6 +1,6 @@
 """Files that are published whole or not at all.
 
-Everything Lapwing keeps is written beside its final name, flushed to the disk and renamed, so that
+Everything Peewit keeps is written beside its final name, flushed to the disk and renamed, so that
 a process killed at any line leaves either the old state or the new one. Nothing here knows what the
 bytes mean.
 """

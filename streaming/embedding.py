@@ -34,7 +34,7 @@ RTOL: Final = 0.1
 
 _MOST_NUMBERS: Final = 1 << 27
 _FILE: Final = "embedding.arrow"
-_META_KEY: Final = b"lapwing"
+_META_KEY: Final = b"peewit"
 _FORMAT: Final = 1
 
 

@@ -320,7 +320,7 @@ def _of_files(
     state = SparsifierState()
     nodes: Nodes | None = None
     digests: set[str] = set()
-    with tempfile.TemporaryDirectory(prefix="lapwing-") as directory:
+    with tempfile.TemporaryDirectory(prefix="peewit-") as directory:
         for file in files:
             with stage(file, Path(directory), part_rows=PART_ROWS) as staged:
                 if nodes is None:

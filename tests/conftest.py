@@ -34,24 +34,24 @@ settings.load_profile(
 
 
 @pytest.fixture(scope="session")
-def lapwing_data() -> Path:
-    """Directory of the real data sets, named by LAPWING_DATA."""
-    named = os.environ.get("LAPWING_DATA")
+def peewit_data() -> Path:
+    """Directory of the real data sets, named by PEEWIT_DATA."""
+    named = os.environ.get("PEEWIT_DATA")
     if not named:
-        pytest.skip("needs the real data sets; set LAPWING_DATA to their directory")
+        pytest.skip("needs the real data sets; set PEEWIT_DATA to their directory")
     directory = Path(named)
     if not directory.is_dir():
-        pytest.fail(f"LAPWING_DATA must name a directory, got {named!r}")
+        pytest.fail(f"PEEWIT_DATA must name a directory, got {named!r}")
     return directory
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> URL:
-    """PostgreSQL server named by LAPWING_TEST_POSTGRES_URL; its role may create databases."""
-    named = os.environ.get("LAPWING_TEST_POSTGRES_URL")
+    """PostgreSQL server named by PEEWIT_TEST_POSTGRES_URL; its role may create databases."""
+    named = os.environ.get("PEEWIT_TEST_POSTGRES_URL")
     if not named:
         pytest.skip(
-            "needs PostgreSQL; set LAPWING_TEST_POSTGRES_URL to "
+            "needs PostgreSQL; set PEEWIT_TEST_POSTGRES_URL to "
             "postgresql+psycopg://user@host:port/database, or run .ci/run"
         )
     return make_url(named)
@@ -67,7 +67,7 @@ def postgres_url(postgres_server: URL) -> Iterator[str]:
 @contextmanager
 def fresh_database(postgres_server: URL) -> Iterator[str]:
     """A database of its own on a server, while it is needed."""
-    name = f"lapwing_test_{uuid.uuid4().hex}"
+    name = f"peewit_test_{uuid.uuid4().hex}"
     server = postgres_server.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
@@ -81,8 +81,8 @@ def fresh_database(postgres_server: URL) -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Empty database on each engine that Lapwing supports, as an SQLAlchemy URL."""
+    """Empty database on each engine that Peewit supports, as an SQLAlchemy URL."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'lapwing.db'}"
+        return f"sqlite:///{tmp_path / 'peewit.db'}"
     url: str = request.getfixturevalue("postgres_url")
     return url

@@ -95,9 +95,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     stores.metrics.register(ProcessTreeCollector(_first_process()))
     app = FastAPIOffline(
         redoc_url=None,
-        title="Lapwing",
+        title="Peewit",
         summary="Label a few nodes of a large graph; get every other node's label.",
-        version=version("lapwing"),
+        version=version("peewit"),
         openapi_tags=_TAGS,
         generate_unique_id_function=_operation_id,
         lifespan=_living(stores, stopping),

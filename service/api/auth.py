@@ -18,7 +18,7 @@ from service.keys import KeyRecord, Scope
 _bearer: Final = HTTPBearer(
     auto_error=False,
     scheme_name="key",
-    description="`<prefix>.<secret>` of `lapwing key create`, for some of the scopes read, label, "
+    description="`<prefix>.<secret>` of `peewit key create`, for some of the scopes read, label, "
     "ingest and admin (all of them). Until there is a key, calls from this machine need none.",
 )
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
@@ -100,12 +100,12 @@ def require_local(request: Request, *, has_key: bool) -> None:
         raise KeyMissing("the header must be there: Authorization: Bearer <prefix>.<secret>")
     if request.client is None or not _is_loopback(request.client.host):
         raise KeyMissing(
-            "without any key only this machine may call; make one with `lapwing key create NAME`"
+            "without any key only this machine may call; make one with `peewit key create NAME`"
         )
     if not _is_addressed_as_local(request):
         raise KeyMissing(
             "without any key the server must be called by a loopback name, and not from the pages "
-            "of another site; make a key with `lapwing key create NAME`"
+            "of another site; make a key with `peewit key create NAME`"
         )
 
 

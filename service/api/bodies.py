@@ -77,7 +77,7 @@ def _require_within(max_bytes: int, n_bytes: int) -> None:
     if n_bytes > max_bytes:
         raise BodyTooLarge(
             f"a body of this type must have at most {max_bytes} bytes, got {n_bytes} or more; send "
-            "it in pieces, JSON as a table, or raise LAPWING_MAX_BODY_BYTES"
+            "it in pieces, JSON as a table, or raise PEEWIT_MAX_BODY_BYTES"
         )
 
 

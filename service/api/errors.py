@@ -60,7 +60,7 @@ _MAX_SHOWN: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Code and title of a problem; its type is ``urn:lapwing:problem:`` and the title's words."""
+    """Code and title of a problem; its type is ``urn:peewit:problem:`` and the title's words."""
 
     status: HTTPStatus
     title: str
@@ -68,7 +68,7 @@ class _Kind:
     @property
     def uri(self) -> str:
         words = re.sub(r"[^a-z]+", "-", self.title.lower()).strip("-")
-        return f"urn:lapwing:problem:{words}"
+        return f"urn:peewit:problem:{words}"
 
 
 _KINDS: Final[dict[type[Exception], _Kind]] = {
@@ -309,7 +309,7 @@ def _argument(rule: str) -> str | None:
 
 
 def _headers(error: Exception) -> dict[str, str]:
-    challenge = 'Bearer realm="lapwing"'
+    challenge = 'Bearer realm="peewit"'
     match error:
         case KeyMissing():
             return {"WWW-Authenticate": challenge}

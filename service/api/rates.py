@@ -115,7 +115,7 @@ class RateLimits:
         seconds = self._calls.take(caller)
         if seconds:
             raise TooManyRequests(
-                f"LAPWING_RATE_LIMIT must be kept, of {self._per_second:g} requests per second of "
+                f"PEEWIT_RATE_LIMIT must be kept, of {self._per_second:g} requests per second of "
                 f"one key or address, got more of {caller}",
                 seconds,
             )

@@ -23,13 +23,13 @@ def require_ready(settings: Settings, database: Database, stopping: Stopping) ->
         raise NotReady("the server must not have been told to stop; send requests to another one")
     with _named("the database must answer, in the schema of this version"):
         require_present(database.read)
-    with _named("LAPWING_HOME must be writable"), tempfile.TemporaryFile(dir=settings.home) as file:
+    with _named("PEEWIT_HOME must be writable"), tempfile.TemporaryFile(dir=settings.home) as file:
         file.write(b"0")
     free_bytes = shutil.disk_usage(settings.home).free
     if free_bytes < settings.min_free_bytes:
         raise NotReady(
-            f"LAPWING_HOME must have {settings.min_free_bytes} bytes free, got {free_bytes}; make "
-            "room or lower LAPWING_MIN_FREE_BYTES"
+            f"PEEWIT_HOME must have {settings.min_free_bytes} bytes free, got {free_bytes}; make "
+            "room or lower PEEWIT_MIN_FREE_BYTES"
         )
 
 

@@ -98,12 +98,12 @@ def not_modified(tag: str, if_none_match: str | None) -> Response | None:
 def provenance_headers(meta: PredictionMeta) -> dict[str, str]:
     """Where predictions come from, in the headers of a table of them."""
     return {
-        "Lapwing-Job": meta.job_id,
-        "Lapwing-Model": meta.model,
-        "Lapwing-Snapshot": str(meta.snapshot),
-        "Lapwing-Labels-Seq": str(meta.labels_seq),
-        "Lapwing-Features-Version": str(meta.features_version),
-        "Lapwing-Solver-Status": meta.solver_status,
+        "Peewit-Job": meta.job_id,
+        "Peewit-Model": meta.model,
+        "Peewit-Snapshot": str(meta.snapshot),
+        "Peewit-Labels-Seq": str(meta.labels_seq),
+        "Peewit-Features-Version": str(meta.features_version),
+        "Peewit-Solver-Status": meta.solver_status,
     }
 
 

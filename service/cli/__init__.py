@@ -47,7 +47,7 @@ _MODULE_OF: Final = {
     "warm": "warming",
     "health": "upkeep",
 }
-"""In the order of ``lapwing --help``."""
+"""In the order of ``peewit --help``."""
 
 _log = structlog.get_logger(__name__)
 
@@ -93,14 +93,14 @@ _app = typer.Typer(
 
 
 @_app.callback()
-def _lapwing() -> None:
+def _peewit() -> None:
     """Label a few nodes of a graph that does not fit in memory; get every other node's label."""
 
 
 def main() -> None:
     """Run the command of ``sys.argv``; exit 0 done, 1 failed, 2 wrong usage."""
     try:
-        typer.main.get_command(_app)(prog_name="lapwing")
+        typer.main.get_command(_app)(prog_name="peewit")
     except _EXPECTED as error:
         if isinstance(error, _BUGS):
             raise
@@ -115,13 +115,13 @@ def _tell(error: Exception) -> None:
         return
     if _wants_traceback():
         traceback.print_exc()
-    sys.stderr.write(f"lapwing: {redacted(_one_line(error))}\n")
+    sys.stderr.write(f"peewit: {redacted(_one_line(error))}\n")
 
 
 def _one_line(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return "; ".join(
-            f"LAPWING_{'_'.join(str(part) for part in each['loc']).upper()}: {each['msg']}, "
+            f"PEEWIT_{'_'.join(str(part) for part in each['loc']).upper()}: {each['msg']}, "
             f"got {each['input']!r}"
             for each in error.errors()
         )

@@ -1,4 +1,4 @@
-"""`python -m service.cli`: the same as `lapwing`."""
+"""`python -m service.cli`: the same as `peewit`."""
 
 from service.cli import main
 

@@ -1,4 +1,4 @@
-"""`lapwing certify`: measure a snapshot against its raw edges."""
+"""`peewit certify`: measure a snapshot against its raw edges."""
 
 from typing import Annotated, Any
 

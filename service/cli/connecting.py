@@ -1,4 +1,4 @@
-"""`lapwing graph knn`: edges from features."""
+"""`peewit graph knn`: edges from features."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -102,7 +102,7 @@ def _ingested(session: Session, graph_id: str, job: Job, *, is_quiet: bool) -> l
         try:
             read_all(session, graph_id, sources, stop, is_quiet=is_quiet)
         except Interrupted:
-            say("stopped; the edges are on disk, `lapwing ingest` takes them in")
+            say("stopped; the edges are on disk, `peewit ingest` takes them in")
             end_now(INTERRUPTED)
     return [
         file

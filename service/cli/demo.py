@@ -1,4 +1,4 @@
-"""`lapwing demo`: the whole path on real digits."""
+"""`peewit demo`: the whole path on real digits."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +18,7 @@ app = command_group()
 def demo(
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", help="The demo's own home; <LAPWING_HOME>/demo by default."),
+        typer.Option("--dir", help="The demo's own home; <PEEWIT_HOME>/demo by default."),
     ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Then serve the API on the same data.")
@@ -46,12 +46,12 @@ def demo(
 def _tell_more(settings: Settings, *, serve: bool) -> None:
     files = DemoFiles(directory=settings.home)
     typer.echo("\nLook around, or label more and solve again:")
-    typer.echo(f"  export LAPWING_HOME={settings.home}")
-    typer.echo("  lapwing graph show digits")
-    typer.echo("  lapwing predictions digits | head -4")
-    typer.echo(f"  lapwing evaluate digits {files.truth}")
+    typer.echo(f"  export PEEWIT_HOME={settings.home}")
+    typer.echo("  peewit graph show digits")
+    typer.echo("  peewit predictions digits | head -4")
+    typer.echo(f"  peewit evaluate digits {files.truth}")
     if not serve:
-        typer.echo("  lapwing serve")
+        typer.echo("  peewit serve")
 
 
 def _tell_curl(host: str, port: int) -> None:

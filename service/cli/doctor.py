@@ -1,4 +1,4 @@
-"""`lapwing doctor`: what is wrong, and what of it can be put right."""
+"""`peewit doctor`: what is wrong, and what of it can be put right."""
 
 import time
 from typing import Annotated
@@ -27,7 +27,7 @@ def doctor(
 ) -> None:
     """Look at machine, database and files, also while everything runs; exit 1 for a fault.
 
-    What might be data is never deleted: --repair moves it to lost+found in LAPWING_HOME.
+    What might be data is never deleted: --repair moves it to lost+found in PEEWIT_HOME.
     """
     try:
         with open_session() as session:
@@ -47,5 +47,5 @@ def doctor(
             ((each.check, each.level.value, each.text, each.repaired) for each in findings),
         )
         if any(each.repair and not each.repaired for each in findings):
-            say("`lapwing doctor --repair` can put some of this right")
+            say("`peewit doctor --repair` can put some of this right")
     raise typer.Exit(1 if n_faults else 0)

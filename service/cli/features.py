@@ -1,4 +1,4 @@
-"""`lapwing features`: numbers that describe nodes."""
+"""`peewit features`: numbers that describe nodes."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -100,11 +100,11 @@ def features(
             try:
                 ended = _committed(session, graph, taken, stop)
             except Interrupted:
-                say(f"stopped; the features are on disk, `lapwing ingest {name}` takes them in")
+                say(f"stopped; the features are on disk, `peewit ingest {name}` takes them in")
                 end_now(INTERRUPTED)
         _tell(session, name, ended, time.monotonic() - started, as_json=json)
     if ended.status == "refused":
-        say(f"lapwing: {ended.fault}")
+        say(f"peewit: {ended.fault}")
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""`lapwing graph`: graphs, their settings and their sparsified edges."""
+"""`peewit graph`: graphs, their settings and their sparsified edges."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -89,7 +89,7 @@ def create(
     if json:
         print_json(record)
     else:
-        say(f"created {name}; bring edges with `lapwing ingest {name} PATH`")
+        say(f"created {name}; bring edges with `peewit ingest {name} PATH`")
 
 
 @app.command("set")

@@ -1,4 +1,4 @@
-"""`lapwing ingest`: one pass over some files, or the daemon that follows all sources."""
+"""`peewit ingest`: one pass over some files, or the daemon that follows all sources."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -139,7 +139,7 @@ def _added(session: Session, graph_id: str, locations: Sequence[str]) -> list[So
         if not ParquetEdges(url).list():
             raise FileNotFoundError(
                 f"PATH must name Parquet files (of a directory *.parquet are read), none is there: "
-                f"{shown_url(url)!r}; `lapwing source add --follow` waits for them"
+                f"{shown_url(url)!r}; `peewit source add --follow` waits for them"
             )
     return [session.manifest.add_source(graph_id, url) for url in urls]
 

@@ -1,4 +1,4 @@
-"""`lapwing backup` and `restore`: all that a home holds, elsewhere and back."""
+"""`peewit backup` and `restore`: all that a home holds, elsewhere and back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,15 +49,15 @@ def backup(
             f"from {outside.url}; waiting ones, certify and refine are read from there"
         )
     for path in report.missing:
-        say(f"gone already: {path}, which waits for ingest; `lapwing doctor` says more")
+        say(f"gone already: {path}, which waits for ingest; `peewit doctor` says more")
 
 
 @app.command()
 def restore(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made by `lapwing backup`.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made by `peewit backup`.")],
     json: AsJson = False,
 ) -> None:
-    """Bring a backup into an empty LAPWING_HOME and an empty database, of either kind."""
+    """Bring a backup into an empty PEEWIT_HOME and an empty database, of either kind."""
     with open_session() as session, _shown_progress() as tell:
         report = restored(session.database, session.settings, directory, progress=tell)
     if json:

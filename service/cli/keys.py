@@ -1,4 +1,4 @@
-"""`lapwing key`: who may call the API."""
+"""`peewit key`: who may call the API."""
 
 from typing import Annotated
 

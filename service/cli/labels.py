@@ -1,4 +1,4 @@
-"""`lapwing labels`: the labels that people give."""
+"""`peewit labels`: the labels that people give."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -47,7 +47,7 @@ def put(
         except LabelsRefused as error:
             if json:
                 print_json(error.receipt)
-            say(f"lapwing: {error}")
+            say(f"peewit: {error}")
             for node in error.receipt.refused[:_SHOWN]:
                 say(f"  unknown node {node}")
             raise typer.Exit(1) from error

@@ -1,4 +1,4 @@
-"""`lapwing plot`: a picture of a graph, its nodes placed by the spectrum of the Laplacian."""
+"""`peewit plot`: a picture of a graph, its nodes placed by the spectrum of the Laplacian."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +181,7 @@ def _figure_class() -> Any:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise ValueError(
-            "lapwing plot needs matplotlib; install it with `pip install 'lapwing[plot]'`, or "
+            "peewit plot needs matplotlib; install it with `pip install 'peewit[plot]'`, or "
             "`.venv/bin/pip install -c constraints.txt -e '.[plot]'` in a checkout"
         ) from error
     return Figure
@@ -201,7 +201,7 @@ def _predictions(session: Session, graph: GraphRecord, model: str | None) -> Pre
     if job is None and model is not None:
         raise ValueError(
             f"{graph.settings.name} has no predictions of {model} yet; make some with "
-            f"`lapwing solve {graph.settings.name} --model {model}`"
+            f"`peewit solve {graph.settings.name} --model {model}`"
         )
     return None if job is None else store.read(job)
 

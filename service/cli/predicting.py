@@ -1,4 +1,4 @@
-"""`lapwing predict`: new points through the model of a solve."""
+"""`peewit predict`: new points through the model of a solve."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What `lapwing ingest` and `lapwing features` show on stderr while they work."""
+"""What `peewit ingest` and `peewit features` show on stderr while they work."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""`lapwing predictions` and `lapwing evaluate`: what came out of a solve."""
+"""`peewit predictions` and `peewit evaluate`: what came out of a solve."""
 
 from dataclasses import asdict
 from importlib import import_module
@@ -143,7 +143,7 @@ def _latest(session: Session, name: str, model: str | None) -> PredictionFile:
     store = PredictionStore(session.database, session.settings.graphs_directory)
     job = store.latest(session.graph(name).id, model)
     if job is None:
-        command = f"lapwing solve {name}"
+        command = f"peewit solve {name}"
         if model is None:
             raise PredictionsNotFound(f"{name} has no predictions yet; make some with `{command}`")
         import_module("service.solve_options").model_class(model)  # loads all models: a second

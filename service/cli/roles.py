@@ -1,4 +1,4 @@
-"""`lapwing serve`, `api` and `worker`: the processes that stay."""
+"""`peewit serve`, `api` and `worker`: the processes that stay."""
 
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from service.lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
 from service.logs import configure_logging, log_choice
 from service.request_metrics import shared_metrics
 from service.settings import Settings
-from service.supervisor import Supervisor, lapwing_roles, sole_supervisor
+from service.supervisor import Supervisor, peewit_roles, sole_supervisor
 from service.worker import Worker
 
 app = command_group()
@@ -97,7 +97,7 @@ def worker(metrics_port: MetricsPort = None, until_stdin_ends: UntilStdinEnds = 
 def run_serve(settings: Settings, host: str, port: int, n_api_processes: int) -> None:
     """Supervise the roles with these settings until a signal comes."""
     configure_logging(settings.log_level, settings.log_format)
-    roles = lapwing_roles(settings, host=host, port=port, n_api_processes=n_api_processes)
+    roles = peewit_roles(settings, host=host, port=port, n_api_processes=n_api_processes)
     with StopSignal() as stop:
         _check(settings, host, port)
         with sole_supervisor(settings.database):
@@ -105,7 +105,7 @@ def run_serve(settings: Settings, host: str, port: int, n_api_processes: int) ->
                 _log.info("serving", url=f"http://{host}:{port}")
             else:
                 say(
-                    f"Lapwing listens on http://{host}:{port} (documentation at /docs); "
+                    f"Peewit listens on http://{host}:{port} (documentation at /docs); "
                     "Ctrl-C stops it"
                 )
             stop_seconds = settings.drain_seconds + settings.finish_seconds + _SPARE_SECONDS

@@ -43,7 +43,7 @@ def finished_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
 
 def tell_failure(job: Job) -> None:
     """Why a job has no result."""
-    say(f"lapwing: job {job.id} {job.status}" + (f": {job.error}" if job.error else ""))
+    say(f"peewit: job {job.id} {job.status}" + (f": {job.error}" if job.error else ""))
 
 
 class _Teller:

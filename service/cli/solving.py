@@ -1,4 +1,4 @@
-"""`lapwing solve` and `lapwing estimate`: ask for predictions, or for what they would take."""
+"""`peewit solve` and `peewit estimate`: ask for predictions, or for what they would take."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -130,7 +130,7 @@ def _tell_estimate(found: Estimate) -> None:
     if found.seconds is None:
         say("no equal solve tells how long it takes")
     if found.message is not None:
-        say(f"lapwing: it does not fit: {found.message}")
+        say(f"peewit: it does not fit: {found.message}")
 
 
 def _size(n_bytes: int) -> str:
@@ -174,7 +174,7 @@ def _tell_outcome(name: str, job: Job) -> None:
         say(f"{result['n_labels_waiting']:,} labels wait for their nodes to come")
     for line in _worth(result["stats"]):
         say(line)
-    say(f"`lapwing predictions {name} -o FILE` writes them")
+    say(f"`peewit predictions {name} -o FILE` writes them")
 
 
 def _worth(stats: Mapping[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`lapwing source`: what the ingest daemon reads, and what became of the files."""
+"""`peewit source`: what the ingest daemon reads, and what became of the files."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -52,7 +52,7 @@ def add(
         print_json(_public(source))
     else:
         shown = shown_url(source.url)
-        say(f"added {shown} as {source.id}; `lapwing ingest --follow` or `serve` reads it")
+        say(f"added {shown} as {source.id}; `peewit ingest --follow` or `serve` reads it")
 
 
 @app.command("list")
@@ -139,4 +139,4 @@ def _found(session: Session, name: str, source: str) -> SourceRecord:
     for each in session.manifest.list_sources(session.graph(name).id):
         if source in {each.id, each.url} or absolute_url(source) == each.url:
             return each
-    raise SourceNotFound(f"no source {source!r}; `lapwing source list {name}` shows what there is")
+    raise SourceNotFound(f"no source {source!r}; `peewit source list {name}` shows what there is")

@@ -1,4 +1,4 @@
-"""`lapwing suggest`: which nodes to label next."""
+"""`peewit suggest`: which nodes to label next."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`lapwing tune`: choose hyperparameters from the labels."""
+"""`peewit tune`: choose hyperparameters from the labels."""
 
 from collections.abc import Mapping
 from shlex import quote
@@ -119,11 +119,11 @@ def _tell_outcome(name: str, model: str, job: Job) -> None:
         f"right for {result['accuracy']:.1%} of {result['n_left_out']:,} labels left out in "
         f"{result['n_folds']} folds; solve with"
     )
-    typer.echo(f"lapwing solve {quote(name)} --model {model}{_settings(result['parameters'])}")
+    typer.echo(f"peewit solve {quote(name)} --model {model}{_settings(result['parameters'])}")
 
 
 def _settings(parameters: Mapping[str, Any]) -> str:
-    """The values as options of `lapwing solve`."""
+    """The values as options of `peewit solve`."""
     return "".join(
         f" --set {quote(f'{name}={_setting(value)}')}" for name, value in parameters.items()
     )

@@ -1,4 +1,4 @@
-"""`lapwing version`, and `health`, which containers call while they run."""
+"""`peewit version`, and `health`, which containers call while they run."""
 
 import platform
 from http.client import HTTPException
@@ -23,7 +23,7 @@ Role = Literal["api", "ingest", "worker"]
 @app.command()
 def version(json: AsJson = False) -> None:
     """Show versions."""
-    versions = {"lapwing": version_of("lapwing"), "python": platform.python_version()}
+    versions = {"peewit": version_of("peewit"), "python": platform.python_version()}
     versions |= {name: version_of(name) for name in _SHOWN_PACKAGES}
     if json:
         print_json(versions)
@@ -39,7 +39,7 @@ def health(
     """Exit 0 when a role of this machine is well, else 1 with the reason."""
     reason = _api_fault(port) if role == "api" else _heartbeat_fault(role)
     if reason:
-        say(f"lapwing: {role} is not well: {reason}")
+        say(f"peewit: {role} is not well: {reason}")
         raise typer.Exit(1)
 
 

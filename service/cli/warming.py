@@ -1,4 +1,4 @@
-"""`lapwing warm`: what image builds call, so that the first job does not wait for a compiler."""
+"""`peewit warm`: what image builds call, so that the first job does not wait for a compiler."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`lapwing watch`: how a graph grows and what its jobs do, live in the terminal."""
+"""`peewit watch`: how a graph grows and what its jobs do, live in the terminal."""
 
 import time
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""The Python way to use a Lapwing that runs elsewhere.
+"""The Python way to use a Peewit that runs elsewhere.
 
-    with Client("https://lapwing.example", api_key=key) as lapwing:
-        lapwing.push_edges("friends", table, wait=None)
-        lapwing.put_labels("friends", {"ann": "west", "xia": "east"})
-        print(lapwing.solve("friends").table)
+    with Client("https://peewit.example", api_key=key) as peewit:
+        peewit.push_edges("friends", table, wait=None)
+        peewit.put_labels("friends", {"ann": "west", "xia": "east"})
+        print(peewit.solve("friends").table)
 
 `Client` blocks, `AsyncClient` has the same methods for coroutines. Decisions that shaped it:
 
@@ -14,7 +14,7 @@ One definition for both
 
 Nothing of the server
     It runs in programs of others, which should start fast. It imports httpx, pyarrow, pydantic and
-    `service.formats`, and nothing else of Lapwing; a contract and a test say so.
+    `service.formats`, and nothing else of Peewit; a contract and a test say so.
 
 Records, not handles
     A graph or a job that holds its client could belong to either of the two and could not be kept.
@@ -63,10 +63,10 @@ from service.client.errors import (
     JobCancelled,
     JobFailed,
     JobNotFound,
-    LapwingError,
     NodeNotFound,
     NotFound,
     NotYet,
+    PeewitError,
     PredictionsNotFound,
     RateLimited,
     ServerFault,
@@ -101,13 +101,13 @@ __all__ = [
     "JobFailed",
     "JobNotFound",
     "LabelReceipt",
-    "LapwingError",
     "Lookup",
     "Model",
     "NodeNotFound",
     "NodePrediction",
     "NotFound",
     "NotYet",
+    "PeewitError",
     "Prediction",
     "Predictions",
     "PredictionsNotFound",

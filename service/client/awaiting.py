@@ -126,7 +126,7 @@ def _iterator(
 
 
 class AsyncClient(Connected[httpx.AsyncBaseTransport]):
-    """A Lapwing server, from coroutines.
+    """A Peewit server, from coroutines.
 
     Its methods are those of `service.client.Client` to the letter, with ``await``, or ``async for``
     where that has iterators. Files are read and written, and tables encoded, between two turns of

@@ -122,7 +122,7 @@ def _iterator(flow: Callable[P, Flow[T]]) -> Callable[Concatenate["Client", P], 
 
 
 class Client(Connected[httpx.BaseTransport]):
-    """A Lapwing server, from a program that waits for each answer.
+    """A Peewit server, from a program that waits for each answer.
 
     Lists that come in pages and tables that come in batches are iterators, which fetch when they
     are asked for the next. Parameters are those of `service.client.options.Connected`.

@@ -1,6 +1,6 @@
 """What can go wrong with a call, as exceptions whose class says what a caller can do about it.
 
-LapwingError
+PeewitError
   ├── InvalidArgument            something in the call breaks a rule (400, 406, 413, 415, 422)
   │     ├── BodyTooLarge         send it in pieces
   │     ├── UnknownNodes         labels of nodes that the graph does not know
@@ -31,11 +31,11 @@ from pydantic import TypeAdapter, ValidationError
 from service.client.answers import Job, Refusal
 
 _REFUSAL: Final = TypeAdapter(Refusal)
-_TYPE_PREFIX: Final = "urn:lapwing:problem:"
+_TYPE_PREFIX: Final = "urn:peewit:problem:"
 _MAX_SHOWN: Final = 200
 
 
-class LapwingError(Exception):
+class PeewitError(Exception):
     """A call that did not do what it was asked.
 
     Parameters
@@ -85,7 +85,7 @@ class LapwingError(Exception):
         return f"{self.title}{status}: {self.detail}{request}"
 
 
-class InvalidArgument(LapwingError):
+class InvalidArgument(PeewitError):
     """Something in the call breaks a rule; ``argument``, ``rule``, ``value``, ``row`` say which."""
 
 
@@ -104,15 +104,15 @@ class DoesNotFit(InvalidArgument):
     """A solve that the server has no memory for; ``detail`` says what would do."""
 
 
-class Unauthorized(LapwingError):
+class Unauthorized(PeewitError):
     """The key is missing, unknown, wrong or revoked."""
 
 
-class Forbidden(LapwingError):
+class Forbidden(PeewitError):
     """The key lacks the scope for this."""
 
 
-class NotFound(LapwingError):
+class NotFound(PeewitError):
     """Nothing of this name is there."""
 
 
@@ -132,7 +132,7 @@ class NodeNotFound(NotFound):
     """The graph does not know the node, or not since before the snapshot."""
 
 
-class Conflict(LapwingError):
+class Conflict(PeewitError):
     """What is there excludes what was asked."""
 
 
@@ -144,11 +144,11 @@ class NotYet(Conflict):
     """Something has to be there first: a snapshot, features, a job that succeeded."""
 
 
-class RateLimited(LapwingError):
+class RateLimited(PeewitError):
     """Too much waits already; try again after ``retry_after`` seconds."""
 
 
-class ServerUnavailable(LapwingError):
+class ServerUnavailable(PeewitError):
     """The server, or what stands before it, cannot answer now."""
 
 
@@ -156,11 +156,11 @@ class ServerUnreachable(ServerUnavailable):
     """There was no answer, or it broke off."""
 
 
-class ServerFault(LapwingError):
+class ServerFault(PeewitError):
     """The server failed; its log says why."""
 
 
-class JobFailed(LapwingError):
+class JobFailed(PeewitError):
     """A job that was waited for has failed.
 
     Attributes
@@ -179,7 +179,7 @@ class JobCancelled(JobFailed):
     """It was cancelled, or replaced by a newer job that covers it."""
 
 
-class StillWaiting(LapwingError, TimeoutError):
+class StillWaiting(PeewitError, TimeoutError):
     """The time to wait is over; what was asked for goes on."""
 
     def __init__(self, what: str, seconds: float) -> None:
@@ -187,7 +187,7 @@ class StillWaiting(LapwingError, TimeoutError):
         super().__init__(Refusal(title="Still waiting", detail=detail))
 
 
-_OF_TYPE: Final[Mapping[str, type[LapwingError]]] = {
+_OF_TYPE: Final[Mapping[str, type[PeewitError]]] = {
     "body-too-large": BodyTooLarge,
     "unknown-nodes": UnknownNodes,
     "does-not-fit-the-memory": DoesNotFit,
@@ -201,7 +201,7 @@ _OF_TYPE: Final[Mapping[str, type[LapwingError]]] = {
     "no-features-yet": NotYet,
     "job-has-not-succeeded": NotYet,
 }
-_OF_STATUS: Final[Mapping[int, type[LapwingError]]] = {
+_OF_STATUS: Final[Mapping[int, type[PeewitError]]] = {
     401: Unauthorized,
     403: Forbidden,
     404: NotFound,
@@ -214,7 +214,7 @@ _OF_STATUS: Final[Mapping[int, type[LapwingError]]] = {
 }
 
 
-def error_of(status: int, headers: Mapping[str, str], content: bytes) -> LapwingError:
+def error_of(status: int, headers: Mapping[str, str], content: bytes) -> PeewitError:
     """The exception for an answer that is no success; what a proxy sends becomes one, too."""
     try:
         refusal = _REFUSAL.validate_json(content)
@@ -228,7 +228,7 @@ def error_of(status: int, headers: Mapping[str, str], content: bytes) -> Lapwing
     )
 
 
-def error_class(status: int, problem_type: str) -> type[LapwingError]:
+def error_class(status: int, problem_type: str) -> type[PeewitError]:
     """The class for an HTTP status and the type of a problem."""
     found = _OF_TYPE.get(problem_type.removeprefix(_TYPE_PREFIX)) or _OF_STATUS.get(status)
     if found is not None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import httpx
 
 from service.client.errors import (
-    LapwingError,
+    PeewitError,
     RateLimited,
     ServerUnavailable,
     error_of,
@@ -205,7 +205,7 @@ def repeated(request: Request, attempt: Callable[[], Call[T]]) -> Call[T]:
 
     Raises
     ------
-    LapwingError
+    PeewitError
         The last attempt's; those that would fail again are not repeated.
     """
     retries: Retries = yield AskRetries()
@@ -214,7 +214,7 @@ def repeated(request: Request, attempt: Callable[[], Call[T]]) -> Call[T]:
         try:
             return (yield from attempt())
         except httpx.HTTPError as error:
-            failure: LapwingError = unreachable(error)
+            failure: PeewitError = unreachable(error)
             failure.__cause__ = error
             may_repeat = request.is_repeatable or isinstance(error, _NEVER_SENT)
         except RateLimited as error:

@@ -11,7 +11,7 @@ import httpx
 from service.client.exchange import Request, Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
-USER_AGENT: Final = f"lapwing-python/{version('lapwing')}"
+USER_AGENT: Final = f"peewit-python/{version('peewit')}"
 
 Transport = TypeVar("Transport", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
@@ -25,9 +25,9 @@ class Connected(Generic[Transport]):
     Parameters
     ----------
     url : str, optional
-        Address of the server, without ``/v1``; ``LAPWING_URL`` when left out, else this machine.
+        Address of the server, without ``/v1``; ``PEEWIT_URL`` when left out, else this machine.
     api_key : str, optional
-        ``<prefix>.<secret>`` of `lapwing key create`; ``LAPWING_API_KEY`` when left out.
+        ``<prefix>.<secret>`` of `peewit key create`; ``PEEWIT_API_KEY`` when left out.
     timeout_seconds : float
         Longest time to connect, and between two pieces of an answer; waits come on top.
     retries : Retries
@@ -58,14 +58,14 @@ class Connected(Generic[Transport]):
         verify: bool | ssl.SSLContext = True,
         transport: Transport | None = None,
     ) -> None:
-        self.url = url or os.environ.get("LAPWING_URL") or DEFAULT_URL
+        self.url = url or os.environ.get("PEEWIT_URL") or DEFAULT_URL
         self.retries = retries
         self.timeout_seconds = timeout_seconds
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"url must begin with http:// or https://, got {self.url!r}")
         if not timeout_seconds > 0:
             raise ValueError(f"timeout_seconds must be positive, got {timeout_seconds}")
-        key = api_key or os.environ.get("LAPWING_API_KEY")
+        key = api_key or os.environ.get("PEEWIT_API_KEY")
         headers = {"User-Agent": USER_AGENT}
         if key:
             headers["Authorization"] = f"Bearer {key}"

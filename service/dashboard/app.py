@@ -1,4 +1,4 @@
-"""The API with the dashboard beside it, as `lapwing serve` and `lapwing api` serve it."""
+"""The API with the dashboard beside it, as `peewit serve` and `peewit api` serve it."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -16,12 +16,12 @@ from itsdangerous import BadSignature, TimestampSigner
 
 from service.keys import KeyRecord, KeyStore
 
-COOKIE: Final = "lapwing_session"
+COOKIE: Final = "peewit_session"
 MAX_AGE_SECONDS: Final = 12 * 3600
 """Who has signed in stays so for a working day."""
 
 _FILE: Final = "session-secret"
-_SALT: Final = "lapwing dashboard session"
+_SALT: Final = "peewit dashboard session"
 _SECRET_BYTES: Final = 32
 
 

@@ -1,4 +1,4 @@
-"""`lapwing doctor`: what is wrong with an installation, and what of it can be put right safely.
+"""`peewit doctor`: what is wrong with an installation, and what of it can be put right safely.
 
 Decisions. A check is a function that yields findings and changes nothing; a finding that can be put
 right carries the function that does it, so that looking and repairing are told apart by one call.

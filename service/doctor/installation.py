@@ -28,7 +28,7 @@ CLOCK_SECONDS: Final = 5.0
 def check_packages(patient: Patient) -> Iterator[Finding]:
     """Installed versions against those that this program asks for."""
     del patient
-    for line in requires("lapwing") or ():
+    for line in requires("peewit") or ():
         asked = Requirement(line)
         if asked.marker is not None and not asked.marker.evaluate({"extra": ""}):
             continue
@@ -61,7 +61,7 @@ def check_home(patient: Patient) -> Iterator[Finding]:
             yield _fault("home", f"{directory} must take files, it does not")
     if (home / MARK).exists():
         yield _fault(
-            "home", f"a restore into {home} has not come to its end; run `lapwing restore` again"
+            "home", f"a restore into {home} has not come to its end; run `peewit restore` again"
         )
     for below in graphs.glob("*/*") if graphs.exists() else ():
         if below.is_mount():

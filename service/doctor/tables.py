@@ -92,7 +92,7 @@ def check_sources(patient: Patient) -> Iterator[Finding]:
             text = f"source {shown_url(url)} of {name} cannot be read: {redacted(error or '')}"
             yield Finding(check="sources", level=Level.INFORMATION, text=text)
         for name, n_files in connection.execute(refused):
-            text = f"{n_files} files of {name} are refused; `lapwing source list {name}` says why"
+            text = f"{n_files} files of {name} are refused; `peewit source list {name}` says why"
             yield Finding(check="sources", level=Level.INFORMATION, text=text)
 
 

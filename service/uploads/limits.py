@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from service.uploads.faults import TableTooLarge
 
-ROWS: Final = "rows", "LAPWING_MAX_BODY_ROWS"
-LABEL_ROWS: Final = "label_rows", "LAPWING_MAX_LABEL_ROWS"
+ROWS: Final = "rows", "PEEWIT_MAX_BODY_ROWS"
+LABEL_ROWS: Final = "label_rows", "PEEWIT_MAX_LABEL_ROWS"
 """What a limit is called in errors, and the setting that raises it."""
 
 ROWS_PER_BATCH: Final = 1 << 16
@@ -54,13 +54,13 @@ def require_decodable(n_bytes: int, n_at_once: int, limits: UploadLimits) -> Non
     if n_bytes > limits.decoded_bytes:
         raise TableTooLarge(
             f"decoded_bytes must be at most {limits.decoded_bytes}; send the table in pieces, or "
-            "raise LAPWING_MAX_DECODED_BYTES",
+            "raise PEEWIT_MAX_DECODED_BYTES",
             value=n_bytes,
         )
     if n_at_once > limits.batch_bytes:
         raise TableTooLarge(
             f"batch_bytes must be at most {limits.batch_bytes} in a page or batch once it is "
-            "decoded; write smaller ones, or raise LAPWING_MAX_BODY_BYTES",
+            "decoded; write smaller ones, or raise PEEWIT_MAX_BODY_BYTES",
             value=n_at_once,
         )
 

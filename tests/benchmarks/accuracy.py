@@ -1,7 +1,7 @@
 """How many nodes do the models get right from 1 to 50 labels per class, beside other libraries?
 
 Run ``python -m tests.benchmarks.accuracy --set digits``, ``usps`` or ``mnist``. The last two are
-read from the folder that ``LAPWING_DATA`` names. Digits (1,797 images) and USPS (9,298) are joined
+read from the folder that ``PEEWIT_DATA`` names. Digits (1,797 images) and USPS (9,298) are joined
 to their 10 nearest neighbors, w = exp(-4 d^2 / d_10(i)^2), made symmetric by (W + W^T) / 2; mnist
 is the stored graph of 70,000 images with the published draws of 1 to 5 labels per class. All
 methods see the same graph and draws, none is told the sizes of the classes. Accuracy counts the
@@ -85,14 +85,14 @@ def load(name: str) -> Problem:
     Raises
     ------
     FileNotFoundError
-        ``LAPWING_DATA`` is needed and not set, or the files are not there.
+        ``PEEWIT_DATA`` is needed and not set, or the files are not there.
     """
     if name == "digits":
         points, classes = load_digits(return_X_y=True)
         return _joined(points, classes.astype(np.int64))
-    folder = os.environ.get("LAPWING_DATA")
+    folder = os.environ.get("PEEWIT_DATA")
     if not folder:
-        raise FileNotFoundError(f"LAPWING_DATA is not set; it names the folder of {name}")
+        raise FileNotFoundError(f"PEEWIT_DATA is not set; it names the folder of {name}")
     if name == "usps":
         with np.load(Path(folder) / "usps.npz") as stored:
             return _joined(stored["X"], stored["y"].astype(np.int64))
@@ -128,7 +128,7 @@ def self_tuned(points: FloatArray, k: int) -> Graph:
 
 
 def our_methods(problem: Problem, names: list[str]) -> dict[str, Predict]:
-    """Models of Lapwing, prepared."""
+    """Models of Peewit, prepared."""
 
     def method(model: Model) -> Predict:
         prepared = model.prepare(problem.graph)

@@ -1,7 +1,7 @@
 """How good are predictions while the graph still arrives, and what does a warm re-solve save?
 
 Run ``python -m tests.benchmarks.along_the_stream`` (digits) or ``--data mnist``, which reads
-mnist_knn10 from the directory that LAPWING_DATA names. Labels are given at the start; the edges
+mnist_knn10 from the directory that PEEWIT_DATA names. Labels are given at the start; the edges
 come in blocks, in random order or node after node, with a snapshot after each. On every snapshot
 the model is solved as ``auto_solve`` does it, by one child that keeps its last solution, and again
 by a new child that has none. ``--figure FILE.png`` draws accuracy and iterations (needs
@@ -94,7 +94,7 @@ def digits(per_class: int) -> Data:
 
 def mnist(per_class: int) -> Data:
     """MNIST, 10 neighbors, with the first published draw of labels."""
-    directory = Path(os.environ["LAPWING_DATA"])
+    directory = Path(os.environ["PEEWIT_DATA"])
     edges = pq.read_table(directory / "mnist_knn10_edges.parquet")
     table = pq.read_table(directory / "mnist_knn10_labels.parquet")
     classes = np.empty(table.num_rows, np.int64)
@@ -240,7 +240,7 @@ def main() -> None:
     for name in options.data:
         data = {"digits": digits, "mnist": mnist}[name](options.per_class)
         for order in options.orders:
-            with tempfile.TemporaryDirectory(prefix="lapwing-stream-") as root:
+            with tempfile.TemporaryDirectory(prefix="peewit-stream-") as root:
                 ordered = data.ordered(order, seed=0)
                 points = follow(ordered, Path(root), options.blocks, options.model, parameters)
             runs[f"{name}, {order}"] = points

@@ -156,7 +156,7 @@ def main() -> None:
     if options.quick:
         n_nodes, n_edges, n_repeats = 20_000, 2_000_000, 1
     console = Console(width=110)
-    with tempfile.TemporaryDirectory(prefix="lapwing-certificate-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="peewit-certificate-") as temporary:
         root = options.dir or Path(temporary)
         data = root / f"edges-{n_nodes}-{n_edges}"
         Communities(n_nodes=n_nodes, n_edges=n_edges).write(data)

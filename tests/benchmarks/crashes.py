@@ -21,10 +21,10 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seconds", type=float, help="end after so long, with fewer kills")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--serve", action="store_true", help="kill `lapwing serve` itself")
+    parser.add_argument("--serve", action="store_true", help="kill `peewit serve` itself")
     parser.add_argument("--quick", action="store_true", help="10 kills")
     options = parser.parse_args()
-    directory = Path(tempfile.mkdtemp(prefix="lapwing-crashes-"))
+    directory = Path(tempfile.mkdtemp(prefix="peewit-crashes-"))
     plan = Plan(
         database=options.database,
         seed=options.seed,

@@ -3,7 +3,7 @@
 Run ``python -m tests.benchmarks.gaussians`` or ``--quick``. Four two-dimensional Gaussians, 12,100
 points, union of 500-nearest-neighbor lists, unit weights, down to 98,600 edges: kappa is the exact
 quotient of the extreme eigenvalues of the sparsifier relative to the graph, seconds are CPU seconds
-of the sampling alone. Beside Lapwing: an offline Spielman-Srivastava sampling, with replacement, by
+of the sampling alone. Beside Peewit: an offline Spielman-Srivastava sampling, with replacement, by
 resistances of the whole graph, and uniform sampling.
 """
 
@@ -34,7 +34,7 @@ class Outcomes:
     kappa: list[float] = field(default_factory=list)
 
 
-def lapwing(edges: EdgeList, n_kept: int, seed: int) -> Graph:
+def peewit(edges: EdgeList, n_kept: int, seed: int) -> Graph:
     """All edges in one block, resparsified once with ``max_edges``."""
     # max_edges is an upper bound that random counts stay below: three deviations are left free
     settings = SparsifierSettings(
@@ -57,7 +57,7 @@ def offline(edges: EdgeList, n_kept: int, seed: int) -> Graph:
 
 
 METHODS: dict[str, Callable[[EdgeList, int, int], Graph]] = {
-    "lapwing": lapwing,
+    "peewit": peewit,
     "offline Spielman-Srivastava": offline,
     "uniform": uniform,
 }

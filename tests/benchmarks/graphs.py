@@ -55,16 +55,16 @@ def rectangle_points(n_nodes: int = 12_100, *, seed: int = 0) -> tuple[FloatArra
 
 
 def mnist(k: int = 100, *, n_nodes: int | None = None) -> EdgeList:
-    """Union k-NN graph of the images in ``$LAPWING_DATA/mnist.npz`` (X), unit weights.
+    """Union k-NN graph of the images in ``$PEEWIT_DATA/mnist.npz`` (X), unit weights.
 
     Finding the neighbors of all 70,000 takes minutes; the result is kept in the temporary folder.
 
     Raises
     ------
     FileNotFoundError
-        ``LAPWING_DATA`` is not set or the file is not there.
+        ``PEEWIT_DATA`` is not set or the file is not there.
     """
-    kept = Path(tempfile.gettempdir()) / f"lapwing-mnist-{k}-{n_nodes or 'all'}.npz"
+    kept = Path(tempfile.gettempdir()) / f"peewit-mnist-{k}-{n_nodes or 'all'}.npz"
     if kept.exists():
         with np.load(kept) as stored:
             return EdgeList(
@@ -73,9 +73,9 @@ def mnist(k: int = 100, *, n_nodes: int | None = None) -> EdgeList:
                 weight=np.ones(stored["u"].size, np.float32),
                 n_nodes=int(stored["n_nodes"]),
             )
-    folder = os.environ.get("LAPWING_DATA")
+    folder = os.environ.get("PEEWIT_DATA")
     if not folder:
-        raise FileNotFoundError("LAPWING_DATA is not set; it names the folder of mnist.npz")
+        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of mnist.npz")
     with np.load(Path(folder) / "mnist.npz") as stored:
         features = stored["X"][:n_nodes]
     edges = neighbors(features.reshape(len(features), -1).astype(np.float32), k, seed=0)

@@ -1,7 +1,7 @@
 """What do the neighbors of n rows cost, and how many of them are found?
 
 Run ``python -m tests.benchmarks.knn``, with ``--rows --columns --neighbors`` or ``--quick``, or
-with ``--mnist`` (70,000 digits in 50 principal columns, from the directory that LAPWING_DATA
+with ``--mnist`` (70,000 digits in 50 principal columns, from the directory that PEEWIT_DATA
 names). The peer is scikit-learn's brute force, which holds all rows and lists. Ours read rows from
 a file and write edges to one; up to ``--all-pairs`` rows they look at all pairs as well. Recall is
 by a thousand rows, memory the most that a process of its own held beyond mapped files and what it
@@ -60,9 +60,9 @@ def write_rows(path: Path, *, n_rows: int, n_columns: int) -> None:
 
 def write_mnist(path: Path, *, n_columns: int) -> None:
     """Write the principal columns of the digits."""
-    folder = os.environ.get("LAPWING_DATA")
+    folder = os.environ.get("PEEWIT_DATA")
     if not folder:
-        raise FileNotFoundError("LAPWING_DATA is not set; it names the folder of mnist.npz")
+        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of mnist.npz")
     with np.load(Path(folder) / "mnist.npz") as stored:
         images = np.concatenate([each for each in stored.values() if each.ndim > 1])
     pixels = images.reshape(len(images), -1).astype(np.float32) / 255
@@ -96,7 +96,7 @@ def measured() -> Iterator[Cost]:
     thread.join()
 
 
-def by_lapwing(rows: Path, n_neighbors: int, method: str) -> Cost:
+def by_peewit(rows: Path, n_neighbors: int, method: str) -> Cost:
     """Rows from the file, edges to another."""
     import faiss  # noqa: F401 - loaded before anything is measured, as scikit-learn is
 
@@ -157,11 +157,11 @@ def main() -> None:
             n_rows = 5_000 if options.quick else options.rows
             write_rows(rows, n_rows=n_rows, n_columns=options.columns)
         shape = np.load(rows, mmap_mode="r").shape
-        asked = [("cells", by_lapwing, (rows, options.neighbors, "approximate"))]
+        asked = [("cells", by_peewit, (rows, options.neighbors, "approximate"))]
         if shape[0] <= options.all_pairs:
             asked = [
                 ("scikit-learn, brute force", by_peer, (rows, options.neighbors)),
-                ("all pairs", by_lapwing, (rows, options.neighbors, "exact")),
+                ("all pairs", by_peewit, (rows, options.neighbors, "exact")),
                 *asked,
             ]
         table = Table(title=f"{options.neighbors} neighbors of {shape[0]:,} rows of {shape[1]}")

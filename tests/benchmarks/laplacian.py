@@ -4,7 +4,7 @@ Run ``python -m tests.benchmarks.laplacian`` or ``--quick``. The graphs: 10 near
 8-dimensional mixture of Gaussians (n = 200,000), a 1000 x 1000 grid, preferential attachment
 (n = 500,000, 5 M edges) and a random graph with heavy-tailed weights (n = 20,000, 5 M edges). Times
 are wall seconds of everything from the graph to the answer, setting up included; kernels are
-compiled beforehand. Beside Lapwing's automatic choice, on two threads: SciPy's conjugate gradients
+compiled beforehand. Beside Peewit's automatic choice, on two threads: SciPy's conjugate gradients
 with Jacobi, approximate Cholesky (``approx-chol``) alone, and ``pyamg``'s smoothed aggregation
 where pyamg is installed (and not on the graphs with hubs, where its coarse levels fill up for
 minutes). The last column is the ratio to the best of them.
@@ -101,7 +101,7 @@ def pyamg_sa(graph: Graph, rhs: FloatArray) -> FloatArray:
     return x
 
 
-def lapwing(preconditioner: Any) -> Callable[[Graph, FloatArray], FloatArray]:
+def peewit(preconditioner: Any) -> Callable[[Graph, FloatArray], FloatArray]:
     """Our solver with this preconditioner."""
 
     def solve(graph: Graph, rhs: FloatArray) -> FloatArray:
@@ -125,11 +125,11 @@ def main() -> None:
     small = 10 if parser.parse_args().quick else 1
     compile_kernels()
     console = Console()
-    auto = lapwing("auto")
+    auto = peewit("auto")
     methods = {
-        "lapwing": auto,
+        "peewit": auto,
         "scipy cg": scipy_cg,
-        "approx-chol": lapwing("approx-chol"),
+        "approx-chol": peewit("approx-chol"),
         "pyamg": pyamg_sa,
     }
     if importlib.util.find_spec("pyamg") is None:
@@ -158,9 +158,9 @@ def main() -> None:
             is_solved = missed <= 2 * RTOL  # pyamg and scipy measure it otherwise
             seconds[method] = spent if is_solved else np.inf
             cells.append(f"{spent:.2f}" if is_solved else f"{spent:.1f}: {missed:.0e}")
-        best = min(spent for method, spent in seconds.items() if method != "lapwing")
+        best = min(spent for method, spent in seconds.items() if method != "peewit")
         used = auto.used  # type: ignore[attr-defined]
-        ratio = f"{seconds['lapwing'] / best:.2f}"
+        ratio = f"{seconds['peewit'] / best:.2f}"
         table.add_row(name, f"{graph.n_edges:,}", *cells, used, ratio)
         console.print(
             f"{name}: {', '.join(f'{m} {c}' for m, c in zip(methods, cells, strict=True))}"

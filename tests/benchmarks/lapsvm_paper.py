@@ -3,7 +3,7 @@
 ``python -m tests.benchmarks.lapsvm_paper`` measures SVM, RLSC, LapRLSC, LapSVM in the dual, by
 Newton and by conjugate gradients with every stop, on G50C (the paper's protocol, and the ten splits
 that came with the set), USPST, USPST(B), PCMAC and MNIST3VS8, read from the folder that
-``LAPWING_DATA`` names. Errors stand beside the paper's and beside those of an earlier reproduction
+``PEEWIT_DATA`` names. Errors stand beside the paper's and beside those of an earlier reproduction
 ("repr."). Labels are drawn in proportion to the classes, on USPST(B) to the ten digits, which gives
 the paper's errors on G50C and USPST; labels at random (``--draw random``) cost up to four points.
 The paper's PCMAC file is not at hand. ``--figure DIR`` draws error against iterations.

@@ -12,7 +12,7 @@ of its own, whose peak memory is that of the case. Wall seconds on all cores.
 - ``landmarks``: a million points in 50 dimensions from Parquet, 2,000 landmarks, a sparsifier of
   8 M edges; and how far 2,000 landmarks are from the exact solution on 10,000 of the points.
 
-The digits need LAPWING_DATA; the other points are clouds of a mixture of Gaussians.
+The digits need PEEWIT_DATA; the other points are clouds of a mixture of Gaussians.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def timed(what: str) -> Iterator[None]:
 
 def threes_and_eights(n_points: int | None, *, seed: int = 0) -> tuple[FloatArray, Int64Array]:
     """Training images of 3 and 8, each of length 1, and which is which."""
-    with np.load(Path(os.environ["LAPWING_DATA"]) / "mnist.npz") as stored:
+    with np.load(Path(os.environ["PEEWIT_DATA"]) / "mnist.npz") as stored:
         images, digits = stored["X"][:60_000], stored["y"][:60_000]
     chosen = np.flatnonzero((digits == 3) | (digits == 8))
     rng = np.random.default_rng(seed)

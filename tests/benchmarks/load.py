@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.load [--nodes 1000000] [--seconds 10] [--home DIR] [--skip bulk]
 
-Real processes on SQLite: `lapwing api --workers 2`, a worker, and a generator of requests beside
+Real processes on SQLite: `peewit api --workers 2`, a worker, and a generator of requests beside
 them, which takes its share of the same processors (see `load_generator`). Printed, idle and during
 a solve: single lookups per second with the 50th and 99th percentile of their milliseconds, batches
 of 1,000 nodes, puts of one label; then whole downloads, a million labels in one request, the time
@@ -67,7 +67,7 @@ def prepare(directory: Path, n_nodes: int) -> None:
     pq.write_table(edges, directory / "edges.parquet", row_group_size=1 << 20)
     np.save(directory / "nodes.npy", ids)
     np.save(directory / "classes.npy", classes)
-    home = Home(directory / "home", LAPWING_LOG_LEVEL="warning")
+    home = Home(directory / "home", PEEWIT_LOG_LEVEL="warning")
     home.run("warm")
     home.run(
         *("graph", "create", "g", "--node-ids", "int64", "--expected-nodes", n_nodes, "--seed", 0)
@@ -288,7 +288,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path)
     parser.add_argument("--skip", nargs="*", default=[], choices=["bulk", "labels", "freshness"])
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="lapwing-load-") as made:
+    with tempfile.TemporaryDirectory(prefix="peewit-load-") as made:
         directory = asked.home or Path(made) / "load"
         if not directory.exists():
             prepare(directory, asked.nodes)

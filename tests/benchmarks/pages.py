@@ -2,7 +2,7 @@
 
 ``python -m tests.benchmarks.pages`` makes a home with a graph of a million nodes (``--nodes``) and
 five edges a node, ingested, 1,000 labels, two files of predictions and an embedding (random points:
-to find the right ones is another job), serves it with `lapwing api`, and asks for every page and
+to find the right ones is another job), serves it with `peewit api`, and asks for every page and
 piece a few times: the first answer apart, then the median and the slowest. Then it asks for the
 pieces of one open page again and again, as a browser does every two seconds, and prints the
 processor time of the server for one such look, as a share of a core.
@@ -157,8 +157,8 @@ def main() -> None:
     if arguments.quick:
         arguments.nodes, arguments.times = 20_000, 3
     console = Console()
-    with tempfile.TemporaryDirectory(prefix="lapwing-pages-") as directory:
-        home = Home(Path(directory) / "home", LAPWING_LOG_LEVEL="warning")
+    with tempfile.TemporaryDirectory(prefix="peewit-pages-") as directory:
+        home = Home(Path(directory) / "home", PEEWIT_LOG_LEVEL="warning")
         try:
             fill(home, arguments.nodes)
             server = Server(home, "api")

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.pushes [--pushes 10000] [--edges 100] [--clients 8] [--quick]
 
-Real `lapwing api` and `lapwing ingest --follow` processes on a fresh home, SQLite, every push
+Real `peewit api` and `peewit ingest --follow` processes on a fresh home, SQLite, every push
 durable before its answer. Beside it stands what the disk allows: as many appends of the same bytes
 to one file, each flushed, by one thread.
 """
@@ -72,8 +72,8 @@ def flushed_appends_per_second(directory: Path, content: bytes, n_times: int) ->
 def measure(n_pushes: int, n_edges: int, n_clients: int) -> None:
     """Run it once and print a table."""
     bodies = [body(seed, n_edges) for seed in range(n_pushes)]
-    with tempfile.TemporaryDirectory(prefix="lapwing-pushes-") as name:
-        home = Home(Path(name) / "home", LAPWING_LOG_LEVEL="warning")
+    with tempfile.TemporaryDirectory(prefix="peewit-pushes-") as name:
+        home = Home(Path(name) / "home", PEEWIT_LOG_LEVEL="warning")
         appends = flushed_appends_per_second(Path(name), bodies[0], min(n_pushes, 1000))
         try:
             home.run("warm")

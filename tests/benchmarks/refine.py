@@ -174,7 +174,7 @@ def main() -> None:
     n_nodes, n_edges = (4_000, 2_000_000) if options.quick else (options.nodes, options.edges)
     graph = Communities(n_nodes=n_nodes, n_edges=n_edges)
     console = Console(width=130)
-    with tempfile.TemporaryDirectory(prefix="lapwing-refine-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="peewit-refine-") as temporary:
         root = options.dir or Path(temporary)
         data = root / f"edges-{n_nodes}-{n_edges}"
         graph.write(data)

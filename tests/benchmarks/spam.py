@@ -34,7 +34,7 @@ class Messages:
 
 
 def messages(n_messages: int | None = None) -> Messages:
-    """The messages of ``$LAPWING_DATA/trec07p_part1_counts.npz``, the first of them where told.
+    """The messages of ``$PEEWIT_DATA/trec07p_part1_counts.npz``, the first of them where told.
 
     Stop words and the 1 % rarest of the other words that occur are dropped. The 1 % most common
     stay: without them 3,194 messages, all spam, would hold no word.
@@ -45,11 +45,11 @@ def messages(n_messages: int | None = None) -> Messages:
     Raises
     ------
     FileNotFoundError
-        ``LAPWING_DATA`` is not set or the file is not there.
+        ``PEEWIT_DATA`` is not set or the file is not there.
     """
-    folder = os.environ.get("LAPWING_DATA")
+    folder = os.environ.get("PEEWIT_DATA")
     if not folder:
-        raise FileNotFoundError("LAPWING_DATA is not set; it names the folder of trec07p_part1")
+        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of trec07p_part1")
     counts = sp.csr_array(sp.load_npz(Path(folder) / "trec07p_part1_counts.npz"))[:n_messages]
     with np.load(Path(folder) / "trec07p_part1_labels.npz") as stored:
         classes = stored["y"][:n_messages].astype(np.int64)

@@ -4,7 +4,7 @@
 share of edges kept against k on the 12,100 points in four clusters (D.6, our reconstruction), two
 labels in the uppermost cluster and two in the lowermost, gamma = 1, epsilon = 0.8.
 ``python -m tests.benchmarks.sparse_hfs spam`` takes the first half of the TREC 2007 spam corpus
-(``LAPWING_DATA``), epsilon = 0.9, beside the paper's baselines, and asks for accuracy on the whole
+(``PEEWIT_DATA``), epsilon = 0.9, beside the paper's baselines, and asks for accuracy on the whole
 set, CPU time and peak memory.
 
 Sparsifiers come in two sizes. "sparse" keeps what epsilon asks for here, about n ln(n) / epsilon^2

@@ -1,7 +1,7 @@
 """Do suggested nodes teach more than random ones? Accuracy against the number of labels.
 
 Run ``python -m tests.benchmarks.suggestions --set facebook_pagepage`` or ``mnist_knn10``, read from
-the folder that ``LAPWING_DATA`` names, or ``digits``. Each run begins with one random label of each
+the folder that ``PEEWIT_DATA`` names, or ``digits``. Each run begins with one random label of each
 class and adds some in each round: drawn at random, or as `solvers.active_learning` suggests by the
 predictions of the round before and the resistance embedding that a job of kind embed makes. What is
 suggested gets its true label. Accuracy counts the nodes without label; figures are means over the
@@ -116,7 +116,7 @@ def main() -> None:
     if name == "digits":
         graph, classes = digits_graph()
     else:
-        graph, classes = labeled_graph(Path(os.environ["LAPWING_DATA"]), name)
+        graph, classes = labeled_graph(Path(os.environ["PEEWIT_DATA"]), name)
     began = time.perf_counter()
     points = locate(graph, seed=0).vectors
     n_each = SETS[name]

@@ -2,7 +2,7 @@
 
 Run ``python -m tests.benchmarks.total_variation tables``, ``sparsified``,
 ``normalizations``, ``clusters``, ``cuts``, ``speed`` or ``million``; all but the last read the
-folder that ``LAPWING_DATA`` names.
+folder that ``PEEWIT_DATA`` names.
 
 ``tables`` repeats Tables 1 and 2 of Bresson and Zhang (2012) on USPS digits, 4 against 9 and
 {0, 1, 4, 9}: errors in percent of the unlabeled digits with 1, 5, 10 and 50 labels per class, the
@@ -86,7 +86,7 @@ def usps(digits: tuple[int, ...], *, n_neighbors: int, is_test_only: bool) -> Di
     Raises
     ------
     FileNotFoundError
-        ``LAPWING_DATA`` is not set, or the file is not there.
+        ``PEEWIT_DATA`` is not set, or the file is not there.
     """
     with np.load(_folder() / "usps.npz") as stored:
         points, classes = stored["X"].astype(np.float64), stored["y"].astype(np.int64)
@@ -349,9 +349,9 @@ def million(options: argparse.Namespace) -> None:
 
 
 def _folder() -> Path:
-    folder = os.environ.get("LAPWING_DATA")
+    folder = os.environ.get("PEEWIT_DATA")
     if not folder:
-        raise FileNotFoundError("LAPWING_DATA is not set; it names the folder of the data sets")
+        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of the data sets")
     return Path(folder)
 
 

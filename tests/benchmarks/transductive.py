@@ -5,7 +5,7 @@
 - ``tables``: SVM, TSVM by multiple switching and pair by pair (S = 1), and DA at given penalties,
   the share of the classes known: error on the unlabeled rows and on rows never seen (a quarter,
   held back in a second run), objective, trainings, passes over the rows, seconds. G50C (the ten
-  published splits, rows as given), PCMAC and TREC 2007 spam from the folder that ``LAPWING_DATA``
+  published splits, rows as given), PCMAC and TREC 2007 spam from the folder that ``PEEWIT_DATA``
   names, and made-up documents. ``--pairwise`` also switches pair by pair where that takes minutes.
 - ``defaults``: everything chosen from the labels alone; nothing is told but the labels.
 - ``errors``: what single parameters cost: the share of the classes wrong by so much, the unlabeled
@@ -82,8 +82,8 @@ class Task:
 
 
 def data(name: str) -> Path:
-    """A file of the folder that LAPWING_DATA names."""
-    return Path(os.environ["LAPWING_DATA"]) / name
+    """A file of the folder that PEEWIT_DATA names."""
+    return Path(os.environ["PEEWIT_DATA"]) / name
 
 
 def drawn(classes: Int64Array, n_labels: int, seed: int) -> Int64Array:
@@ -379,7 +379,7 @@ class Citations:
 
     @classmethod
     def named(cls, name: str) -> "Citations":
-        """One of the folder that LAPWING_DATA names."""
+        """One of the folder that PEEWIT_DATA names."""
         graph, classes = labeled_graph(data("."), name)
         parts = np.array(pq.read_table(data(f"{name}_labels.parquet"))["split"].to_pylist())
         train = np.flatnonzero(parts == "train")

@@ -112,7 +112,7 @@ class Composed:
         for name in ("home", "edges", "secrets", "cache", "temporary"):
             (directory / name).mkdir()
         if "NUMBA_CACHE_DIR" in os.environ and Path(os.environ["NUMBA_CACHE_DIR"]).is_dir():
-            # `RUN lapwing warm` of the image
+            # `RUN peewit warm` of the image
             shutil.copytree(os.environ["NUMBA_CACHE_DIR"], directory / "cache" / "numba")
         self.admin_key = f"admin.{secrets.token_hex(32)}"
         for name, content in (
@@ -127,15 +127,15 @@ class Composed:
         """All that differs from the file: what stands there, and what stands here instead."""
         ports = {name: str(port) for name, port in (self._shared_ports | own_ports).items()}
         return ports | {
-            "/var/lib/lapwing": str(self.directory / "home"),
-            "/var/cache/lapwing": str(self.directory / "cache"),
+            "/var/lib/peewit": str(self.directory / "home"),
+            "/var/cache/peewit": str(self.directory / "cache"),
             "/edges": str(self.directory / "edges"),
             "/run/secrets": str(self.directory / "secrets"),
             "/tmp": str(self.directory / "temporary"),
             "postgres:": "127.0.0.1:",
             "scheduler:": "127.0.0.1:",
             "0.0.0.0": "127.0.0.1",
-            "lapwing": "",  # the program: see `_command`
+            "peewit": "",  # the program: see `_command`
         }
 
     def port(self, name: str) -> int:
@@ -237,7 +237,7 @@ class Composed:
         """A command line with the programs of the image found here."""
         program, *arguments = words
         start = {
-            "lapwing": [self._python, "-m", "service.cli"],
+            "peewit": [self._python, "-m", "service.cli"],
             "dask": [self._python, "-m", "dask"],
             "python3": [self._python],
         }[program]
@@ -245,7 +245,7 @@ class Composed:
 
     def _here(self, text: str, own_ports: Mapping[str, int]) -> str:
         table = self.substitutions(own_ports)
-        del table["lapwing"]
+        del table["peewit"]
         names = "|".join(map(re.escape, sorted(table, key=len, reverse=True)))
         return re.sub(rf"(?<![\w/]){names}(?!\d)", lambda found: table[found[0]], text)
 

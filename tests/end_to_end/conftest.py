@@ -18,5 +18,5 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def server(home: Home) -> Server:
-    """`lapwing serve` on an empty home."""
+    """`peewit serve` on an empty home."""
     return Server(home)

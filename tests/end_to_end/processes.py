@@ -1,4 +1,4 @@
-"""Real `lapwing` processes for end-to-end tests: started, watched, killed, never left behind."""
+"""Real `peewit` processes for end-to-end tests: started, watched, killed, never left behind."""
 
 import json
 import os
@@ -53,15 +53,15 @@ class Home:
     Parameters
     ----------
     directory : Path
-        LAPWING_HOME.
+        PEEWIT_HOME.
     """
 
     def __init__(self, directory: Path, **environment: str) -> None:
         self.directory = directory
         self.environment = {
-            **{name: value for name, value in os.environ.items() if "LAPWING" not in name},
-            "LAPWING_HOME": str(directory),
-            "LAPWING_SOURCE_ROOTS": str(directory.parent),
+            **{name: value for name, value in os.environ.items() if "PEEWIT" not in name},
+            "PEEWIT_HOME": str(directory),
+            "PEEWIT_SOURCE_ROOTS": str(directory.parent),
             "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba-cache")),
             **environment,
         }
@@ -69,7 +69,7 @@ class Home:
         self._clients: list[Client] = []
 
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
-        """Start ``lapwing <arguments>`` and return at once."""
+        """Start ``peewit <arguments>`` and return at once."""
         command = [sys.executable, "-m", "service.cli", *map(str, arguments)]
         process = subprocess.Popen(
             command, env=self.environment, cwd=REPOSITORY, text=True, **options
@@ -78,14 +78,14 @@ class Home:
         return process
 
     def run(self, *arguments: object, exit_code: int = 0) -> str:
-        """Run ``lapwing <arguments>`` to its end; what it printed on stdout."""
+        """Run ``peewit <arguments>`` to its end; what it printed on stdout."""
         process = self.start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = process.communicate(timeout=2 * START_SECONDS)
         assert process.returncode == exit_code, err
         return out
 
     def json(self, *arguments: object) -> Any:
-        """What ``lapwing <arguments> --json`` printed."""
+        """What ``peewit <arguments> --json`` printed."""
         return json.loads(self.run(*arguments, "--json"))
 
     def closing(self, client: Client) -> Client:

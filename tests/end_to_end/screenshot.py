@@ -22,8 +22,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", type=Path)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="lapwing-screenshot-") as directory:
-        home = Home(Path(directory) / "home", LAPWING_LOG_LEVEL="error")
+    with tempfile.TemporaryDirectory(prefix="peewit-screenshot-") as directory:
+        home = Home(Path(directory) / "home", PEEWIT_LOG_LEVEL="error")
         try:
             write_pictures(home.directory / "items" / "digits")
             server = Server(home, "serve")

@@ -62,11 +62,11 @@ def homes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Home
     with ExitStack() as stack:
         made = []
         for name, kind in zip(("home", "elsewhere"), request.param, strict=True):
-            environment = {"LAPWING_CHECKPOINT_SECONDS": "0", "LAPWING_LOG_LEVEL": "warning"}
+            environment = {"PEEWIT_CHECKPOINT_SECONDS": "0", "PEEWIT_LOG_LEVEL": "warning"}
             if kind == "postgres":
                 server: URL = request.getfixturevalue("postgres_server")
                 url = stack.enter_context(fresh_database(server))
-                environment["LAPWING_DATABASE_URL"] = url
+                environment["PEEWIT_DATABASE_URL"] = url
             made.append(Home(tmp_path / name, **environment))
             stack.callback(made[-1].end)
         yield made[0], made[1]

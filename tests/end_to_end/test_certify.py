@@ -1,4 +1,4 @@
-"""`lapwing certify` and the job over HTTP, as people run them: real processes, a killed worker."""
+"""`peewit certify` and the job over HTTP, as people run them: real processes, a killed worker."""
 
 from pathlib import Path
 from typing import Any
@@ -39,15 +39,15 @@ def test_command_certifies_what_the_command_ingested(home: Home, tmp_path: Path)
 
 def test_certify_of_a_killed_worker_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
     write_edges(tmp_path / "in", n_nodes=4_000, n_files=3, n_edges=200_000)
-    lapwing = server.client
-    lapwing.create_graph("g", node_ids="int64", expected_nodes=4_000, seed=1)
-    lapwing.add_source("g", str(tmp_path / "in"))
-    eventually(lambda: lapwing.graph("g").files["committed"] == 3)
-    eventually(lambda: lapwing.graph("g").snapshot is not None)
-    job = lapwing.submit_certify("g", {"gap": 0.01, "passes": 200}).id
+    peewit = server.client
+    peewit.create_graph("g", node_ids="int64", expected_nodes=4_000, seed=1)
+    peewit.add_source("g", str(tmp_path / "in"))
+    eventually(lambda: peewit.graph("g").files["committed"] == 3)
+    eventually(lambda: peewit.graph("g").snapshot is not None)
+    job = peewit.submit_certify("g", {"gap": 0.01, "passes": 200}).id
 
     def n_pass() -> int:
-        phase = lapwing.job(job).phase or ""
+        phase = peewit.job(job).phase or ""
         return int(phase.split()[1].rstrip(":")) if phase.startswith("pass") else 0
 
     eventually(lambda: n_pass() >= 4)
@@ -55,16 +55,16 @@ def test_certify_of_a_killed_worker_goes_on_where_it_was(server: Server, tmp_pat
     below = worker.children(recursive=True)
     worker.kill()
     eventually(lambda: all(is_gone(process.pid) for process in [worker, *below]))
-    ended = lapwing.wait(job, timeout=300)
+    ended = peewit.wait(job, timeout=300)
     assert ended.attempt == 2
     assert ended.result is not None
     check(ended.result, n_most=600_000)
-    history = list(lapwing.events(job))
+    history = list(peewit.events(job))
     started = [event.seq for event in history if event.kind == "started"]
     second = str([event.data for event in history if event.seq > started[-1]])
     assert "'pass 2'" not in second
     assert "'phase': 'pass " in second  # which one depends on when the worker died
-    details = lapwing.graph("g")
+    details = peewit.graph("g")
     assert details.epsilon_certified == ended.result["epsilon_certified"]
     assert details.certificate is not None
     assert details.certificate.snapshot == ended.snapshot

@@ -36,7 +36,7 @@ pytestmark = [
 def composed() -> Iterator[Composed]:
     """All services, healthy; two dask workers, one worker."""
     assert PROGRAMS is not None
-    with TemporaryDirectory(prefix="lapwing-compose-") as directory:
+    with TemporaryDirectory(prefix="peewit-compose-") as directory:
         Path(directory).chmod(0o755)  # other users run in it
         composed = Composed(Path(directory), PROGRAMS)
         try:
@@ -132,9 +132,9 @@ def test_prometheus_finds_its_targets(composed: Composed) -> None:
         found[scraped["job_name"]] = {
             family.name for family in text_string_to_metric_families(text)
         }
-    assert "lapwing_http_requests" in found["api"]
-    assert "lapwing_ingest_rows" in found["ingest"]
-    assert "lapwing_attempts" in found["worker"]
+    assert "peewit_http_requests" in found["api"]
+    assert "peewit_ingest_rows" in found["ingest"]
+    assert "peewit_attempts" in found["worker"]
 
 
 def test_a_killed_worker_is_replaced_by_the_other_one(composed: Composed) -> None:

@@ -10,7 +10,7 @@ from tests.end_to_end.crashing.cluster import programs
 from tests.end_to_end.crashing.run import Plan, crash
 
 SECONDS = 60.0
-SEED = int(os.environ.get("LAPWING_CRASH_SEED", "1"))
+SEED = int(os.environ.get("PEEWIT_CRASH_SEED", "1"))
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from service.keys import KeyStore
 from service.settings import Settings
 from tests.end_to_end.processes import Home, Server, eventually
 
-CHROMIUM = os.environ.get("LAPWING_TEST_CHROMIUM") or shutil.which("chromium")
+CHROMIUM = os.environ.get("PEEWIT_TEST_CHROMIUM") or shutil.which("chromium")
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -44,7 +44,7 @@ PAGES = (
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None,
-    reason="no Chromium: install Debian's chromium, or name one by LAPWING_TEST_CHROMIUM",
+    reason="no Chromium: install Debian's chromium, or name one by PEEWIT_TEST_CHROMIUM",
 )
 
 
@@ -68,14 +68,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         pq.write_table(pa.table({"src": ["a"], "dst": ["b"], "weight": [-1.0]}), bad)
         write_pictures(home.directory / "items" / "digits")
         server = Server(home, "serve")
-        lapwing = server.client
-        lapwing.create_graph("digits", epsilon=0.6, expected_nodes=1797, seed=0)
-        lapwing.add_source("digits", str(edges))
-        lapwing.add_source("digits", str(bad.parent))
-        eventually(lambda: lapwing.graph("digits").files["quarantined"] == 1)
-        eventually(lambda: lapwing.graph("digits").snapshot is not None)
-        lapwing.put_labels("digits", draw_labels(digit_labels(), 2, seed=0))
-        lapwing.solve("digits", "stable-hfs")
+        peewit = server.client
+        peewit.create_graph("digits", epsilon=0.6, expected_nodes=1797, seed=0)
+        peewit.add_source("digits", str(edges))
+        peewit.add_source("digits", str(bad.parent))
+        eventually(lambda: peewit.graph("digits").files["quarantined"] == 1)
+        eventually(lambda: peewit.graph("digits").snapshot is not None)
+        peewit.put_labels("digits", draw_labels(digit_labels(), 2, seed=0))
+        peewit.solve("digits", "stable-hfs")
         yield server
     finally:
         home.end()

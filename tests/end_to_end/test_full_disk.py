@@ -94,9 +94,9 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 def home(disk: Disk) -> Iterator[Home]:
     home = Home(
         disk.directory / "home",
-        LAPWING_CHECKPOINT_SECONDS="0",
-        LAPWING_LOG_LEVEL="warning",
-        LAPWING_MIN_FREE_BYTES="1",  # the whole disk is smaller than what is asked for by default
+        PEEWIT_CHECKPOINT_SECONDS="0",
+        PEEWIT_LOG_LEVEL="warning",
+        PEEWIT_MIN_FREE_BYTES="1",  # the whole disk is smaller than what is asked for by default
     )
     yield home
     home.end()
@@ -117,7 +117,7 @@ def push(server: Server, number: int) -> tuple[int, Any]:
 def require_said(status: int, answer: Any) -> None:
     """The answer is a problem that says that the disk is full."""
     assert status == 507, answer
-    assert answer["type"] == "urn:lapwing:problem:disk-full"
+    assert answer["type"] == "urn:peewit:problem:disk-full"
     assert "disk" in answer["detail"]
 
 
@@ -189,7 +189,7 @@ def test_a_server_outlives_a_full_disk(disk: Disk, home: Home) -> None:
     process = home.start("graph", "create", "h", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert err.startswith("lapwing: ")
+    assert err.startswith("peewit: ")
     assert "full" in err
     assert err.count("\n") == 1
     disk.make_room()
@@ -242,7 +242,7 @@ def test_ingest_that_meets_a_full_disk_at_any_point_takes_every_edge_once(
 ) -> None:
     source = tmp_path / "edges"
     source.mkdir()
-    elsewhere = None if database_is_full_too else tmp_path / "lapwing.db"
+    elsewhere = None if database_is_full_too else tmp_path / "peewit.db"
     settings, database = made(disk.directory / "home", elsewhere)
     graph_id = graph_of(database, source)
     seconds = itertools.count(step=1000.0)  # no rest outlasts a round

@@ -47,7 +47,7 @@ def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def home_with_graph(directory: Path) -> Home:
-    home = Home(directory, LAPWING_CHECKPOINT_SECONDS="0")
+    home = Home(directory, PEEWIT_CHECKPOINT_SECONDS="0")
     home.run("graph", "create", "g", "--epsilon", 0.9, "--expected-nodes", N_NODES, "--seed", 3)
     return home
 

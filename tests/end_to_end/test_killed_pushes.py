@@ -27,14 +27,14 @@ class Pusher(threading.Thread):
         super().__init__(name=name)
         self.n_pushed = 0
         self.must_stop = threading.Event()
-        self._lapwing = server.client
+        self._peewit = server.client
 
     def run(self) -> None:
         while not self.must_stop.is_set():
             nodes = [f"{self.name}-{self.n_pushed}-{end}" for end in range(4)]
             edges = pa.table({"src": nodes[:-1], "dst": nodes[1:]})
             for _ in range(2 if self.n_pushed % 5 == 0 else 1):
-                self._lapwing.push_edges("g", edges, key=f"{self.name}-{self.n_pushed}")
+                self._peewit.push_edges("g", edges, key=f"{self.name}-{self.n_pushed}")
             self.n_pushed += 1
 
 
@@ -44,7 +44,7 @@ def test_pushes_survive_an_ingest_that_is_killed_at_any_moment(
     tmp_path: Path, keep_raw: bool
 ) -> None:
     rng = random.Random(int(keep_raw))
-    home = Home(tmp_path / "home", LAPWING_CHECKPOINT_SECONDS="0", LAPWING_LOG_LEVEL="warning")
+    home = Home(tmp_path / "home", PEEWIT_CHECKPOINT_SECONDS="0", PEEWIT_LOG_LEVEL="warning")
     keep = "--keep-raw" if keep_raw else "--no-keep-raw"
     home.run("warm")
     home.run("graph", "create", "g", "--expected-nodes", 100, "--seed", 1, keep)
@@ -73,8 +73,8 @@ def test_pushes_survive_an_ingest_that_is_killed_at_any_moment(
         eventually(lambda: manifest.backlog(graph_id).n_files == 0, 120.0)
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
             metrics = answer.read().decode()
-        assert 'lapwing_block_seconds_count{graph="g"}' in metrics
-        assert 'lapwing_backlog_bytes{graph="g"} 0.0' in metrics
+        assert 'peewit_block_seconds_count{graph="g"}' in metrics
+        assert 'peewit_backlog_bytes{graph="g"} 0.0' in metrics
         progress = Catalog(database).get("g").progress
         assert progress.edges_seen == n_edges
         assert progress.n_nodes == 4 * sum(client.n_pushed for client in clients)

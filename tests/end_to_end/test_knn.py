@@ -1,4 +1,4 @@
-"""`lapwing graph knn` and the job over HTTP, as people run them: real processes."""
+"""`peewit graph knn` and the job over HTTP, as people run them: real processes."""
 
 import time
 from pathlib import Path

@@ -20,15 +20,15 @@ REQUEST_ID = "submit-of-test.1"
 
 
 class Logged:
-    """`lapwing serve` with its stderr in a file, and a job that it has run."""
+    """`peewit serve` with its stderr in a file, and a job that it has run."""
 
     def __init__(self, directory: Path) -> None:
         self.metrics_port = free_port()
         self._log = directory / "stderr"
         self.home = Home(
             directory / "home",
-            LAPWING_METRICS_PORT=str(self.metrics_port),
-            LAPWING_SETTLE_SECONDS="0",
+            PEEWIT_METRICS_PORT=str(self.metrics_port),
+            PEEWIT_SETTLE_SECONDS="0",
         )
         with self._log.open("w") as stderr:
             self.server = Server(self.home, stderr=stderr)
@@ -133,14 +133,14 @@ def test_ingest_and_worker_show_metrics_on_neighboring_ports(logged: Logged) -> 
                         f"{name}={value}" for name, value in sorted(sample.labels.items())
                     )
                     found[f"{sample.name}{{{labels}}}"] = sample.value
-    assert found["lapwing_ingest_files_total{graph=g,outcome=committed}"] == 1
-    assert found["lapwing_attempts_total{kind=solve,lane=fast,outcome=succeeded}"] == 1
-    assert found["lapwing_attempt_seconds_count{kind=solve,lane=fast}"] == 1
-    assert found["lapwing_solves_total{kind=solve,start=cold}"] == 1
-    assert found["lapwing_child_starts_total{lane=fast}"] == 1
-    assert found["lapwing_jobs{kind=solve,lane=fast,status=succeeded}"] == 1
-    assert found["lapwing_workers_alive{role=heavy}"] == 1
-    assert found["lapwing_processes{}"] >= 3  # the worker and a child for each lane
+    assert found["peewit_ingest_files_total{graph=g,outcome=committed}"] == 1
+    assert found["peewit_attempts_total{kind=solve,lane=fast,outcome=succeeded}"] == 1
+    assert found["peewit_attempt_seconds_count{kind=solve,lane=fast}"] == 1
+    assert found["peewit_solves_total{kind=solve,start=cold}"] == 1
+    assert found["peewit_child_starts_total{lane=fast}"] == 1
+    assert found["peewit_jobs{kind=solve,lane=fast,status=succeeded}"] == 1
+    assert found["peewit_workers_alive{role=heavy}"] == 1
+    assert found["peewit_processes{}"] >= 3  # the worker and a child for each lane
 
 
 def test_the_end_is_told_in_json_too(logged: Logged) -> None:
@@ -152,7 +152,7 @@ def test_the_end_is_told_in_json_too(logged: Logged) -> None:
 
 
 def test_a_role_that_cannot_start_says_why_in_one_object(home: Home) -> None:
-    home.environment["LAPWING_DATABASE_URL"] = "mysql://u:hunter2@host/x"
+    home.environment["PEEWIT_DATABASE_URL"] = "mysql://u:hunter2@host/x"
     for command in ("api", "worker"):
         process = home.start(command, stderr=-1)
         _, err = process.communicate(timeout=60)

@@ -34,9 +34,9 @@ class Followed:
             directory / "home",
             **environment,
             AWS_MAX_ATTEMPTS="1",
-            LAPWING_LIST_SECONDS="0.5",
-            LAPWING_SETTLE_SECONDS="0.2",
-            LAPWING_LOG_LEVEL="debug",
+            PEEWIT_LIST_SECONDS="0.5",
+            PEEWIT_SETTLE_SECONDS="0.2",
+            PEEWIT_LOG_LEVEL="debug",
         )
         self.home.run("graph", "create", "g", "--expected-nodes", 100, "--seed", 1)
         self.home.run("source", "add", "g", PREFIX, "--follow")
@@ -60,7 +60,7 @@ class Followed:
         return Catalog(self._database).get("g").progress.edges_seen
 
     def retry(self) -> None:
-        """What `lapwing source retry` does."""
+        """What `peewit source retry` does."""
         self.manifest.retry_source(self.graph_id, self.source.id)
 
     def end(self) -> None:

@@ -73,11 +73,11 @@ def run(section: str, home: Home, directory: Path, **environment: str) -> None:
 def test_every_command_and_every_setting_is_described() -> None:
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     hidden = {"warm", "health"}
-    missing = [name for name in _MODULE_OF.keys() - hidden if f"`lapwing {name}" not in text]
+    missing = [name for name in _MODULE_OF.keys() - hidden if f"`peewit {name}" not in text]
     missing += [
-        f"LAPWING_{name.upper()}"
+        f"PEEWIT_{name.upper()}"
         for name in Settings.model_fields
-        if f"| `LAPWING_{name.upper()}` |" not in text
+        if f"| `PEEWIT_{name.upper()}` |" not in text
     ]
     assert missing == []
 
@@ -105,9 +105,9 @@ def test_suggested_scans_are_labeled(home: Home, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("section", ["papers", "spam"])
 def test_walks_through_real_data(
-    home: Home, tmp_path: Path, lapwing_data: Path, section: str
+    home: Home, tmp_path: Path, peewit_data: Path, section: str
 ) -> None:
-    run(section, home, tmp_path, LAPWING_DATA=str(lapwing_data))
+    run(section, home, tmp_path, PEEWIT_DATA=str(peewit_data))
 
 
 def messages() -> list[str]:
@@ -139,12 +139,12 @@ def test_what_troubleshooting_explains_is_what_the_program_says() -> None:
 
 
 def test_http_session(curl: None, server: Server, tmp_path: Path) -> None:
-    run("http", server.home, tmp_path, LAPWING_URL=server.url)
+    run("http", server.home, tmp_path, PEEWIT_URL=server.url)
 
 
 def test_python_session(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LAPWING_URL", server.url)
+    monkeypatch.setenv("PEEWIT_URL", server.url)
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     section = text.split("<!-- run: python -->")[1].split("<!-- end -->")[0]
     code = section.replace("```pycon", "").replace("```", "")
@@ -155,10 +155,10 @@ def test_python_session(server: Server, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_demo_serves_and_leaves_files_for_the_five_commands(home: Home, tmp_path: Path) -> None:
-    directory = tmp_path / "lapwing-data" / "demo"
+    directory = tmp_path / "peewit-data" / "demo"
     demo = Server(home, "demo", "--dir", directory, "--serve")
     assert demo.client.prediction("digits", "digit-0042").prediction.label == 1
     demo.process.send_signal(signal.SIGTERM)
     assert demo.process.wait(timeout=60) == 0
-    assert not (home.directory / "lapwing.db").exists()
+    assert not (home.directory / "peewit.db").exists()
     run("commands", home, tmp_path)

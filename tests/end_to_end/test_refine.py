@@ -1,4 +1,4 @@
-"""`lapwing solve --set refine=true` and the job over HTTP, as people run them: real processes."""
+"""`peewit solve --set refine=true` and the job over HTTP, as people run them: real processes."""
 
 from pathlib import Path
 
@@ -57,16 +57,16 @@ def test_command_refines_what_the_command_ingested(home: Home, tmp_path: Path) -
 
 def test_job_over_http_refines_and_says_so(server: Server, tmp_path: Path) -> None:
     graph = write_edges(tmp_path / "in")
-    lapwing = server.client
-    lapwing.create_graph("g", node_ids="dense", max_edges=1_500, seed=1)
-    lapwing.add_source("g", str(tmp_path / "in"))
-    eventually(lambda: lapwing.graph("g").files["committed"] == 2)
-    lapwing.put_labels("g", {1: "a", 2: "b", 3: "a", 4: "c"})
-    eventually(lambda: lapwing.graph("g").snapshot is not None)
-    job = lapwing.submit_solve("g", "stable-hfs", REFINE)
-    lapwing.wait(job, timeout=120)
-    assert "'pass 2'" in str([event.data for event in lapwing.events(job.id)])
-    found = lapwing.prediction("g", 17)
+    peewit = server.client
+    peewit.create_graph("g", node_ids="dense", max_edges=1_500, seed=1)
+    peewit.add_source("g", str(tmp_path / "in"))
+    eventually(lambda: peewit.graph("g").files["committed"] == 2)
+    peewit.put_labels("g", {1: "a", 2: "b", 3: "a", 4: "c"})
+    eventually(lambda: peewit.graph("g").snapshot is not None)
+    job = peewit.submit_solve("g", "stable-hfs", REFINE)
+    peewit.wait(job, timeout=120)
+    assert "'pass 2'" in str([event.data for event in peewit.events(job.id)])
+    found = peewit.prediction("g", 17)
     assert found.refined is True
     assert found.prediction.scores is not None
     expected = expected_scores(graph)
@@ -74,4 +74,4 @@ def test_job_over_http_refines_and_says_so(server: Server, tmp_path: Path) -> No
         difference = abs(found.prediction.scores[name] - score)
         assert difference < 1e-6 * np.abs(expected).max()
     with pytest.raises(InvalidArgument, match="refine"):
-        lapwing.submit_solve("g", "hfs", {"refine": 3})
+        peewit.submit_solve("g", "hfs", {"refine": 3})

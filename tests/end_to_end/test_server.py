@@ -1,4 +1,4 @@
-"""`lapwing serve` as people run it: bad files, killed processes, a clean end."""
+"""`peewit serve` as people run it: bad files, killed processes, a clean end."""
 
 import shutil
 import signal
@@ -185,5 +185,5 @@ def test_address_beyond_this_machine_needs_a_key(home: Home, role: str) -> None:
     refused = home.start(role, "--host", "0.0.0.0", "--port", free_port(), stderr=subprocess.PIPE)
     _, err = refused.communicate(timeout=60)
     assert refused.returncode == 1
-    assert "lapwing key create" in err
+    assert "peewit key create" in err
     assert len(err.splitlines()) == 1

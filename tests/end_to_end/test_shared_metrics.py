@@ -23,7 +23,7 @@ EDGES = b"src,dst\na,b\n"
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """`lapwing api` as two processes; their files lie in ``temporary`` beside the home."""
+    """`peewit api` as two processes; their files lie in ``temporary`` beside the home."""
     directory = tmp_path_factory.mktemp("shared")
     (directory / "temporary").mkdir()
     home = Home(directory / "home", TMPDIR=str(directory / "temporary"))
@@ -56,7 +56,7 @@ def value(families: dict[str, Metric], family: str, name: str, **labels: str) ->
 
 def answered(families: dict[str, Metric], **labels: str) -> float:
     """Requests that were counted."""
-    family = "lapwing_http_requests"
+    family = "peewit_http_requests"
     return value(families, family, f"{family}_total", **labels) if family in families else 0.0
 
 
@@ -75,7 +75,7 @@ def counting_processes(server: Server) -> set[int]:
     return {
         int(path.stem.rpartition("_")[2])
         for path in (server.home.directory.parent / "temporary").glob(
-            "lapwing-metrics-*/counter_*.db"
+            "peewit-metrics-*/counter_*.db"
         )
     }
 
@@ -91,11 +91,11 @@ def test_every_scrape_counts_the_requests_of_all_processes(shared: Server) -> No
         assert answered(found, route="/v1/version") == N_REQUESTS
         assert answered(found, route="/v1/version", method="GET", status="2xx") == N_REQUESTS
         assert answered(found, route="(none)", status="4xx") == 2 * N_REQUESTS
-        family = "lapwing_http_request_seconds"
+        family = "peewit_http_request_seconds"
         for name in (f"{family}_count", f"{family}_bucket"):
             at_most = {"le": "+Inf"} if name.endswith("bucket") else {}
             assert value(found, family, name, route="/v1/version", **at_most) == N_REQUESTS
-        in_flight = "lapwing_http_requests_in_flight"
+        in_flight = "peewit_http_requests_in_flight"
         assert value(found, in_flight, in_flight) == 1  # the scrape itself
         assert "such" not in str(found)
         assert value(found, "process_resident_memory_bytes", "process_resident_memory_bytes") > 1e7
@@ -105,7 +105,7 @@ def test_counters_never_fall_and_gauges_forget_a_process_that_was_killed(shared:
     assert shared.call("POST", "/v1/graphs", {"name": "g"})[0] == 201
     with ExitStack() as stack:
         waiting = [stack.enter_context(pushing(shared)) for _ in range(N_WAITING)]
-        in_flight = "lapwing_http_requests_in_flight"
+        in_flight = "peewit_http_requests_in_flight"
         eventually(lambda: value(scraped(shared), in_flight, in_flight) == N_WAITING + 1)
         before = scraped(shared)
         processor = value(before, "process_cpu_seconds", "process_cpu_seconds_total")
@@ -116,7 +116,7 @@ def test_counters_never_fall_and_gauges_forget_a_process_that_was_killed(shared:
         assert n_left < N_WAITING
         for _ in range(N_SCRAPES):
             found = scraped(shared)
-            for sample in before["lapwing_http_requests"].samples:
+            for sample in before["peewit_http_requests"].samples:
                 assert answered(found, **sample.labels) >= sample.value
             assert value(found, in_flight, in_flight) == n_left + 1
             assert value(found, "process_cpu_seconds", "process_cpu_seconds_total") >= processor
@@ -148,26 +148,26 @@ def test_the_files_of_a_run_end_with_it(home: Home, tmp_path: Path) -> None:
     temporary.mkdir()
     home.environment["TMPDIR"] = str(temporary)
     server = Server(home, "api", "--workers", 2)
-    assert list(temporary.glob("lapwing-metrics-*"))
+    assert list(temporary.glob("peewit-metrics-*"))
     server.process.terminate()
     assert server.process.wait(timeout=60) == 0
-    assert not list(temporary.glob("lapwing-metrics-*"))
+    assert not list(temporary.glob("peewit-metrics-*"))
 
 
 def test_the_files_of_a_killed_run_end_with_the_next_one(home: Home, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     home.environment["TMPDIR"] = str(temporary)
-    other = temporary / "lapwing-metrics-of-another-kind"
+    other = temporary / "peewit-metrics-of-another-kind"
     other.mkdir()
     killed = Server(home, "api", "--workers", 2)
-    (left,) = set(temporary.glob("lapwing-metrics-*")) - {other}
+    (left,) = set(temporary.glob("peewit-metrics-*")) - {other}
     for process in [*descendants(killed.process.pid), psutil.Process(killed.process.pid)]:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     killed.process.wait(timeout=60)
     assert left.exists()
     server = Server(home, "api", "--workers", 2)
-    (present,) = set(temporary.glob("lapwing-metrics-*")) - {other}
+    (present,) = set(temporary.glob("peewit-metrics-*")) - {other}
     assert present != left
     assert server.get("/metrics")[0] == 200

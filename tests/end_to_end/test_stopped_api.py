@@ -16,7 +16,7 @@ EDGES = b"src,dst\na,b\n"
 
 @pytest.fixture
 def home(home: Home) -> Home:
-    home.environment["LAPWING_FINISH_SECONDS"] = "20"
+    home.environment["PEEWIT_FINISH_SECONDS"] = "20"
     return home
 
 
@@ -124,7 +124,7 @@ def test_an_event_stream_ends_as_a_whole_answer(home: Home) -> None:
 
 
 def test_a_request_that_takes_too_long_is_cut_and_the_process_ends(home: Home) -> None:
-    home.environment["LAPWING_FINISH_SECONDS"] = "1"
+    home.environment["PEEWIT_FINISH_SECONDS"] = "1"
     server = Server(home, "api")
     create_graph(server)
     upload = Call(
@@ -140,7 +140,7 @@ def test_a_request_that_takes_too_long_is_cut_and_the_process_ends(home: Home) -
 
 @pytest.mark.parametrize("n_processes", [1, 2])
 def test_a_balancer_is_told_before_connections_are_refused(home: Home, n_processes: int) -> None:
-    home.environment["LAPWING_DRAIN_SECONDS"] = "10"
+    home.environment["PEEWIT_DRAIN_SECONDS"] = "10"
     server = Server(home, "api", "--workers", n_processes)
     server.process.terminate()
     eventually(lambda: server.get("/readyz")[0] == 503)

@@ -79,7 +79,7 @@ def store() -> Iterator[SlowStore]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path / "home", LAPWING_SETTLE_SECONDS="0", LAPWING_LOG_LEVEL="warning")
+    home = Home(tmp_path / "home", PEEWIT_SETTLE_SECONDS="0", PEEWIT_LOG_LEVEL="warning")
     home.run("graph", "create", "g", "--expected-nodes", 100, "--seed", 1)
     yield home
     home.end()

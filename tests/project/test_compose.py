@@ -30,22 +30,22 @@ def in_dockerfile(line: str) -> str:
     return re.findall(rf"^{line}$", DOCKERFILE, flags=re.MULTILINE)[-1]
 
 
-def lapwing_commands() -> dict[str, list[str]]:
-    """Arguments of each call of `lapwing` in the Dockerfile and in compose.yaml, by its place."""
+def peewit_commands() -> dict[str, list[str]]:
+    """Arguments of each call of `peewit` in the Dockerfile and in compose.yaml, by its place."""
     calls = {
         "Dockerfile CMD": json.loads(in_dockerfile(r"CMD (\[.*\])")),
-        "Dockerfile RUN": in_dockerfile("RUN lapwing (.*)").split(),
+        "Dockerfile RUN": in_dockerfile("RUN peewit (.*)").split(),
         "Dockerfile HEALTHCHECK": json.loads(in_dockerfile(r" +CMD (\[.*\])"))[1:],
     }
     for name, service in SERVICES.items():
-        if "entrypoint" not in service and "lapwing" in service["image"]:
+        if "entrypoint" not in service and "peewit" in service["image"]:
             calls[f"{name} command"] = service["command"]
-        if service["healthcheck"]["test"][:2] == ["CMD", "lapwing"]:
+        if service["healthcheck"]["test"][:2] == ["CMD", "peewit"]:
             calls[f"{name} healthcheck"] = service["healthcheck"]["test"][2:]
     return calls
 
 
-def run_lapwing(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_peewit(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "service.cli", *arguments],
         capture_output=True,
@@ -55,20 +55,20 @@ def run_lapwing(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_image_runs_lapwing() -> None:
-    assert json.loads(in_dockerfile(r"ENTRYPOINT (\[.*\])")) == ["lapwing"]
+def test_the_image_runs_peewit() -> None:
+    assert json.loads(in_dockerfile(r"ENTRYPOINT (\[.*\])")) == ["peewit"]
 
 
 # `--help` at the end parses the words before it, prints and does nothing else
-@pytest.mark.parametrize(("place", "arguments"), lapwing_commands().items())
-def test_every_command_of_the_images_is_one_of_lapwing(place: str, arguments: list[str]) -> None:
-    finished = run_lapwing(*arguments, "--help")
+@pytest.mark.parametrize(("place", "arguments"), peewit_commands().items())
+def test_every_command_of_the_images_is_one_of_peewit(place: str, arguments: list[str]) -> None:
+    finished = run_peewit(*arguments, "--help")
     assert finished.returncode == 0, f"{place}: {finished.stderr}"
     assert "COMMAND [ARGS]" not in finished.stdout, f"{place}: not a command but a group of them"
 
 
 def test_a_wrong_option_before_help_is_refused() -> None:
-    assert run_lapwing("worker", "--no-such-option", "--help").returncode == 2
+    assert run_peewit("worker", "--no-such-option", "--help").returncode == 2
 
 
 @pytest.mark.parametrize("name", ["scheduler", "dask-worker"])
@@ -83,9 +83,9 @@ def test_every_variable_of_the_services_is_a_setting() -> None:
         variable
         for service in SERVICES.values()
         for variable in service.get("environment", {})
-        if variable.startswith("LAPWING_")
-    } | set(re.findall(r"\b(LAPWING_\w+)=", DOCKERFILE))
-    assert named <= {f"LAPWING_{field.upper()}" for field in Settings.model_fields}
+        if variable.startswith("PEEWIT_")
+    } | set(re.findall(r"\b(PEEWIT_\w+)=", DOCKERFILE))
+    assert named <= {f"PEEWIT_{field.upper()}" for field in Settings.model_fields}
 
 
 def test_every_service_stays_within_limits_and_comes_back() -> None:
@@ -130,9 +130,9 @@ def test_prometheus_asks_every_role_where_it_shows_its_metrics() -> None:
         for name in discovered["names"]
     }
     shown = {
-        name: int(service["environment"]["LAPWING_METRICS_PORT"])
+        name: int(service["environment"]["PEEWIT_METRICS_PORT"])
         for name, service in SERVICES.items()
-        if "LAPWING_METRICS_PORT" in service.get("environment", {})
+        if "PEEWIT_METRICS_PORT" in service.get("environment", {})
     }
     command = SERVICES["api"]["command"]
     assert asked == shown | {"api": int(command[command.index("--port") + 1])}

@@ -123,7 +123,7 @@ def _check_label(node: NodeId, label: LabelValue, sent: Sent) -> None:
 @cache
 def _graph(node_kind: NodeKind) -> GraphRecord:
     with TemporaryDirectory() as directory:
-        database = open_database(f"sqlite:///{directory}/lapwing.db")
+        database = open_database(f"sqlite:///{directory}/peewit.db")
         settings = GraphSettings(name="g", node_ids=node_kind, max_nodes=MAX_NODES)
         record = Catalog(database).create(settings)
         database.close()

@@ -142,7 +142,7 @@ def test_every_row_and_file_comes_back(place: Place, other: Place, tmp_path: Pat
     assert moved == json.loads(expected)
     assert {path.name for path in other.settings.home.iterdir()} <= {
         GRAPHS,
-        *(f"lapwing.db{end}" for end in ("", "-wal", "-shm")),
+        *(f"peewit.db{end}" for end in ("", "-wal", "-shm")),
     }
 
 
@@ -406,7 +406,7 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(
     with pytest.raises(DamagedBackup, match=r"edges\.arrow .*use another backup"):
         restore(sqlite_other.database, sqlite_other.settings, backed_up)
     assert sqlite_other.catalog.list() == []
-    assert all(path.name.startswith("lapwing.db") for path in sqlite_other.settings.home.iterdir())
+    assert all(path.name.startswith("peewit.db") for path in sqlite_other.settings.home.iterdir())
 
 
 def test_rows_that_lack_are_seen(backed_up: Path, sqlite_other: Place) -> None:

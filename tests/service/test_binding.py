@@ -39,7 +39,7 @@ def test_loopback_needs_no_key(settings: Settings, database: Database) -> None:
 
 
 def test_wider_address_without_key_is_refused(settings: Settings, database: Database) -> None:
-    with pytest.raises(PermissionError, match="lapwing key create"):
+    with pytest.raises(PermissionError, match="peewit key create"):
         check_binding("0.0.0.0", 0, settings=settings, database=database)
 
 

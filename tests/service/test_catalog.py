@@ -59,7 +59,7 @@ def graph(catalog: Catalog) -> GraphRecord:
 @pytest.fixture(scope="module")
 def shared_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     """One for all examples of a property, which delete their graphs."""
-    database = open_database(f"sqlite:///{tmp_path_factory.mktemp('shared') / 'lapwing.db'}")
+    database = open_database(f"sqlite:///{tmp_path_factory.mktemp('shared') / 'peewit.db'}")
     yield Catalog(database)
     database.close()
 

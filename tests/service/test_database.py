@@ -194,7 +194,7 @@ def test_many_processes_may_open_one_fresh_database_at_once(database_url: str) -
 
 
 def test_sqlite_commits_to_the_disk_and_lets_readers_in(tmp_path: Path) -> None:
-    database = open_database(f"sqlite:///{tmp_path / 'new' / 'lapwing.db'}")
+    database = open_database(f"sqlite:///{tmp_path / 'new' / 'peewit.db'}")
     with database.read() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
@@ -224,25 +224,25 @@ def test_other_databases_are_refused() -> None:
 def test_sqlite_on_a_network_file_system_is_refused(tmp_path: Path, kind: str) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/x {tmp_path}/my\\040disk {kind} rw 0 0\n")
-    with pytest.raises(ValueError, match=rf"\({kind}\).*LAPWING_DATABASE_URL"):
-        refuse_network_file_system(tmp_path / "my disk" / "deep" / "lapwing.db", mounts)
+    with pytest.raises(ValueError, match=rf"\({kind}\).*PEEWIT_DATABASE_URL"):
+        refuse_network_file_system(tmp_path / "my disk" / "deep" / "peewit.db", mounts)
 
 
 def test_a_local_disk_below_a_network_mount_is_taken(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"server:/x / nfs rw 0 0\n/dev/sdb {tmp_path} ext4 rw 0 0\n")
-    refuse_network_file_system(tmp_path / "lapwing.db", mounts)
+    refuse_network_file_system(tmp_path / "peewit.db", mounts)
 
 
 def test_the_last_of_two_mounts_at_one_place_counts(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sdb {tmp_path} ext4 rw 0 0\nserver:/x {tmp_path} nfs rw 0 0\n")
     with pytest.raises(ValueError, match="nfs"):
-        refuse_network_file_system(tmp_path / "lapwing.db", mounts)
+        refuse_network_file_system(tmp_path / "peewit.db", mounts)
 
 
 def test_a_system_without_a_table_of_mounts_is_taken(tmp_path: Path) -> None:
-    refuse_network_file_system(tmp_path / "lapwing.db", tmp_path / "no such file")
+    refuse_network_file_system(tmp_path / "peewit.db", tmp_path / "no such file")
 
 
 def test_only_active_graphs_need_different_names(database: Database) -> None:

@@ -1,6 +1,6 @@
 """Thousands of damaged tables: each is taken whole or refused with a reason, and none does harm.
 
-LAPWING_FUZZ_INPUTS is how many bodies are decoded; 100,000 make a long run. What a body was is told
+PEEWIT_FUZZ_INPUTS is how many bodies are decoded; 100,000 make a long run. What a body was is told
 by its seed and number, see `tests.service.damaged`.
 """
 
@@ -23,7 +23,7 @@ from streaming.snapshots import GraphPaths, SnapshotStore
 from tests.service.damaged import broken, damaged, parquet_edges
 
 SEED: Final = 5
-N_INPUTS: Final = int(os.environ.get("LAPWING_FUZZ_INPUTS", "10000"))
+N_INPUTS: Final = int(os.environ.get("PEEWIT_FUZZ_INPUTS", "10000"))
 N_PER_PROCESS: Final = 20_000
 N_FILES: Final = 300
 MAX_GROWN_BYTES: Final = 64 << 20

@@ -105,7 +105,7 @@ def test_demo_leaves_its_files(result: DemoResult) -> None:
     predictions = pq.read_table(files.predictions)
     assert predictions.num_rows == 1797
     assert {"node", "label", "score", "margin", "reachable"} <= set(predictions.column_names)
-    meta = json.loads(predictions.schema.metadata[b"lapwing"])
+    meta = json.loads(predictions.schema.metadata[b"peewit"])
     assert meta["job_id"] == result.job.id
     assert len(list(files.items.glob("digit-*.svg"))) == 1797
     for path in (files.edges, files.labels, files.truth):
@@ -155,7 +155,7 @@ def test_second_run_starts_afresh_and_spares_what_is_not_its_own(
 def test_home_that_a_server_uses_is_left_alone(tmp_path: Path) -> None:
     settings = demo_settings(Settings(), tmp_path / "demo")
     settings.home.mkdir()
-    (settings.home / ".lapwing-demo").touch()
+    (settings.home / ".peewit-demo").touch()
     database = open_database(settings.database)
     WorkerRegistry(database).register("somewhere-1", ("fast",))
     database.close()
@@ -164,7 +164,7 @@ def test_home_that_a_server_uses_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_directory_with_compiled_code_only_counts_as_new(tmp_path: Path) -> None:
-    (tmp_path / COMPILED).mkdir()  # as where LAPWING_HOME names the demo's own directory
+    (tmp_path / COMPILED).mkdir()  # as where PEEWIT_HOME names the demo's own directory
     _take_directory(tmp_path)
     (tmp_path / "thesis.txt").write_text("of the demo's owner")
     _take_directory(tmp_path)

@@ -140,7 +140,7 @@ def assert_ended_once(farm: Farm, job: Job, graph: Solvable, *, n_attempts: int)
 @pytest.fixture(scope="module")
 def farm(tmp_path_factory: pytest.TempPathFactory, postgres_server: URL) -> Iterator[Farm]:
     """Workers on PostgreSQL; those that a test leaves alive serve the next one."""
-    name = f"lapwing_test_{uuid.uuid4().hex}"
+    name = f"peewit_test_{uuid.uuid4().hex}"
     server = postgres_server.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
@@ -153,7 +153,7 @@ def farm(tmp_path_factory: pytest.TempPathFactory, postgres_server: URL) -> Iter
 
 @pytest.fixture
 def sqlite_farm(tmp_path: Path) -> Iterator[Farm]:
-    farm = Farm(tmp_path, f"sqlite:///{tmp_path / 'lapwing.db'}")
+    farm = Farm(tmp_path, f"sqlite:///{tmp_path / 'peewit.db'}")
     yield farm
     farm.close()
 

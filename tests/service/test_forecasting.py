@@ -20,7 +20,7 @@ class Queue:
     """A queue with one graph, in which jobs end at once."""
 
     def __init__(self, directory: Path) -> None:
-        self.database = open_database(f"sqlite:///{directory / 'lapwing.db'}")
+        self.database = open_database(f"sqlite:///{directory / 'peewit.db'}")
         self.jobs = DatabaseJobQueue(self.database)
         self.graph_id = Catalog(self.database).create(GraphSettings(name="g")).id
 

@@ -25,7 +25,7 @@ def read_what_is_not_there(database: Database) -> None:
 
 
 def test_sqlite_without_room_for_another_page_is_told(tmp_path: Path) -> None:
-    database = open_database(f"sqlite:///{tmp_path / 'lapwing.db'}")
+    database = open_database(f"sqlite:///{tmp_path / 'peewit.db'}")
     with pytest.raises(OperationalError) as raised:
         store_much(database)
     assert is_disk_full(raised.value)

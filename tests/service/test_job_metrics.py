@@ -35,8 +35,8 @@ def scraped(database: Database) -> dict[tuple[str, ...], float]:
 
 def test_jobs_are_counted_by_status_kind_and_lane(database: Database) -> None:
     empty = scraped(database)
-    assert empty["lapwing_jobs", "solve", "fast", "queued"] == 0
-    assert empty["lapwing_oldest_queued_job_seconds", "fast"] == 0
+    assert empty["peewit_jobs", "solve", "fast", "queued"] == 0
+    assert empty["peewit_oldest_queued_job_seconds", "fast"] == 0
     graph_id = Catalog(database).create(GraphSettings(name="g")).id
     queue = DatabaseJobQueue(database)
     for model in ("hfs", "poisson", "stable-hfs"):
@@ -53,16 +53,16 @@ def test_jobs_are_counted_by_status_kind_and_lane(database: Database) -> None:
     queue.fail(second.id, 1, "killed", retry=True)
     assert queue.claim("w", ["fast"], job_id=second.id) is not None
     found = scraped(database)
-    assert {key[1:]: n for key, n in found.items() if key[0] == "lapwing_jobs" and n} == {
+    assert {key[1:]: n for key, n in found.items() if key[0] == "peewit_jobs" and n} == {
         ("solve", "fast", "succeeded"): 1,
         ("solve", "fast", "running"): 1,
         ("solve", "fast", "queued"): 1,
         ("certify", "heavy", "queued"): 1,
     }
-    assert found["lapwing_job_retries",] == 1
-    assert 0 <= found["lapwing_oldest_queued_job_seconds", "heavy"] < 600
-    assert found["lapwing_predicted_snapshot", "g"] == 4
-    assert found["lapwing_predicted_label_events", "g"] == 6
+    assert found["peewit_job_retries",] == 1
+    assert 0 <= found["peewit_oldest_queued_job_seconds", "heavy"] < 600
+    assert found["peewit_predicted_snapshot", "g"] == 4
+    assert found["peewit_predicted_label_events", "g"] == 6
 
 
 def test_workers_leases_labels_and_limits_are_told(database: Database) -> None:
@@ -75,9 +75,9 @@ def test_workers_leases_labels_and_limits_are_told(database: Database) -> None:
     LeaseStore(database).acquire("ingest:other", "c", 60.0)
     LabelStore(database).put(graph_id, ["x", "y"], ["left", "right"])
     found = scraped(database)
-    assert found["lapwing_workers_alive", "fast"] == 2
-    assert found["lapwing_workers_alive", "heavy"] == 1
-    assert found["lapwing_workers_alive", "ingest"] == 1
-    assert found["lapwing_leases_held", "ingest"] == 2
-    assert found["lapwing_label_events_total", "g"] == 2
-    assert found["lapwing_backlog_limit_bytes", "graph"] == 77
+    assert found["peewit_workers_alive", "fast"] == 2
+    assert found["peewit_workers_alive", "heavy"] == 1
+    assert found["peewit_workers_alive", "ingest"] == 1
+    assert found["peewit_leases_held", "ingest"] == 2
+    assert found["peewit_label_events_total", "g"] == 2
+    assert found["peewit_backlog_limit_bytes", "graph"] == 77

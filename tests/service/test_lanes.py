@@ -340,5 +340,5 @@ def test_a_child_follows_no_redirect_to_a_host_that_nobody_has_named(
     Moved.target = f"http://localhost:{moving}/edges.parquet"
     answer = child.run(asked, progress=lambda _: None, interrupted=lambda: False)
     assert isinstance(answer, Failed)
-    assert "LAPWING_SOURCE_HOSTS" in answer.error
+    assert "PEEWIT_SOURCE_HOSTS" in answer.error
     assert set(Moved.asked) == {f"127.0.0.1:{moving}"}

@@ -52,7 +52,7 @@ def samples(text: bytes) -> dict[tuple[str, ...], float]:
 def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None:
     graph_id = Catalog(database).create(GraphSettings(name="g")).id
     registry = store_registry(database, Settings())
-    assert samples(exposition(registry))["lapwing_edges_ingested_total", "g"] == 0
+    assert samples(exposition(registry))["peewit_edges_ingested_total", "g"] == 0
     manifest = Manifest(database)
     source = manifest.add_source(graph_id, "edges/").id
     manifest.register_files(graph_id, source, [(f"edges/{n}", "1", 100) for n in range(4)])
@@ -72,16 +72,16 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
     manifest.note_listing(source, error="OSError: away")
     found = samples(exposition(registry))
     assert {name: found[name, "g"] for name, *labels in found if labels == ["g"]} == {
-        "lapwing_edges_ingested_total": 9,
-        "lapwing_snapshots_total": 3,
-        "lapwing_kept_edges": 5,
-        "lapwing_backlog_files": 3,
-        "lapwing_backlog_bytes": 207,
-        "lapwing_quarantined_files": 1,
-        "lapwing_failing_sources": 1,
-        "lapwing_label_events_total": 0,
-        "lapwing_predicted_snapshot": 0,
-        "lapwing_predicted_label_events": 0,
+        "peewit_edges_ingested_total": 9,
+        "peewit_snapshots_total": 3,
+        "peewit_kept_edges": 5,
+        "peewit_backlog_files": 3,
+        "peewit_backlog_bytes": 207,
+        "peewit_quarantined_files": 1,
+        "peewit_failing_sources": 1,
+        "peewit_label_events_total": 0,
+        "peewit_predicted_snapshot": 0,
+        "peewit_predicted_label_events": 0,
     }
 
 
@@ -106,7 +106,7 @@ def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(
 
 
 def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path: Path) -> None:
-    database = open_database(f"sqlite:///{tmp_path / 'lapwing.db'}")
+    database = open_database(f"sqlite:///{tmp_path / 'peewit.db'}")
     metrics = IngestMetrics(database, Settings())
     progress = Progress(
         path="a",
@@ -137,11 +137,11 @@ def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path:
     with metrics_server(metrics.registry, None, "127.0.0.1") as nowhere:
         assert nowhere is None
     database.close()
-    assert found["lapwing_ingest_rows_total", "g"] == 59
-    assert found["lapwing_block_seconds_count", "g"] == 5
-    assert found["lapwing_block_seconds_sum", "g"] == pytest.approx(2.2)
-    assert found["lapwing_resparsify_seconds_count", "g"] == 1
-    assert found["lapwing_resparsify_seconds_sum", "g"] == 7.0
-    assert found["lapwing_ingest_files_total", "g", "quarantined"] == 1
-    assert found["lapwing_listing_seconds_count", "g"] == 1
+    assert found["peewit_ingest_rows_total", "g"] == 59
+    assert found["peewit_block_seconds_count", "g"] == 5
+    assert found["peewit_block_seconds_sum", "g"] == pytest.approx(2.2)
+    assert found["peewit_resparsify_seconds_count", "g"] == 1
+    assert found["peewit_resparsify_seconds_sum", "g"] == 7.0
+    assert found["peewit_ingest_files_total", "g", "quarantined"] == 1
+    assert found["peewit_listing_seconds_count", "g"] == 1
     assert ("process_resident_memory_bytes",) in found

@@ -14,7 +14,7 @@ from service.settings import Settings, prepare_environment
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in os.environ:
-        if name.startswith("LAPWING_") or name in {"NUMBA_CACHE_DIR", "OMP_NUM_THREADS"}:
+        if name.startswith("PEEWIT_") or name in {"NUMBA_CACHE_DIR", "OMP_NUM_THREADS"}:
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -22,24 +22,24 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_without_variables_home_and_database_lie_in_the_working_directory(tmp_path: Path) -> None:
     settings = Settings()
-    assert settings.home == tmp_path / "lapwing-data"
-    assert settings.graphs_directory == tmp_path / "lapwing-data" / "graphs"
+    assert settings.home == tmp_path / "peewit-data"
+    assert settings.graphs_directory == tmp_path / "peewit-data" / "graphs"
     assert settings.database.drivername == "sqlite"
-    assert settings.database.database == str(tmp_path / "lapwing-data" / "lapwing.db")
+    assert settings.database.database == str(tmp_path / "peewit-data" / "peewit.db")
 
 
 def test_home_stays_the_same_from_another_working_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("LAPWING_HOME", "here")
+    monkeypatch.setenv("PEEWIT_HOME", "here")
     settings = Settings()
     monkeypatch.chdir(Path("/"))
     assert settings.home == tmp_path / "here"
 
 
 def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAPWING_SCHEDULER", "")
-    monkeypatch.setenv("LAPWING_THREADS", "")
+    monkeypatch.setenv("PEEWIT_SCHEDULER", "")
+    monkeypatch.setenv("PEEWIT_THREADS", "")
     settings = Settings()
     assert settings.scheduler is None
     assert settings.n_threads >= 1
@@ -48,22 +48,22 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
-        ("LAPWING_THREADS", "0"),
-        ("LAPWING_MAX_BODY_BYTES", "-1"),
-        ("LAPWING_MAX_BACKLOG_BYTES", "much"),
-        ("LAPWING_LOG_LEVEL", "loud"),
+        ("PEEWIT_THREADS", "0"),
+        ("PEEWIT_MAX_BODY_BYTES", "-1"),
+        ("PEEWIT_MAX_BACKLOG_BYTES", "much"),
+        ("PEEWIT_LOG_LEVEL", "loud"),
     ],
 )
 def test_a_variable_against_its_rule_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(variable, value)
-    with pytest.raises(ValidationError, match=variable.removeprefix("LAPWING_").lower()):
+    with pytest.raises(ValidationError, match=variable.removeprefix("PEEWIT_").lower()):
         Settings()
 
 
 def test_the_log_level_may_be_in_capitals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAPWING_LOG_LEVEL", "WARNING")
+    monkeypatch.setenv("PEEWIT_LOG_LEVEL", "WARNING")
     assert Settings().log_level == "warning"
 
 
@@ -71,8 +71,8 @@ def test_the_password_comes_from_its_file_and_is_not_printed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "password").write_text("p@ss/word\n")
-    monkeypatch.setenv("LAPWING_DATABASE_URL", "postgresql://lapwing@db/lapwing")
-    monkeypatch.setenv("LAPWING_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))
+    monkeypatch.setenv("PEEWIT_DATABASE_URL", "postgresql://peewit@db/peewit")
+    monkeypatch.setenv("PEEWIT_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))
     url = Settings().database
     assert url.password == "p@ss/word"
     assert "p@ss" not in str(url)
@@ -81,25 +81,25 @@ def test_the_password_comes_from_its_file_and_is_not_printed(
 def test_a_password_in_the_url_is_not_shown_with_the_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("LAPWING_DATABASE_URL", "postgresql://lapwing:hidden@db/lapwing")
+    monkeypatch.setenv("PEEWIT_DATABASE_URL", "postgresql://peewit:hidden@db/peewit")
     assert "hidden" not in repr(Settings())
 
 
 def test_two_passwords_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("LAPWING_DATABASE_URL", "postgresql://lapwing:hidden@db/lapwing")
-    monkeypatch.setenv("LAPWING_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))
-    with pytest.raises(ValueError, match=r"LAPWING_DATABASE_PASSWORD_FILE.*\*\*\*@db"):
+    monkeypatch.setenv("PEEWIT_DATABASE_URL", "postgresql://peewit:hidden@db/peewit")
+    monkeypatch.setenv("PEEWIT_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))
+    with pytest.raises(ValueError, match=r"PEEWIT_DATABASE_PASSWORD_FILE.*\*\*\*@db"):
         _ = Settings().database
 
 
 def test_an_unreadable_url_is_refused_with_its_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAPWING_DATABASE_URL", "somewhere")
-    with pytest.raises(ValueError, match="LAPWING_DATABASE_URL must read sqlite"):
+    monkeypatch.setenv("PEEWIT_DATABASE_URL", "somewhere")
+    with pytest.raises(ValueError, match="PEEWIT_DATABASE_URL must read sqlite"):
         _ = Settings().database
 
 
 def test_compiled_code_is_kept_below_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("LAPWING_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PEEWIT_HOME", str(tmp_path / "home"))
     prepare_environment(Settings())
     assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "home" / "numba-cache")
 
@@ -108,18 +108,18 @@ def test_where_home_cannot_be_written_the_cache_of_the_user_is_taken(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("not a directory")
-    monkeypatch.setenv("LAPWING_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("PEEWIT_HOME", str(tmp_path / "file"))
     prepare_environment(Settings())
-    assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "cache" / "lapwing" / "numba")
+    assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "cache" / "peewit" / "numba")
 
 
 def test_without_any_writable_place_the_error_names_both(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("not a directory")
-    monkeypatch.setenv("LAPWING_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("PEEWIT_HOME", str(tmp_path / "file"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(OSError, match=r"file/numba-cache.*file/lapwing/numba.*NUMBA_CACHE_DIR"):
+    with pytest.raises(OSError, match=r"file/numba-cache.*file/peewit/numba.*NUMBA_CACHE_DIR"):
         prepare_environment(Settings())
 
 

@@ -135,7 +135,7 @@ def test_an_answer_does_not_tell_whether_a_file_is_there(
             SourceRules.of(settings).place_of(str(path))
         told.append(str(refused.value).replace(path.name, ""))
     assert told[0] == told[1]
-    assert "LAPWING_SOURCE_ROOTS" in told[0]
+    assert "PEEWIT_SOURCE_ROOTS" in told[0]
 
 
 def test_a_link_out_of_the_place_is_not_listed(
@@ -215,7 +215,7 @@ def test_sources_of_a_graph_are_counted(database: Database, graph: GraphRecord) 
     manifest = Manifest(database)
     first = manifest.add_source(graph.id, "/a", max_sources=1)
     assert manifest.add_source(graph.id, "/a", follow=True, max_sources=1).id == first.id
-    with pytest.raises(TooManySources, match="LAPWING_MAX_SOURCES"):
+    with pytest.raises(TooManySources, match="PEEWIT_MAX_SOURCES"):
         manifest.add_source(graph.id, "/b", max_sources=1)
     manifest.remove_source(graph.id, first.id)
     manifest.add_source(graph.id, "/b", max_sources=1)
@@ -282,9 +282,9 @@ def test_a_redirect_leads_to_no_host_that_nobody_has_named(port: int) -> None:
     confine_redirects([])
     file_system, _ = url_to_fs(here, skip_instance_cache=True)
     for header in ("Location", "URI"):
-        with pytest.raises(PermissionError, match="LAPWING_SOURCE_HOSTS"):
+        with pytest.raises(PermissionError, match="PEEWIT_SOURCE_HOSTS"):
             file_system.cat_file(f"{here}/{header}/to/{other}")
-    with pytest.raises(PermissionError, match="LAPWING_SOURCE_HOSTS"):
+    with pytest.raises(PermissionError, match="PEEWIT_SOURCE_HOSTS"):
         file_system.cat_file(f"{here}/Location/to///localhost:{port}/x")
     assert Redirecting.reached == []
     assert file_system.cat_file(f"{here}/Location/to//x") == b"ok"

@@ -20,7 +20,7 @@ from service.supervisor import (
     AlreadyServedError,
     Role,
     Supervisor,
-    lapwing_roles,
+    peewit_roles,
     restart_delay,
     sole_supervisor,
 )
@@ -174,20 +174,20 @@ def test_roles_read_the_settings_that_they_are_given(
         source_schemes=("s3",),
         source_hosts=("data.example", "127.0.0.1:8443"),
     )
-    roles = lapwing_roles(settings, host="127.0.0.1", port=8000, n_api_processes=1)
+    roles = peewit_roles(settings, host="127.0.0.1", port=8000, n_api_processes=1)
     for variable, value in roles[0].environment.items():
         monkeypatch.setenv(variable, value)
     assert Settings() == settings
 
 
 def test_sqlite_is_served_once_at_a_time_and_postgresql_by_many(tmp_path: Path) -> None:
-    file = make_url(f"sqlite:///{tmp_path}/lapwing.db")
+    file = make_url(f"sqlite:///{tmp_path}/peewit.db")
     for _ in range(2):  # what has ended is in nobody's way
         with sole_supervisor(file):
             with pytest.raises(AlreadyServedError, match=rf"process {os.getpid()}.* another LAP"):
                 sole_supervisor(file).__enter__()
             with sole_supervisor(make_url(f"sqlite:///{tmp_path}/other.db")):
                 pass
-    server = make_url("postgresql://lapwing@nowhere/lapwing")
+    server = make_url("postgresql://peewit@nowhere/peewit")
     with sole_supervisor(server), sole_supervisor(server):
         pass

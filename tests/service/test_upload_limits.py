@@ -81,7 +81,7 @@ REFUSED: Final = {
     "nulls": ("TableTooLarge", "rows must be at most 50000000; .*got 2000000000"),
     "runs": ("TableTooLarge", "rows must be at most 50000000; .*got 2000000000"),
     "nested": ("BadUpload", "column 'label' must hold strings, numbers or lists of numbers"),
-    "labels": ("TableTooLarge", "label_rows must be at most 1000000; .*LAPWING_MAX_LABEL_ROWS"),
+    "labels": ("TableTooLarge", "label_rows must be at most 1000000; .*PEEWIT_MAX_LABEL_ROWS"),
     "dictionary": ("BadEdges", "column 'dst' must hold strings of at most 2000 bytes, got x+"),
     "views": ("BadEdges", "column 'src' must hold strings of at most 2000 bytes, got x+"),
     "line": ("BadUpload", "a line must have at most 16777216 bytes in row 1"),

@@ -221,8 +221,8 @@ def test_a_changed_label_is_solved_warm() -> None:
     ("name", "per_class", "least"),
     [("cora", 20, 0.68), ("facebook_pagepage", 20, 0.67)],
 )
-def test_untuned_accuracy_on_real_graphs(lapwing_data, name, per_class, least) -> None:
-    graph, classes = labeled_graph(lapwing_data, name)
+def test_untuned_accuracy_on_real_graphs(peewit_data, name, per_class, least) -> None:
+    graph, classes = labeled_graph(peewit_data, name)
     model = StableHFS()
     prepared = model.prepare(graph)
     accuracies = []

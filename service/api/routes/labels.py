@@ -95,7 +95,7 @@ def get_labels(
         encode_labels(current, graph.settings.node_ids, table_format),
         table_format,
         name=f"{graph.settings.name}-labels",
-        headers={"Lapwing-Labels-Seq": str(current.labels_seq)},
+        headers={"Peewit-Labels-Seq": str(current.labels_seq)},
     )
 
 

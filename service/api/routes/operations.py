@@ -40,7 +40,7 @@ def list_models() -> ModelList:
 @router.get("/v1/version")
 def get_version() -> VersionOut:
     """What runs here."""
-    return VersionOut(version=version("lapwing"))
+    return VersionOut(version=version("peewit"))
 
 
 @router.get("/healthz")

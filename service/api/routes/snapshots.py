@@ -63,5 +63,5 @@ def get_snapshot_edges(
         encode(edges.schema, edges.batches(), table_format),
         table_format,
         name=f"{graph.settings.name}-snapshot-{number}",
-        headers={"Lapwing-Snapshot": str(number), "ETag": tag},
+        headers={"Peewit-Snapshot": str(number), "ETag": tag},
     )

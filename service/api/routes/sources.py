@@ -41,7 +41,7 @@ def add_source(
 ) -> SourceOut:
     """Have ingest read a source; one that is there already gets the new `follow`.
 
-    It must lie where the server's settings allow it: LAPWING_SOURCE_ROOTS, _SCHEMES and _HOSTS.
+    It must lie where the server's settings allow it: PEEWIT_SOURCE_ROOTS, _SCHEMES and _HOSTS.
     """
     with refusing():
         place = SourceRules.of(stores.settings).place_of(body.url)

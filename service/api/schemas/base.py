@@ -39,7 +39,7 @@ class Answer(BaseModel):
 class Problem(Answer):
     """An error (RFC 9457): what is wrong, with which argument, and what to do."""
 
-    type: str = Field(examples=["urn:lapwing:problem:graph-not-found"])
+    type: str = Field(examples=["urn:peewit:problem:graph-not-found"])
     title: str
     status: int
     detail: str

@@ -36,6 +36,6 @@ class Health(Answer):
 class VersionOut(Answer):
     """What runs here."""
 
-    name: Literal["lapwing"] = "lapwing"
+    name: Literal["peewit"] = "peewit"
     version: str
     api: Literal["v1"] = "v1"

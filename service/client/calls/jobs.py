@@ -11,7 +11,7 @@ from service.client.errors import JobCancelled, JobFailed, StillWaiting
 from service.client.exchange import Call, Flow, Request
 
 DEFAULT_MODEL: Final = "harmonic-mbo"
-"""Needs no parameter and no class sizes; `lapwing solve` takes it, too."""
+"""Needs no parameter and no class sizes; `peewit solve` takes it, too."""
 
 
 def submit_solve(

@@ -183,11 +183,11 @@ def _as_asked(found: Lookup, asked: Sequence[NodeId]) -> Lookup:
 def _predictions(table: pa.Table, headers: httpx.Headers) -> Predictions:
     return Predictions(
         table=table,
-        job=headers["lapwing-job"],
-        model=headers["lapwing-model"],
-        snapshot=int(headers["lapwing-snapshot"]),
-        labels_seq=int(headers["lapwing-labels-seq"]),
-        features_version=int(headers["lapwing-features-version"]),
-        solver_status=headers["lapwing-solver-status"],
+        job=headers["peewit-job"],
+        model=headers["peewit-model"],
+        snapshot=int(headers["peewit-snapshot"]),
+        labels_seq=int(headers["peewit-labels-seq"]),
+        features_version=int(headers["peewit-features-version"]),
+        solver_status=headers["peewit-solver-status"],
         etag=headers.get("etag"),
     )

@@ -164,16 +164,16 @@ def _turns(strata: Int64Array) -> Int64Array:
 
 
 def data_folder() -> Path:
-    """The folder that ``LAPWING_DATA`` names.
+    """The folder that ``PEEWIT_DATA`` names.
 
     Raises
     ------
     FileNotFoundError
         It names none.
     """
-    folder = os.environ.get("LAPWING_DATA")
+    folder = os.environ.get("PEEWIT_DATA")
     if not folder:
-        raise FileNotFoundError("LAPWING_DATA is not set; it names the folder of the sets")
+        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of the sets")
     return Path(folder)
 
 

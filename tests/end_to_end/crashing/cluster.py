@@ -39,16 +39,16 @@ class Cluster:
             raise FileNotFoundError("needs PostgreSQL, got no initdb on this machine")
         self._programs = found
         self._account: dict[str, Any] = {}
-        self.directory = Path(tempfile.mkdtemp(prefix="lapwing-cluster-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="peewit-cluster-"))
         if os.getuid() == 0:
             self._account = {"user": _OWNER, "group": _OWNER, "extra_groups": []}
             shutil.chown(self.directory, _OWNER, _OWNER)
         self.log = self.directory / "server.log"
         self.port = free_port()
-        self.url = f"postgresql://lapwing@127.0.0.1:{self.port}/postgres"
+        self.url = f"postgresql://peewit@127.0.0.1:{self.port}/postgres"
         subprocess.run(
             [
-                *(found / "initdb", "-D", self.directory / "data", "--username=lapwing"),
+                *(found / "initdb", "-D", self.directory / "data", "--username=peewit"),
                 *("--auth=trust", "--encoding=UTF8", "--locale=C"),
             ],
             check=True,

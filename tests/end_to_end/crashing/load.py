@@ -345,9 +345,9 @@ class Reader(Client):
             return
         self._check_labels(table["label"].to_pylist())
         told = TableRead(
-            job=answer.headers["Lapwing-Job"],
-            snapshot=int(answer.headers["Lapwing-Snapshot"]),
-            labels_seq=int(answer.headers["Lapwing-Labels-Seq"]),
+            job=answer.headers["Peewit-Job"],
+            snapshot=int(answer.headers["Peewit-Snapshot"]),
+            labels_seq=int(answer.headers["Peewit-Labels-Seq"]),
             n_rows=table.num_rows,
             digest=hashlib.blake2b(answer.body).hexdigest(),
         )

@@ -33,7 +33,7 @@ def check_replay(disturbed: Home, history: History, directory: Path) -> Iterator
     directory : Path
         Receives the second home and the files in order.
     """
-    settings = SETTINGS | {"LAPWING_CHECKPOINT_SECONDS": "30"}  # thousands of files are quick then
+    settings = SETTINGS | {"PEEWIT_CHECKPOINT_SECONDS": "30"}  # thousands of files are quick then
     home = Home(directory / "home", **settings)
     try:
         again = _replayed(home, history, directory / "files")

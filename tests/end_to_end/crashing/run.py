@@ -77,7 +77,7 @@ class Plan:
     seconds : float, optional
         or after so long.
     is_supervised : bool
-        Kill `lapwing serve` itself.
+        Kill `peewit serve` itself.
     """
 
     database: Literal["sqlite", "postgresql"]
@@ -194,7 +194,7 @@ class _Run:
         self.rng = random.Random(plan.seed)
         environment = system.home.environment
         self.settings = Settings(
-            home=system.home.directory, database_url=environment.get("LAPWING_DATABASE_URL")
+            home=system.home.directory, database_url=environment.get("PEEWIT_DATABASE_URL")
         )
 
     def run(self) -> None:

@@ -11,16 +11,16 @@ from tests.end_to_end.crashing.cluster import Cluster
 from tests.end_to_end.processes import Home, descendants, free_port, is_gone
 
 SETTINGS = {
-    "LAPWING_CHECKPOINT_SECONDS": "0",
-    "LAPWING_LIST_SECONDS": "0.3",
-    "LAPWING_SETTLE_SECONDS": "0.2",
-    "LAPWING_UNFINISHED_SECONDS": "1",
-    "LAPWING_THREADS": "1",
+    "PEEWIT_CHECKPOINT_SECONDS": "0",
+    "PEEWIT_LIST_SECONDS": "0.3",
+    "PEEWIT_SETTLE_SECONDS": "0.2",
+    "PEEWIT_UNFINISHED_SECONDS": "1",
+    "PEEWIT_THREADS": "1",
 }
 
 
 class System:
-    """API, ingest and workers on one home, with or without `lapwing serve` above them.
+    """API, ingest and workers on one home, with or without `peewit serve` above them.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class System:
     cluster : Cluster, optional
         The database; SQLite, and then one worker, without it.
     is_supervised : bool
-        Whether `lapwing serve` runs the processes; kills then hit it, or what it has started.
+        Whether `peewit serve` runs the processes; kills then hit it, or what it has started.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class System:
         self.is_supervised = is_supervised
         self.inbox = directory / "inbox"
         self.inbox.mkdir(parents=True)
-        database = {} if cluster is None else {"LAPWING_DATABASE_URL": cluster.url}
+        database = {} if cluster is None else {"PEEWIT_DATABASE_URL": cluster.url}
         self.home = Home(directory / "home", **SETTINGS, **database)
         self.port = free_port()
         n_workers = 1 if cluster is None else 2
@@ -148,7 +148,7 @@ class System:
         return "child"
 
     def _kill_role(self, choice: float) -> str:
-        """Kill what `lapwing serve` has started; it starts it again."""
+        """Kill what `peewit serve` has started; it starts it again."""
         roles = psutil.Process(self._processes["serve"].pid).children()
         if not roles:
             return ""

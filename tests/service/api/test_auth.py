@@ -70,7 +70,7 @@ def test_every_call_needs_a_key_with_its_scope(api: Api) -> None:
         nobody = api.client.request(method, path)
         assert (nobody.status_code, nobody.headers["www-authenticate"]) == (
             401,
-            'Bearer realm="lapwing"',
+            'Bearer realm="peewit"',
         ), path
         other = api.client.request(method, path, headers=bearer(others[scope]))
         assert other.status_code == 403, path

@@ -45,7 +45,7 @@ def test_what_cannot_fit_is_refused_with_what_would_do(tight: Api) -> None:
     found = tight.call("POST", "/graphs/g/jobs:estimate", 200, json=TOO_LARGE).json()
     assert not found["fits"]
     problem = tight.problem("POST", "/graphs/g/jobs", 422, json=TOO_LARGE)
-    assert problem["type"] == "urn:lapwing:problem:does-not-fit-the-memory"
+    assert problem["type"] == "urn:peewit:problem:does-not-fit-the-memory"
     assert problem["detail"] == found["message"]
     assert tight.call("GET", "/jobs", 200).json()["jobs"] == []
     tight.call("POST", "/graphs/g/jobs", 202, json={"model": "hfs"})
@@ -55,7 +55,7 @@ def test_a_search_that_cannot_fit_is_refused_as_its_solves_are(tight: Api) -> No
     found = tight.call("POST", "/graphs/g/jobs:estimate", 200, json=TOO_LARGE).json()
     body = {"kind": "tune", "model": "lapsvm", "parameters": {"gram": "dense", "folds": 2}}
     problem = tight.problem("POST", "/graphs/g/jobs", 422, json=body)
-    assert problem["type"] == "urn:lapwing:problem:does-not-fit-the-memory"
+    assert problem["type"] == "urn:peewit:problem:does-not-fit-the-memory"
     assert problem["detail"] == found["message"]
     assert tight.call("GET", "/jobs", 200).json()["jobs"] == []
 

@@ -121,7 +121,7 @@ def test_an_answer_can_wait_for_the_graph(api: Api, daemon: None) -> None:
 def test_what_only_ingest_can_see_is_told_to_whoever_waits(api: Api, daemon: None) -> None:
     api.create_graph()
     problem = give(api, b"node,x\na,1\nb,2\na,3\n", 422, wait=30).json()
-    assert problem["type"] == "urn:lapwing:problem:features-break-the-contract"
+    assert problem["type"] == "urn:peewit:problem:features-break-the-contract"
     assert (problem["argument"], problem["row"], problem["value"]) == ("node", 2, "a")
     refused = api.call("GET", "/graphs/g/features", 200).json()["refused"]
     assert refused["reason"] == "column 'node' must hold a node once in a set"

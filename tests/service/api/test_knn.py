@@ -46,7 +46,7 @@ def test_a_graph_without_features_or_with_such_edges_refuses_at_once(api: Api) -
     api.create_graph("g", expected_nodes=60)
     body = {"kind": "knn", "parameters": {"k": 5}}
     problem = api.problem("POST", "/graphs/g/jobs", 409, json=body)
-    assert problem["type"] == "urn:lapwing:problem:no-features-yet"
+    assert problem["type"] == "urn:peewit:problem:no-features-yet"
     put_features(api)
     job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
     api.run_job(job["id"])

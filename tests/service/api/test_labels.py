@@ -48,7 +48,7 @@ def test_labels_of_any_format_are_stored(graph: Api, media_type: str) -> None:
     assert graph.call("GET", "/graphs/g", 200).json()["labels_seq"] == 2
     found = graph.call("GET", "/graphs/g/labels?format=ndjson", 200)
     assert found.text == CONTENT[NDJSON].decode()
-    assert found.headers["lapwing-labels-seq"] == "2"
+    assert found.headers["peewit-labels-seq"] == "2"
 
 
 @pytest.mark.parametrize("media_type", [CSV, NDJSON, PARQUET, ARROW])

@@ -38,7 +38,7 @@ def test_a_small_body_of_many_rows_is_too_large(api: Api) -> None:
     headers = {"Content-Type": PARQUET}
     problem = api.problem("POST", "/graphs/g/edges", 413, content=bomb(), headers=headers)
     assert (problem["argument"], problem["value"]) == ("rows", "60000000")
-    assert "LAPWING_MAX_BODY_ROWS" in problem["detail"]
+    assert "PEEWIT_MAX_BODY_ROWS" in problem["detail"]
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,12 @@ def test_graphs_and_sources_are_counted(settings: Settings, tmp_path: Path) -> N
     with serving(changed(settings, max_graphs=1, max_sources=1)) as api:
         api.create_graph("g")
         problem = api.problem("POST", "/graphs", 409, json={"name": "h"})
-        assert "LAPWING_MAX_GRAPHS" in problem["detail"]
+        assert "PEEWIT_MAX_GRAPHS" in problem["detail"]
         api.call("POST", "/graphs/g/sources", 201, json={"url": str(tmp_path / "a")})
         api.call("POST", "/graphs/g/sources", 201, json={"url": str(tmp_path / "a")})
         body = {"url": str(tmp_path / "b")}
         problem = api.problem("POST", "/graphs/g/sources", 409, json=body)
-        assert "LAPWING_MAX_SOURCES" in problem["detail"]
+        assert "PEEWIT_MAX_SOURCES" in problem["detail"]
         api.call("DELETE", "/graphs/g", 204)
         api.create_graph("h")
 
@@ -145,7 +145,7 @@ def test_graphs_and_sources_are_counted(settings: Settings, tmp_path: Path) -> N
 def test_a_source_that_is_not_open_is_refused(refusing: Api, url: str) -> None:
     problem = refusing.problem("POST", "/graphs/g/sources", 422, json={"url": url})
     assert problem["title"] == "Source refused"
-    assert "LAPWING_SOURCE_" in problem["detail"]
+    assert "PEEWIT_SOURCE_" in problem["detail"]
 
 
 NESTED = b"[" * 200_000 + b"]" * 200_000

@@ -1,7 +1,7 @@
 """Every operation of the OpenAPI document against a real server: what it promises is what comes.
 
 Examples are drawn from the document, half of them valid and half not, half with names of what is
-there and half without. LAPWING_OPENAPI_EXAMPLES is how many there are of each sort for each
+there and half without. PEEWIT_OPENAPI_EXAMPLES is how many there are of each sort for each
 operation; about 1,000 make a long run.
 """
 
@@ -34,7 +34,7 @@ from service.settings import Settings
 from tests.service.api.conftest import ARROW, PARQUET, Api, as_arrow, community_edges, serving
 from tests.service.featured import clusters, feature_table
 
-EXAMPLES: Final = int(os.environ.get("LAPWING_OPENAPI_EXAMPLES", "6"))
+EXAMPLES: Final = int(os.environ.get("PEEWIT_OPENAPI_EXAMPLES", "6"))
 GRAPH: Final = "looked-at"
 """No example makes up this name, and deletes what goes by it."""
 

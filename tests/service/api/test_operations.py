@@ -26,7 +26,7 @@ def test_the_catalogue_holds_every_model_with_its_schema(refusing: Api) -> None:
 
 
 def test_the_version_is_that_of_the_package(refusing: Api) -> None:
-    assert refusing.call("GET", "/version", 200).json()["version"] == version("lapwing")
+    assert refusing.call("GET", "/version", 200).json()["version"] == version("peewit")
 
 
 def test_readiness_ends_with_the_database(settings: Settings) -> None:
@@ -58,7 +58,7 @@ def test_readiness_ends_with_the_disk(settings: Settings) -> None:
     with serving(full) as api:
         refused = api.client.get("/readyz")
         assert refused.status_code == 503
-        assert "LAPWING_MIN_FREE_BYTES" in refused.json()["detail"]
+        assert "PEEWIT_MIN_FREE_BYTES" in refused.json()["detail"]
         assert api.client.get("/healthz").status_code == 200
     with serving(settings.model_copy(update={"min_free_bytes": 0})) as api:
         assert api.client.get("/readyz").status_code == 200
@@ -70,7 +70,7 @@ def test_readiness_ends_with_the_home(settings: Settings) -> None:
         shutil.rmtree(settings.home)
         refused = api.client.get("/readyz")
         assert refused.status_code == 503
-        assert "LAPWING_HOME" in refused.json()["detail"]
+        assert "PEEWIT_HOME" in refused.json()["detail"]
 
 
 def test_a_database_out_of_reach_is_told_in_one_line(settings: Settings) -> None:
@@ -111,7 +111,7 @@ def test_unknown_paths_and_methods_are_problems(refusing: Api) -> None:
     assert "/v1/nothing" in refusing.problem("GET", "/nothing", 404)["detail"]
     refused = refusing.call("DELETE", "/models", 405)
     assert refused.headers["allow"] == "GET"
-    assert refused.json()["type"] == "urn:lapwing:problem:method-not-allowed"
+    assert refused.json()["type"] == "urn:peewit:problem:method-not-allowed"
     refused = refusing.call("POST", "/graphs/g/labels", 405)
     assert refused.headers["allow"] == "GET, PUT, DELETE"
 
@@ -139,7 +139,7 @@ def test_a_fault_of_ours_is_a_problem_without_details(api: Api) -> None:
         )
     problem = api.problem("GET", "/graphs/broken", 500, headers={"X-Request-ID": "of-a-fault"})
     assert problem["request_id"] == "of-a-fault"
-    assert problem["type"] == "urn:lapwing:problem:internal-error"
+    assert problem["type"] == "urn:peewit:problem:internal-error"
     assert "epsilon" not in str(problem)
 
 
@@ -152,7 +152,7 @@ def test_a_disk_that_fails_without_being_full_is_a_fault_of_ours(api: Api) -> No
     problem = api.problem(
         "PUT", "/graphs/g/features", 500, content=b"node,x\na,1\n", headers=headers
     )
-    assert problem["type"] == "urn:lapwing:problem:internal-error"
+    assert problem["type"] == "urn:peewit:problem:internal-error"
 
 
 def test_metrics_show_what_the_stores_know(api: Api) -> None:
@@ -161,11 +161,11 @@ def test_metrics_show_what_the_stores_know(api: Api) -> None:
     answer = api.client.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert 'lapwing_backlog_files{graph="g"} 1.0' in answer.text
+    assert 'peewit_backlog_files{graph="g"} 1.0' in answer.text
     api.ingest()
     answer = api.client.get("/metrics")
-    assert 'lapwing_edges_ingested_total{graph="g"} 1.0' in answer.text
-    assert 'lapwing_backlog_bytes{graph="g"} 0.0' in answer.text
+    assert 'peewit_edges_ingested_total{graph="g"} 1.0' in answer.text
+    assert 'peewit_backlog_bytes{graph="g"} 0.0' in answer.text
 
 
 def test_metrics_need_a_key_where_there_are_keys(api: Api) -> None:

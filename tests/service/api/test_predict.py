@@ -111,11 +111,11 @@ def test_training_rows_are_predicted_as_they_were_solved(
     assert found["label"].to_pylist() == stored["label"].to_pylist()
     for name in COLUMNS[1:]:
         np.testing.assert_allclose(found[name], stored[name], rtol=1e-4, atol=1e-5)
-    assert answer.headers["lapwing-job"] == jobs["lapsvm"]
-    assert answer.headers["lapwing-model"] == "lapsvm"
-    assert answer.headers["lapwing-snapshot"] == "1"
-    assert answer.headers["lapwing-labels-seq"] == "4"
-    assert answer.headers["lapwing-features-version"] == "1"
+    assert answer.headers["peewit-job"] == jobs["lapsvm"]
+    assert answer.headers["peewit-model"] == "lapsvm"
+    assert answer.headers["peewit-snapshot"] == "1"
+    assert answer.headers["peewit-labels-seq"] == "4"
+    assert answer.headers["peewit-features-version"] == "1"
 
 
 def test_dense_and_sparse_json_say_the_same(trained: tuple[Api, dict[str, str]]) -> None:

@@ -37,12 +37,12 @@ def test_all_predictions_come_in_any_format(solved: Api, media_type: str) -> Non
     labels = dict(zip(table["node"].to_pylist(), table["label"].to_pylist(), strict=True))
     assert all(labels[f"n{node}"] == ("left" if node < 30 else "right") for node in range(60))
     (job,) = solved.call("GET", "/jobs?graph=g", 200).json()["jobs"]
-    assert found.headers["lapwing-job"] == job["id"]
-    assert found.headers["lapwing-model"] == "stable-hfs"
-    assert found.headers["lapwing-snapshot"] == "1"
-    assert found.headers["lapwing-labels-seq"] == "2"
-    assert found.headers["lapwing-features-version"] == "0"
-    assert found.headers["lapwing-solver-status"] == "converged"
+    assert found.headers["peewit-job"] == job["id"]
+    assert found.headers["peewit-model"] == "stable-hfs"
+    assert found.headers["peewit-snapshot"] == "1"
+    assert found.headers["peewit-labels-seq"] == "2"
+    assert found.headers["peewit-features-version"] == "0"
+    assert found.headers["peewit-solver-status"] == "converged"
 
 
 def test_unchanged_predictions_are_not_sent_again(solved: Api) -> None:

@@ -28,27 +28,27 @@ class Outcome:
         return json.loads(self.out)
 
 
-Lapwing = Callable[..., Outcome]
+Peewit = Callable[..., Outcome]
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """LAPWING_HOME of the test."""
+    """PEEWIT_HOME of the test."""
     directory = tmp_path / "home"
-    monkeypatch.setenv("LAPWING_HOME", str(directory))
+    monkeypatch.setenv("PEEWIT_HOME", str(directory))
     compiled = os.environ.get("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba-cache"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", compiled)  # for the processes that solve
     return directory
 
 
 @pytest.fixture
-def lapwing(
+def peewit(
     home: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> Lapwing:
-    """Runs ``lapwing <arguments>``."""
+) -> Peewit:
+    """Runs ``peewit <arguments>``."""
 
     def run(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["lapwing", *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", ["peewit", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
         printed = capfdbinary.readouterr()

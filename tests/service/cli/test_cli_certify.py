@@ -1,47 +1,45 @@
-"""`lapwing certify`, without a server."""
+"""`peewit certify`, without a server."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 from tests.streaming.streamed import random_file
 
 
 @pytest.fixture
-def graph(lapwing: Lapwing, tmp_path: Path) -> str:
+def graph(peewit: Peewit, tmp_path: Path) -> str:
     random_file(4).write(tmp_path / "edges.parquet", "string")
-    lapwing("graph", "create", "g", "--expected-nodes", 60, "--max-edges", 600)
-    assert lapwing("ingest", "g", tmp_path / "edges.parquet").exit_code == 0
+    peewit("graph", "create", "g", "--expected-nodes", 60, "--max-edges", 600)
+    assert peewit("ingest", "g", tmp_path / "edges.parquet").exit_code == 0
     return "g"
 
 
-def test_snapshot_is_certified_and_shown(lapwing: Lapwing, graph: str) -> None:
-    shown = lapwing("graph", "show", graph, "--json").json
+def test_snapshot_is_certified_and_shown(peewit: Peewit, graph: str) -> None:
+    shown = peewit("graph", "show", graph, "--json").json
     assert shown["certificate"] is None
-    done = lapwing("certify", graph, "--set", "gap=0.2", "--passes", 30, "--json").json
+    done = peewit("certify", graph, "--set", "gap=0.2", "--passes", 30, "--json").json
     assert (done["status"], done["kind"]) == ("succeeded", "certify")
     assert done["parameters"] == {"gap": 0.2, "passes": 30}
     certified = done["result"]["epsilon_certified"]
     assert 0.0 < done["result"]["epsilon_least"] <= certified
-    assert lapwing("graph", "show", graph, "--json").json["certificate"]["snapshot"] == 1
-    told = lapwing("graph", "show", graph).out
+    assert peewit("graph", "show", graph, "--json").json["certificate"]["snapshot"] == 1
+    told = peewit("graph", "show", graph).out
     assert f"{certified:.4g} (snapshot 1)" in told
-    again = lapwing("certify", graph, "--snapshot", 1, "--passes", 3)
+    again = peewit("certify", graph, "--snapshot", 1, "--passes", 3)
     assert again.exit_code == 0
     assert "epsilon certified" in again.out
     assert "raise passes" in again.err
-    kept = lapwing("graph", "show", graph, "--json").json["certificate"]
+    kept = peewit("graph", "show", graph, "--json").json["certificate"]
     assert kept["epsilon_certified"] == certified
 
 
-def test_wrong_usage_and_missing_files_are_told(
-    lapwing: Lapwing, graph: str, tmp_path: Path
-) -> None:
-    assert lapwing("certify", graph, "--passes", 1).exit_code == 2
-    assert lapwing("certify", graph, "--set", "speed=3").exit_code == 2
-    assert lapwing("certify", "nobody").exit_code == 1
+def test_wrong_usage_and_missing_files_are_told(peewit: Peewit, graph: str, tmp_path: Path) -> None:
+    assert peewit("certify", graph, "--passes", 1).exit_code == 2
+    assert peewit("certify", graph, "--set", "speed=3").exit_code == 2
+    assert peewit("certify", "nobody").exit_code == 1
     (tmp_path / "edges.parquet").unlink()
-    failed = lapwing("certify", graph)
+    failed = peewit("certify", graph)
     assert failed.exit_code == 1
     assert "edges.parquet: it is missing" in failed.err

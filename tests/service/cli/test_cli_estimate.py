@@ -1,24 +1,24 @@
-"""`lapwing estimate`, and `lapwing solve` of what cannot fit."""
+"""`peewit estimate`, and `peewit solve` of what cannot fit."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.service.api.conftest import PARQUET, community_edges
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 
 
 @pytest.fixture
-def ingested(lapwing: Lapwing, tmp_path: Path) -> Lapwing:
+def ingested(peewit: Peewit, tmp_path: Path) -> Peewit:
     """A graph of 60 nodes."""
     path = tmp_path / "edges.parquet"
     path.write_bytes(community_edges(PARQUET))
-    assert lapwing("graph", "create", "g").exit_code == 0
-    assert lapwing("ingest", "g", path).exit_code == 0
-    return lapwing
+    assert peewit("graph", "create", "g").exit_code == 0
+    assert peewit("ingest", "g", path).exit_code == 0
+    return peewit
 
 
-def test_an_estimate_tells_form_memory_and_that_time_is_not_known(ingested: Lapwing) -> None:
+def test_an_estimate_tells_form_memory_and_that_time_is_not_known(ingested: Peewit) -> None:
     told = ingested("estimate", "g", "--model", "lapsvm", "--set", "precision=float32")
     assert told.exit_code == 0
     assert "dense, float32, 0 MiB" in told.out
@@ -29,9 +29,9 @@ def test_an_estimate_tells_form_memory_and_that_time_is_not_known(ingested: Lapw
 
 
 def test_what_cannot_fit_fails_before_it_runs(
-    ingested: Lapwing, monkeypatch: pytest.MonkeyPatch
+    ingested: Peewit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LAPWING_CHILD_MEMORY_BYTES", "1MiB")
+    monkeypatch.setenv("PEEWIT_CHILD_MEMORY_BYTES", "1MiB")
     asked = ("g", "--model", "lapsvm")
     told = ingested("estimate", *asked)
     assert told.exit_code == 1
@@ -43,7 +43,7 @@ def test_what_cannot_fit_fails_before_it_runs(
         assert "job" not in refused.err
 
 
-def test_a_wrong_parameter_is_wrong_usage(ingested: Lapwing) -> None:
+def test_a_wrong_parameter_is_wrong_usage(ingested: Peewit) -> None:
     told = ingested("estimate", "g", "--model", "lapsvm", "--set", "width=-1")
     assert told.exit_code == 2
     assert "width must be" in told.err

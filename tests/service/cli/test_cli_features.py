@@ -1,4 +1,4 @@
-"""`lapwing features`: sets of features from files, on the stores of a home without a server."""
+"""`peewit features`: sets of features from files, on the stores of a home without a server."""
 
 import threading
 from pathlib import Path
@@ -18,63 +18,63 @@ from service.ingest import Ingestor
 from service.settings import Settings
 from streaming.features import FeatureStore
 from streaming.snapshots import GraphPaths
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 
 ROWS = "node,x,y\na,1,2\nb,3,4\n"
 
 
-def test_tables_replace_and_join_the_rows_there_are(lapwing: Lapwing, tmp_path: Path) -> None:
-    lapwing("graph", "create", "g")
+def test_tables_replace_and_join_the_rows_there_are(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
     (tmp_path / "1.csv").write_text(ROWS)
     table = pa.table({"node": ["b", "c"], "features": [[5.0, 6.0], [7.0, 8.0]]})
     pq.write_table(table, tmp_path / "2.parquet")
-    first = lapwing("features", "g", tmp_path / "1.csv")
+    first = peewit("features", "g", tmp_path / "1.csv")
     assert first.exit_code == 0, first.err
     assert first.out.startswith("g: 2 rows of 2, 2 new nodes, ")
     assert "features_version 1: 0 nodes without a row" in first.out
-    added = lapwing("features", "g", tmp_path / "2.parquet", "--add", "--json").json
+    added = peewit("features", "g", tmp_path / "2.parquet", "--add", "--json").json
     assert (added["set"]["features_version"], added["set"]["n_new_nodes"]) == (2, 1)
     assert (added["features"]["present"]["n_rows"], added["features"]["n_missing"]) == (3, 0)
-    shown = lapwing("graph", "show", "g")
+    shown = peewit("graph", "show", "g")
     assert "3 rows of 2, 0 nodes without" in shown.out
-    replaced = lapwing("features", "g", tmp_path / "2.parquet")
+    replaced = peewit("features", "g", tmp_path / "2.parquet")
     assert "features_version 3: 1 nodes without a row" in replaced.out
-    assert lapwing("graph", "show", "g", "--json").json["features"]["present"]["n_rows"] == 2
+    assert peewit("graph", "show", "g", "--json").json["features"]["present"]["n_rows"] == 2
 
 
-def test_matrices_give_row_i_to_node_i(lapwing: Lapwing, home: Path, tmp_path: Path) -> None:
+def test_matrices_give_row_i_to_node_i(peewit: Peewit, home: Path, tmp_path: Path) -> None:
     rows = sp.csr_array(sp.random_array((30, 8), density=0.4, rng=np.random.default_rng(1)))
     sp.save_npz(tmp_path / "rows.npz", rows)
     dump_svmlight_file(rows, np.ones(30), str(tmp_path / "rows.svm"), zero_based=True)
-    lapwing("graph", "create", "g", "--node-ids", "dense")
+    peewit("graph", "create", "g", "--node-ids", "dense")
     for number, arguments in enumerate(
         [("rows.npz",), ("rows.svm", "--from-libsvm", "--zero-based")], 1
     ):
-        done = lapwing("features", "g", tmp_path / arguments[0], *arguments[1:])
+        done = peewit("features", "g", tmp_path / arguments[0], *arguments[1:])
         assert done.exit_code == 0, done.err
-        graph_id = lapwing("graph", "show", "g", "--json").json["id"]
+        graph_id = peewit("graph", "show", "g", "--json").json["id"]
         paths = GraphPaths(root=Settings(home=home).graphs_directory / graph_id)
         loaded = FeatureStore(paths.features).load(number, 30)
         assert loaded.nodes is None
         np.testing.assert_allclose(loaded.values.toarray(), rows.toarray(), rtol=1e-6)
 
 
-def test_what_is_refused_is_named_and_changes_nothing(lapwing: Lapwing, tmp_path: Path) -> None:
-    lapwing("graph", "create", "g")
+def test_what_is_refused_is_named_and_changes_nothing(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
     path = tmp_path / "rows.csv"
     path.write_text("node,x\na,1\nb,nan\n")
-    at_the_door = lapwing("features", "g", path)
+    at_the_door = peewit("features", "g", path)
     assert at_the_door.exit_code == 1
     assert "rows.csv: column 'features' must hold finite numbers, got nan in row 1" in (
         at_the_door.err
     )
     path.write_text("node,x\na,1\nb,2\na,3\n")
-    later = lapwing("features", "g", path, "--json")
+    later = peewit("features", "g", path, "--json")
     assert later.exit_code == 1
     assert later.json["set"]["status"] == "refused"
     assert "column 'node' must hold a node once in a set, got a in row 2" in later.err
-    assert lapwing("graph", "show", "g", "--json").json["features_version"] == 0
-    assert "the last set was refused" in lapwing("graph", "show", "g").out
+    assert peewit("graph", "show", "g", "--json").json["features_version"] == 0
+    assert "the last set was refused" in peewit("graph", "show", "g").out
 
 
 @pytest.mark.parametrize(
@@ -87,21 +87,21 @@ def test_what_is_refused_is_named_and_changes_nothing(lapwing: Lapwing, tmp_path
     ],
 )
 def test_files_of_no_use_are_refused(
-    lapwing: Lapwing, tmp_path: Path, name: str, exit_code: int, message: str
+    peewit: Peewit, tmp_path: Path, name: str, exit_code: int, message: str
 ) -> None:
-    lapwing("graph", "create", "g")
+    peewit("graph", "create", "g")
     if name != "none.csv":
         (tmp_path / name).write_bytes(b"no such thing")
-    done = lapwing("features", "g", tmp_path / name)
+    done = peewit("features", "g", tmp_path / name)
     assert done.exit_code == exit_code
     assert message in done.err.replace("\n", " ")
 
 
 def test_a_set_waits_for_the_process_that_holds_the_graph(
-    lapwing: Lapwing, home: Path, tmp_path: Path
+    peewit: Peewit, home: Path, tmp_path: Path
 ) -> None:
     """The other process, here a thread of the ingestor, takes the set in when it ends."""
-    lapwing("graph", "create", "g")
+    peewit("graph", "create", "g")
     (tmp_path / "rows.csv").write_text(ROWS)
     settings = Settings(home=home)
     database = open_database(settings.database)
@@ -115,7 +115,7 @@ def test_a_set_waits_for_the_process_that_holds_the_graph(
 
         thread = threading.Thread(target=commit)
         thread.start()
-        done = lapwing("features", "g", tmp_path / "rows.csv")
+        done = peewit("features", "g", tmp_path / "rows.csv")
         stopped.set()
         thread.join()
     database.close()

@@ -13,7 +13,7 @@ import pytest
 from service.database import Database, open_database
 from service.ingest import Ingestor
 from service.settings import Settings
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 
 N_SIDE = 30
 
@@ -65,102 +65,102 @@ def database(home: Path) -> Iterator[Database]:
 
 
 def test_edges_and_two_labels_become_predictions(
-    lapwing: Lapwing, edges: Path, labels: Path, truth: Path, tmp_path: Path
+    peewit: Peewit, edges: Path, labels: Path, truth: Path, tmp_path: Path
 ) -> None:
-    lapwing("graph", "create", "g", "--expected-nodes", 60)
-    ingested = lapwing("ingest", "g", edges, "--json").json
+    peewit("graph", "create", "g", "--expected-nodes", 60)
+    ingested = peewit("ingest", "g", edges, "--json").json
     assert ingested["progress"]["n_nodes"] == 2 * N_SIDE
     assert ingested["files"]["committed"] == 1
-    assert lapwing("labels", "put", "g", labels).exit_code == 0
-    solved = lapwing(
+    assert peewit("labels", "put", "g", labels).exit_code == 0
+    solved = peewit(
         "solve", "g", "--model", "stable-hfs", "--set", "graph_penalty=1", "--json"
     ).json
     assert solved["status"] == "succeeded"
     assert solved["parameters"] == {"graph_penalty": 1}
-    evaluated = lapwing("evaluate", "g", truth, "--json").json
+    evaluated = peewit("evaluate", "g", truth, "--json").json
     assert evaluated["accuracy"] == 1.0
     assert evaluated["n_labeled"] == 2
-    assert "1.0000" in lapwing("evaluate", "g", truth).out
+    assert "1.0000" in peewit("evaluate", "g", truth).out
     output = tmp_path / "predictions.parquet"
-    told = lapwing("predictions", "g", "-o", output, "--json").json
+    told = peewit("predictions", "g", "-o", output, "--json").json
     assert told["n_nodes"] == pq.read_metadata(output).num_rows == 2 * N_SIDE
-    assert lapwing("predictions", "g").out.startswith('"node","label"')
-    assert lapwing("predictions", "g", "--model", "hfs").exit_code == 1
+    assert peewit("predictions", "g").out.startswith('"node","label"')
+    assert peewit("predictions", "g", "--model", "hfs").exit_code == 1
     exported = tmp_path / "kept.arrow"
-    assert lapwing("graph", "export", "g", "-o", exported).exit_code == 0
+    assert peewit("graph", "export", "g", "-o", exported).exit_code == 0
     with pa.ipc.open_stream(exported) as reader:
         kept = reader.read_all()
     assert set(kept["src"].to_pylist()) <= {f"{s}-{i}" for s in ("west", "east") for i in range(30)}
     assert kept.num_rows == ingested["progress"]["edges_kept"]
-    assert lapwing("graph", "export", "g", "-o", exported, "--snapshot", 9).exit_code == 1
+    assert peewit("graph", "export", "g", "-o", exported, "--snapshot", 9).exit_code == 1
 
 
 def test_bad_file_is_refused_with_its_reason_and_taken_once_it_is_mended(
-    lapwing: Lapwing, edges: Path, tmp_path: Path
+    peewit: Peewit, edges: Path, tmp_path: Path
 ) -> None:
-    lapwing("graph", "create", "g")
+    peewit("graph", "create", "g")
     bad = written(tmp_path / "in" / "late.parquet", [("a", "b")] * 500, last_weight=np.nan)
-    done = lapwing("ingest", "g", edges.parent)
+    done = peewit("ingest", "g", edges.parent)
     assert done.exit_code == 1
     assert f"quarantined {bad}: column 'weight' must be finite" in done.err
     assert done.err.count("row 499") == 1
-    n_nodes = lapwing("graph", "show", "g", "--json").json["progress"]["n_nodes"]
+    n_nodes = peewit("graph", "show", "g", "--json").json["progress"]["n_nodes"]
     assert n_nodes == 2 * N_SIDE
     written(bad, [("a", "b")] * 500)
-    assert lapwing("ingest", "g", edges.parent).exit_code == 0
-    n_nodes = lapwing("graph", "show", "g", "--json").json["progress"]["n_nodes"]
+    assert peewit("ingest", "g", edges.parent).exit_code == 0
+    n_nodes = peewit("graph", "show", "g", "--json").json["progress"]["n_nodes"]
     assert n_nodes == 2 * N_SIDE + 2
 
 
-def test_running_again_adds_nothing(lapwing: Lapwing, edges: Path) -> None:
-    lapwing("graph", "create", "g")
-    first = lapwing("ingest", "g", edges, "--json").json["progress"]
-    assert lapwing("ingest", "g", edges, "--json").json["progress"] == first
-    again = lapwing("ingest", "g")
+def test_running_again_adds_nothing(peewit: Peewit, edges: Path) -> None:
+    peewit("graph", "create", "g")
+    first = peewit("ingest", "g", edges, "--json").json["progress"]
+    assert peewit("ingest", "g", edges, "--json").json["progress"] == first
+    again = peewit("ingest", "g")
     assert (again.exit_code, again.err) == (0, "no new files; the graph stays as it is\n")
-    (listed,) = lapwing("source", "list", "g", "--json").json["sources"]
+    (listed,) = peewit("source", "list", "g", "--json").json["sources"]
     assert listed["source"]["listed_at"] is not None
 
 
-def test_files_that_came_later_are_found(lapwing: Lapwing, edges: Path) -> None:
-    lapwing("graph", "create", "g")
-    lapwing("ingest", "g", edges.parent)
+def test_files_that_came_later_are_found(peewit: Peewit, edges: Path) -> None:
+    peewit("graph", "create", "g")
+    peewit("ingest", "g", edges.parent)
     written(edges.parent / "more.parquet", [("x", "y")])
-    done = lapwing("ingest", "g", edges.parent, "--json").json
+    done = peewit("ingest", "g", edges.parent, "--json").json
     assert done["files"]["committed"] == 2
 
 
-def test_missing_file_is_named_and_nothing_is_added(lapwing: Lapwing, tmp_path: Path) -> None:
-    lapwing("graph", "create", "g")
-    done = lapwing("ingest", "g", tmp_path / "none.parquet")
+def test_missing_file_is_named_and_nothing_is_added(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
+    done = peewit("ingest", "g", tmp_path / "none.parquet")
     assert done.exit_code == 1
     assert "none.parquet" in done.err
-    assert lapwing("source", "list", "g", "--json").json["sources"] == []
+    assert peewit("source", "list", "g", "--json").json["sources"] == []
 
 
 @pytest.mark.parametrize("name", ["", "*.parquet"])
 def test_a_place_without_parquet_files_is_named_and_nothing_is_added(
-    lapwing: Lapwing, tmp_path: Path, name: str
+    peewit: Peewit, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "edges.csv").write_text("src,dst\na,b\n")
-    lapwing("graph", "create", "g")
-    done = lapwing("ingest", "g", tmp_path / "in" / name)
+    peewit("graph", "create", "g")
+    done = peewit("ingest", "g", tmp_path / "in" / name)
     assert done.exit_code == 1
     assert "none is there" in done.err
     assert str(tmp_path / "in") in done.err
-    assert lapwing("source", "list", "g", "--json").json["sources"] == []
+    assert peewit("source", "list", "g", "--json").json["sources"] == []
 
 
 @pytest.mark.parametrize("arguments", [(), ("g", "--follow"), ("g", "x", "--threads", "0")])
-def test_wrong_usage_of_ingest(lapwing: Lapwing, arguments: tuple[str, ...]) -> None:
-    assert lapwing("ingest", *arguments).exit_code == 2
+def test_wrong_usage_of_ingest(peewit: Peewit, arguments: tuple[str, ...]) -> None:
+    assert peewit("ingest", *arguments).exit_code == 2
 
 
 def test_ingest_waits_while_another_process_has_the_graph(
-    lapwing: Lapwing, edges: Path, database: Database, home: Path
+    peewit: Peewit, edges: Path, database: Database, home: Path
 ) -> None:
-    graph_id = lapwing("graph", "create", "g", "--json").json["id"]
+    graph_id = peewit("graph", "create", "g", "--json").json["id"]
     ingestor = Ingestor(database, Settings(home=home))
     with ingestor.open_graph(graph_id, should_stop=lambda: False) as graph:
 
@@ -170,17 +170,17 @@ def test_ingest_waits_while_another_process_has_the_graph(
 
         other = Thread(target=read_when_told)
         other.start()
-        done = lapwing("ingest", "g", edges)
+        done = peewit("ingest", "g", edges)
         other.join()
     assert done.exit_code == 0
     assert "another process ingests this graph" in done.err
 
 
-def test_solve_without_labels_says_what_is_missing(lapwing: Lapwing, edges: Path) -> None:
-    lapwing("graph", "create", "g")
-    lapwing("ingest", "g", edges)
-    done = lapwing("solve", "g")
+def test_solve_without_labels_says_what_is_missing(peewit: Peewit, edges: Path) -> None:
+    peewit("graph", "create", "g")
+    peewit("ingest", "g", edges)
+    done = peewit("solve", "g")
     assert done.exit_code == 1
     assert "put labels" in done.err
-    assert lapwing("solve", "g", "--model", "none").exit_code == 2
-    assert lapwing("solve", "g", "--set", "graph_penalty=-1").exit_code == 2
+    assert peewit("solve", "g", "--model", "none").exit_code == 2
+    assert peewit("solve", "g", "--set", "graph_penalty=-1").exit_code == 2

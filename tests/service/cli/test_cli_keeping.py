@@ -1,57 +1,57 @@
-"""`lapwing backup`, `restore` and `doctor` as people and programs call them."""
+"""`peewit backup`, `restore` and `doctor` as people and programs call them."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 
 
 def test_a_home_is_backed_up_restored_and_well(
-    lapwing: Lapwing, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    peewit: Peewit, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert lapwing("graph", "create", "g").exit_code == 0
-    done = lapwing("backup", tmp_path / "backup", "--json")
+    assert peewit("graph", "create", "g").exit_code == 0
+    done = peewit("backup", tmp_path / "backup", "--json")
     assert done.exit_code == 0
     assert done.json["rows"]["graphs"] == 1
     assert done.json["missing"] == []
-    refused = lapwing("restore", tmp_path / "backup")
+    refused = peewit("restore", tmp_path / "backup")
     assert refused.exit_code == 1
     assert "the database must be empty, it has 1 rows in graphs" in refused.err
-    monkeypatch.setenv("LAPWING_HOME", str(tmp_path / "other"))
-    restored = lapwing("restore", tmp_path / "backup", "--json")
+    monkeypatch.setenv("PEEWIT_HOME", str(tmp_path / "other"))
+    restored = peewit("restore", tmp_path / "backup", "--json")
     assert restored.exit_code == 0, restored.err
     assert restored.json["home"] == str(tmp_path / "other")
-    assert lapwing("graph", "show", "g", "--json").exit_code == 0
-    well = lapwing("doctor", "--json")
+    assert peewit("graph", "show", "g", "--json").exit_code == 0
+    well = peewit("doctor", "--json")
     assert (well.exit_code, well.json["healthy"]) == (0, True)
 
 
-def test_a_second_backup_into_one_directory_is_refused(lapwing: Lapwing, tmp_path: Path) -> None:
-    assert lapwing("backup", tmp_path / "backup").exit_code == 0
-    again = lapwing("backup", tmp_path / "backup")
+def test_a_second_backup_into_one_directory_is_refused(peewit: Peewit, tmp_path: Path) -> None:
+    assert peewit("backup", tmp_path / "backup").exit_code == 0
+    again = peewit("backup", tmp_path / "backup")
     assert again.exit_code == 1
     assert "DIR must be empty or not exist" in again.err
 
 
-def test_a_fault_is_named_and_fails_the_command(lapwing: Lapwing, home: Path) -> None:
-    assert lapwing("graph", "create", "g").exit_code == 0
+def test_a_fault_is_named_and_fails_the_command(peewit: Peewit, home: Path) -> None:
+    assert peewit("graph", "create", "g").exit_code == 0
     (home / "restore.json").write_text("{}")
-    told = lapwing("doctor")
+    told = peewit("doctor")
     assert told.exit_code == 1
-    assert "run `lapwing restore` again" in told.out
-    found = lapwing("doctor", "--json", "--repair")
+    assert "run `peewit restore` again" in told.out
+    found = peewit("doctor", "--json", "--repair")
     assert found.exit_code == 1
     (fault,) = [each for each in found.json["findings"] if each["level"] == "fault"]
     assert (fault["check"], fault["can_repair"], fault["repaired"]) == ("home", False, None)
 
 
 def test_a_database_that_cannot_be_reached_is_a_finding(
-    lapwing: Lapwing, monkeypatch: pytest.MonkeyPatch
+    peewit: Peewit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LAPWING_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
-    told = lapwing("doctor", "--json")
+    monkeypatch.setenv("PEEWIT_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    told = peewit("doctor", "--json")
     assert told.exit_code == 1
     (finding,) = json.loads(told.out)["findings"]
     assert finding["check"] == "database"

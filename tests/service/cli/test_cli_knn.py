@@ -1,42 +1,42 @@
-"""`lapwing graph knn`, without a server."""
+"""`peewit graph knn`, without a server."""
 
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 from tests.service.featured import clusters, feature_table
 
 
 @pytest.fixture
-def graph(lapwing: Lapwing, tmp_path: Path) -> str:
+def graph(peewit: Peewit, tmp_path: Path) -> str:
     pq.write_table(feature_table(clusters()), tmp_path / "features.parquet")
-    lapwing("graph", "create", "g", "--expected-nodes", 60)
-    assert lapwing("features", "g", tmp_path / "features.parquet").exit_code == 0
+    peewit("graph", "create", "g", "--expected-nodes", 60)
+    assert peewit("features", "g", tmp_path / "features.parquet").exit_code == 0
     return "g"
 
 
-def test_edges_are_made_and_ingested(lapwing: Lapwing, graph: str) -> None:
-    done = lapwing("graph", "knn", graph, "--k", 5, "--metric", "cosine", "--json").json
+def test_edges_are_made_and_ingested(peewit: Peewit, graph: str) -> None:
+    done = peewit("graph", "knn", graph, "--k", 5, "--metric", "cosine", "--json").json
     assert done["job"]["status"] == "succeeded"
     assert done["job"]["parameters"] == {"k": 5, "metric": "cosine"}
     assert [file["status"] for file in done["files"]] == ["committed"]
     assert done["progress"]["edges_seen"] == done["job"]["result"]["n_edges"] > 150
-    again = lapwing("graph", "knn", graph)
+    again = peewit("graph", "knn", graph)
     assert again.exit_code == 1
     assert "edges cannot be deleted; make another graph" in again.err
 
 
-def test_outcome_is_told(lapwing: Lapwing, graph: str, tmp_path: Path) -> None:
+def test_outcome_is_told(peewit: Peewit, graph: str, tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_text("src,dst\nn0,alone\n")
-    assert lapwing("ingest", graph, tmp_path / "more.csv").exit_code == 1
+    assert peewit("ingest", graph, tmp_path / "more.csv").exit_code == 1
     pq.write_table(
         pq.read_table(tmp_path / "features.parquet").slice(0, 50), tmp_path / "fewer.parquet"
     )
-    lapwing("features", graph, tmp_path / "fewer.parquet")
+    peewit("features", graph, tmp_path / "fewer.parquet")
     options = ("--weights", "heat", "--width", 0.01, "--method", "approximate", "--n-probes", 1)
-    told = lapwing("graph", "knn", graph, "--k", 3, *options)
+    told = peewit("graph", "knn", graph, "--k", 3, *options)
     assert told.exit_code == 0
     assert "edges between the 3 nearest of 50 nodes, width 0.01" in told.out
     assert "100.0% of the true neighbors were found, by 50 nodes" in told.out
@@ -44,12 +44,12 @@ def test_outcome_is_told(lapwing: Lapwing, graph: str, tmp_path: Path) -> None:
     assert "weights are the least there is; raise width" in told.err
 
 
-def test_wrong_usage_is_told(lapwing: Lapwing, graph: str) -> None:
-    assert lapwing("graph", "knn", graph, "--k", 0).exit_code == 2
-    assert lapwing("graph", "knn", graph, "--weights", "gauss").exit_code == 2
-    assert lapwing("graph", "knn", "nobody").exit_code == 1
-    failed = lapwing("graph", "knn", graph, "--k", 60)
+def test_wrong_usage_is_told(peewit: Peewit, graph: str) -> None:
+    assert peewit("graph", "knn", graph, "--k", 0).exit_code == 2
+    assert peewit("graph", "knn", graph, "--weights", "gauss").exit_code == 2
+    assert peewit("graph", "knn", "nobody").exit_code == 1
+    failed = peewit("graph", "knn", graph, "--k", 60)
     assert failed.exit_code == 1
     assert "k must be below the number of nodes with features" in failed.err
-    lapwing("graph", "create", "empty")
-    assert "has no features yet" in lapwing("graph", "knn", "empty").err
+    peewit("graph", "create", "empty")
+    assert "has no features yet" in peewit("graph", "knn", "empty").err

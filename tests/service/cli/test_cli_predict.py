@@ -1,4 +1,4 @@
-"""`lapwing solve` on features, and `lapwing predict` of new points."""
+"""`peewit solve` on features, and `peewit predict` of new points."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from service.catalog import Catalog
 from service.database import Database, open_database
 from service.settings import Settings
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 from tests.service.solvable import Solvable, parity_features, two_communities
 
 POINTS = parity_features(60)
@@ -27,22 +27,22 @@ def database(home: Path) -> Iterator[Database]:
 
 
 @pytest.fixture
-def labeled(lapwing: Lapwing, home: Path, database: Database, tmp_path: Path) -> Lapwing:
+def labeled(peewit: Peewit, home: Path, database: Database, tmp_path: Path) -> Peewit:
     """A graph of 60 nodes with four labels; 57 nodes have features."""
     u, v = two_communities()
     pa.parquet.write_table(pa.table({"src": u, "dst": v}), tmp_path / "edges.parquet")
     (tmp_path / "labels.csv").write_text("node,label\n4,even\n36,even\n7,odd\n33,odd\n")
-    assert lapwing("graph", "create", "g", "--node-ids", "dense").exit_code == 0
-    assert lapwing("ingest", "g", tmp_path / "edges.parquet").exit_code == 0
-    assert lapwing("labels", "put", "g", tmp_path / "labels.csv").exit_code == 0
+    assert peewit("graph", "create", "g", "--node-ids", "dense").exit_code == 0
+    assert peewit("ingest", "g", tmp_path / "edges.parquet").exit_code == 0
+    assert peewit("labels", "put", "g", tmp_path / "labels.csv").exit_code == 0
     graph = Catalog(database).get("g")
     settings = Settings(home=home, database_url=None)
     Solvable(database=database, settings=settings, graph_id=graph.id).features(1, POINTS[:57])
-    return lapwing
+    return peewit
 
 
 def test_points_are_predicted_by_the_freshest_solve_on_features(
-    labeled: Lapwing, tmp_path: Path
+    labeled: Peewit, tmp_path: Path
 ) -> None:
     solved = labeled("solve", "g", "--model", "svm")
     assert "used features_version 1; 3 nodes have none and get no label" in solved.err
@@ -60,7 +60,7 @@ def test_points_are_predicted_by_the_freshest_solve_on_features(
     assert pa.parquet.read_table(output)["label"].to_pylist() == ["even", "odd"] * 30
 
 
-def test_what_cannot_be_predicted_says_why(labeled: Lapwing, tmp_path: Path) -> None:
+def test_what_cannot_be_predicted_says_why(labeled: Peewit, tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_text("a,b\n1,2\n")
     none = labeled("predict", "g", path)
@@ -87,7 +87,7 @@ def test_what_cannot_be_predicted_says_why(labeled: Lapwing, tmp_path: Path) -> 
     ],
 )
 def test_matrices_of_new_points_are_predicted(
-    labeled: Lapwing, tmp_path: Path, name: str, options: tuple[str, ...]
+    labeled: Peewit, tmp_path: Path, name: str, options: tuple[str, ...]
 ) -> None:
     assert labeled("solve", "g", "--model", "linear-svm").exit_code == 0
     if options:

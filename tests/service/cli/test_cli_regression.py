@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 
 SIDE = 12
 
@@ -35,18 +35,18 @@ def csv(path: Path, nodes: np.ndarray, values: np.ndarray) -> Path:
 
 
 def test_numbers_are_put_predicted_written_and_judged(
-    lapwing: Lapwing, grid: Path, tmp_path: Path
+    peewit: Peewit, grid: Path, tmp_path: Path
 ) -> None:
     nodes = np.arange(SIDE * SIDE)
     labeled = np.random.default_rng(0).choice(nodes, 40, replace=False)
-    lapwing("graph", "create", "g", "--node-ids", "int64", "--expected-nodes", 200)
-    assert lapwing("ingest", "g", grid).exit_code == 0
+    peewit("graph", "create", "g", "--node-ids", "int64", "--expected-nodes", 200)
+    assert peewit("ingest", "g", grid).exit_code == 0
     labels = csv(tmp_path / "labels.csv", labeled, height(labeled) + 0.25)
-    assert lapwing("labels", "put", "g", labels).exit_code == 0
-    assert "40 nodes with" in lapwing("graph", "show", "g").out
+    assert peewit("labels", "put", "g", labels).exit_code == 0
+    assert "40 nodes with" in peewit("graph", "show", "g").out
 
     asked = ("--set", "target=real", "--set", "variance=true", "--set", "cross_validate=5")
-    solved = lapwing("solve", "g", "--model", "hfs", *asked, "--json").json
+    solved = peewit("solve", "g", "--model", "hfs", *asked, "--json").json
     assert solved["status"] == "succeeded"
     assert solved["result"]["n_unreachable"] == 2
     stats = solved["result"]["stats"]
@@ -54,45 +54,45 @@ def test_numbers_are_put_predicted_written_and_judged(
     assert stats["cross_validation"]["rmse"] < 3
 
     truth = csv(tmp_path / "truth.csv", nodes, height(nodes) + 0.25)
-    judged = lapwing("evaluate", "g", truth, "--json").json
+    judged = peewit("evaluate", "g", truth, "--json").json
     assert judged["n_judged"] == SIDE * SIDE - 40
     assert judged["r2"] > 0.9
     assert judged["mae"] <= judged["rmse"] < 1.5
-    shown = lapwing("evaluate", "g", truth).out
+    shown = peewit("evaluate", "g", truth).out
     assert "RMSE" in shown
     assert "accuracy" not in shown
 
     output = tmp_path / "predictions.parquet"
-    assert lapwing("predictions", "g", "-o", output).exit_code == 0
+    assert peewit("predictions", "g", "-o", output).exit_code == 0
     table = pq.read_table(output)
     assert table["label"].type == pa.float64()
     by_node = dict(zip(table["node"].to_pylist(), table["label"].to_pylist(), strict=True))
     assert by_node[500] is None
     missed = np.array([by_node[node] for node in nodes]) - height(nodes) - 0.25
     assert np.sqrt(np.mean(missed**2)) <= judged["rmse"]
-    first = lapwing("predictions", "g").out.splitlines()
+    first = peewit("predictions", "g").out.splitlines()
     assert first[0] == '"node","label","score","margin","reachable","variance"'
     assert table["variance"].null_count == 2
-    exported = lapwing("labels", "export", "g").out.splitlines()
+    exported = peewit("labels", "export", "g").out.splitlines()
     assert len(exported) == 41
     assert {line.partition(",")[2] for line in exported[1:]} <= {f"{k}.25" for k in range(23)}
 
 
 def test_words_among_numbers_are_refused_where_the_target_is_real(
-    lapwing: Lapwing, grid: Path, tmp_path: Path
+    peewit: Peewit, grid: Path, tmp_path: Path
 ) -> None:
-    lapwing("graph", "create", "g", "--node-ids", "int64", "--expected-nodes", 200)
-    lapwing("ingest", "g", grid)
+    peewit("graph", "create", "g", "--node-ids", "int64", "--expected-nodes", 200)
+    peewit("ingest", "g", grid)
     labels = tmp_path / "labels.ndjson"
     labels.write_text('{"node": 3, "label": 1.5}\n{"node": 4, "label": "high"}\n')
-    assert lapwing("labels", "put", "g", labels).exit_code == 0
-    refused = lapwing("solve", "g", "--model", "hfs", "--set", "target=real")
+    assert peewit("labels", "put", "g", labels).exit_code == 0
+    refused = peewit("solve", "g", "--model", "hfs", "--set", "target=real")
     assert refused.exit_code == 1
     assert "node '4' has 'high'" in refused.err
-    assert lapwing("solve", "g", "--set", "target=number").exit_code == 2
+    assert peewit("solve", "g", "--set", "target=number").exit_code == 2
     labels.write_text('{"node": 3, "label": NaN}\n')
-    assert lapwing("labels", "put", "g", labels).exit_code == 1
+    assert peewit("labels", "put", "g", labels).exit_code == 1
     csv(tmp_path / "bad.csv", np.array([3, 4]), np.array([0.5, np.nan]))
-    refused = lapwing("labels", "put", "g", tmp_path / "bad.csv")
+    refused = peewit("labels", "put", "g", tmp_path / "bad.csv")
     assert refused.exit_code == 1
     assert "'label' must be a finite number, got nan in row 1" in refused.err

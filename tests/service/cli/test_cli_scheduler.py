@@ -1,4 +1,4 @@
-"""`lapwing ingest --scheduler`: a cluster by option or environment, and one that is not there."""
+"""`peewit ingest --scheduler`: a cluster by option or environment, and one that is not there."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import LocalCluster
 
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 
 N_ROWS = 40_000
 
@@ -40,15 +40,15 @@ def scheduler() -> Iterator[str]:
 
 
 def test_workers_ingest_by_option_and_by_environment(
-    lapwing: Lapwing, home: Path, edges: Path, scheduler: str
+    peewit: Peewit, home: Path, edges: Path, scheduler: str
 ) -> None:
     found = []
     for name, option, environment in (
         ("a", ["--scheduler", scheduler], {}),
-        ("b", [], {"LAPWING_SCHEDULER": scheduler}),
+        ("b", [], {"PEEWIT_SCHEDULER": scheduler}),
     ):
         created = ("graph", "create", name, "--seed", "1", "--epsilon", "0.9")
-        assert lapwing(*created, "--expected-nodes", "200").exit_code == 0
+        assert peewit(*created, "--expected-nodes", "200").exit_code == 0
         done = subprocess.run(
             [sys.executable, "-m", "service.cli", "ingest", name, edges, *option, "--json"],
             env=os.environ | environment,
@@ -66,14 +66,12 @@ def test_workers_ingest_by_option_and_by_environment(
 
 
 def test_a_scheduler_that_is_not_there_is_one_line_and_costs_nothing(
-    lapwing: Lapwing, edges: Path, monkeypatch: pytest.MonkeyPatch
+    peewit: Peewit, edges: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streaming.distributed.CONNECT_SECONDS", 0.5)
-    assert lapwing("graph", "create", "g", "--expected-nodes", "200").exit_code == 0
-    done = lapwing("ingest", "g", edges, "--scheduler", "tcp://127.0.0.1:1", "--json")
+    assert peewit("graph", "create", "g", "--expected-nodes", "200").exit_code == 0
+    done = peewit("ingest", "g", edges, "--scheduler", "tcp://127.0.0.1:1", "--json")
     assert done.exit_code == 1
     last = done.err.strip().splitlines()[-1]
-    assert last.startswith(
-        "lapwing: scheduler must be the address of a dask scheduler that answers"
-    )
-    assert lapwing("ingest", "g", edges, "--json").json["progress"]["edges_seen"] == N_ROWS
+    assert last.startswith("peewit: scheduler must be the address of a dask scheduler that answers")
+    assert peewit("ingest", "g", edges, "--json").json["progress"]["edges_seen"] == N_ROWS

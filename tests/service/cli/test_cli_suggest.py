@@ -1,4 +1,4 @@
-"""`lapwing suggest` as a user calls it."""
+"""`peewit suggest` as a user calls it."""
 
 from pathlib import Path
 
@@ -6,40 +6,40 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 from tests.service.solvable import two_communities
 
 
 @pytest.fixture
-def graph(lapwing: Lapwing, tmp_path: Path) -> str:
+def graph(peewit: Peewit, tmp_path: Path) -> str:
     u, v = two_communities()
     table = pa.table({"src": [f"n{each}" for each in u], "dst": [f"n{each}" for each in v]})
     pa.parquet.write_table(table, tmp_path / "edges.parquet")
-    lapwing("graph", "create", "g", "--seed", 1)
-    assert lapwing("ingest", "g", tmp_path / "edges.parquet").exit_code == 0
+    peewit("graph", "create", "g", "--seed", 1)
+    assert peewit("ingest", "g", tmp_path / "edges.parquet").exit_code == 0
     return "g"
 
 
 def test_nodes_are_suggested_before_and_after_labels(
-    lapwing: Lapwing, graph: str, tmp_path: Path
+    peewit: Peewit, graph: str, tmp_path: Path
 ) -> None:
-    refused = lapwing("suggest", graph)
+    refused = peewit("suggest", graph)
     assert refused.exit_code == 1
     assert "has no predictions yet" in refused.err
-    begun = lapwing("suggest", graph, "--strategy", "coverage", "-k", 2, "--json")
+    begun = peewit("suggest", graph, "--strategy", "coverage", "-k", 2, "--json")
     assert begun.exit_code == 0, begun.err
     nodes = [each["node"] for each in begun.json["suggestions"]]
     assert {int(node[1:]) // 30 for node in nodes} == {0, 1}
     names = {0: "left", 1: "right"}
     rows = "".join(f"{node},{names[int(node[1:]) // 30]}\n" for node in nodes)
     (tmp_path / "labels.csv").write_text(f"node,label\n{rows}")
-    assert lapwing("labels", "put", graph, tmp_path / "labels.csv").exit_code == 0
-    assert lapwing("solve", graph, "--model", "stable-hfs").exit_code == 0
-    shown = lapwing("suggest", graph, "-k", 5)
+    assert peewit("labels", "put", graph, tmp_path / "labels.csv").exit_code == 0
+    assert peewit("solve", graph, "--model", "stable-hfs").exit_code == 0
+    shown = peewit("suggest", graph, "-k", 5)
     lines = shown.out.splitlines()
     assert lines[0].split() == ["node", "predicted", "margin"]
     assert len(lines) == 6
     assert not {line.split()[0] for line in lines[1:]} & set(nodes)
-    assert lapwing("suggest", graph, "--strategy", "luck").exit_code == 2
-    assert lapwing("suggest", graph, "-k", 0).exit_code == 2
-    assert lapwing("suggest", "nobody").exit_code == 1
+    assert peewit("suggest", graph, "--strategy", "luck").exit_code == 2
+    assert peewit("suggest", graph, "-k", 0).exit_code == 2
+    assert peewit("suggest", "nobody").exit_code == 1

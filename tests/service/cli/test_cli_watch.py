@@ -1,4 +1,4 @@
-"""`lapwing watch` and `lapwing plot` as a user calls them."""
+"""`peewit watch` and `peewit plot` as a user calls them."""
 
 import builtins
 import os
@@ -18,43 +18,43 @@ from service.cli.plotting import laid_out
 from service.cli.watching import sparkline
 from solvers.graph import Graph
 from tests.end_to_end.processes import Home
-from tests.service.cli.conftest import Lapwing
+from tests.service.cli.conftest import Peewit
 from tests.service.solvable import grid, two_communities
 
 
 @pytest.fixture
-def graph(lapwing: Lapwing, tmp_path: Path) -> str:
+def graph(peewit: Peewit, tmp_path: Path) -> str:
     u, v = two_communities()
     table = pa.table({"src": [f"n{each}" for each in u], "dst": [f"n{each}" for each in v]})
     pq.write_table(table, tmp_path / "edges.parquet")
-    lapwing("graph", "create", "g", "--seed", 1)
-    assert lapwing("ingest", "g", tmp_path / "edges.parquet").exit_code == 0
+    peewit("graph", "create", "g", "--seed", 1)
+    assert peewit("ingest", "g", tmp_path / "edges.parquet").exit_code == 0
     return "g"
 
 
 def test_a_graph_is_shown_once_where_there_is_no_terminal(
-    lapwing: Lapwing, graph: str, tmp_path: Path
+    peewit: Peewit, graph: str, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.parquet"
     pq.write_table(pa.table({"src": ["a"], "dst": ["b"], "weight": [0.0]}), bad)
-    assert lapwing("ingest", graph, bad).exit_code == 1
-    shown = lapwing("watch", graph)
+    assert peewit("ingest", graph, bad).exit_code == 1
+    shown = peewit("watch", graph)
     assert shown.exit_code == 0, shown.err
     for said in ("60", "241", "217", "idle", "1 quarantined", "no jobs yet", "bad.parquet"):
         assert said in shown.out
     (tmp_path / "labels.csv").write_text("node,label\nn3,left\nn33,right\n")
-    lapwing("labels", "put", graph, tmp_path / "labels.csv")
-    assert lapwing("solve", graph, "--model", "stable-hfs").exit_code == 0
-    shown = lapwing("watch", graph)
+    peewit("labels", "put", graph, tmp_path / "labels.csv")
+    assert peewit("solve", graph, "--model", "stable-hfs").exit_code == 0
+    shown = peewit("watch", graph)
     assert "solve stable-hfs" in shown.out
     assert "succeeded" in shown.out
-    told = lapwing("watch", graph, "--json").json
+    told = peewit("watch", graph, "--json").json
     assert (told["progress"]["n_nodes"], told["jobs"][0]["status"]) == (60, "succeeded")
-    assert lapwing("watch", "nobody").exit_code == 1
-    assert lapwing("watch", graph, "--every", 0).exit_code == 2
+    assert peewit("watch", "nobody").exit_code == 1
+    assert peewit("watch", graph, "--every", 0).exit_code == 2
 
 
-def test_watching_ends_with_a_signal(lapwing: Lapwing, graph: str, home: Path) -> None:
+def test_watching_ends_with_a_signal(peewit: Peewit, graph: str, home: Path) -> None:
     ours, theirs = pty.openpty()
     watcher = Home(home, TERM="xterm", COLUMNS="100", LINES="30")
     process = watcher.start("watch", graph, "--every", "0.1", stdout=theirs, stderr=theirs)
@@ -107,31 +107,31 @@ def test_of_a_large_graph_a_sample_is_drawn(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_picture_is_drawn_of_classes_and_of_numbers(
-    lapwing: Lapwing, graph: str, tmp_path: Path
+    peewit: Peewit, graph: str, tmp_path: Path
 ) -> None:
     picture = tmp_path / "g.svg"
-    plain = lapwing("plot", graph, "-o", picture)
+    plain = peewit("plot", graph, "-o", picture)
     assert plain.exit_code == 0, plain.err
     assert "60 nodes and" in plain.out
     assert "coloured" not in plain.out
     (tmp_path / "labels.csv").write_text("node,label\nn3,1\nn33,2\n")
-    lapwing("labels", "put", graph, tmp_path / "labels.csv")
-    lapwing("solve", graph, "--model", "stable-hfs")
-    told = lapwing("plot", graph, "-o", picture, "--axes", 1, 3, "--json").json
+    peewit("labels", "put", graph, tmp_path / "labels.csv")
+    peewit("solve", graph, "--model", "stable-hfs")
+    told = peewit("plot", graph, "-o", picture, "--axes", 1, 3, "--json").json
     assert told["model"] == "stable-hfs"
     assert b"<svg" in picture.read_bytes()
-    lapwing("solve", graph, "--model", "hfs", "--set", "target=real")
-    assert lapwing("plot", graph, "-o", tmp_path / "g.png", "--model", "hfs").exit_code == 0
+    peewit("solve", graph, "--model", "hfs", "--set", "target=real")
+    assert peewit("plot", graph, "-o", tmp_path / "g.png", "--model", "hfs").exit_code == 0
     assert (tmp_path / "g.png").read_bytes().startswith(b"\x89PNG")
-    assert lapwing("plot", graph, "-o", tmp_path / "g.gif").exit_code == 2
-    assert lapwing("plot", graph, "-o", picture, "--axes", 2, 2).exit_code == 2
-    refused = lapwing("plot", graph, "-o", picture, "--model", "poisson")
+    assert peewit("plot", graph, "-o", tmp_path / "g.gif").exit_code == 2
+    assert peewit("plot", graph, "-o", picture, "--axes", 2, 2).exit_code == 2
+    refused = peewit("plot", graph, "-o", picture, "--model", "poisson")
     assert refused.exit_code == 1
-    assert "lapwing solve g --model poisson" in refused.err
+    assert "peewit solve g --model poisson" in refused.err
 
 
 def test_without_matplotlib_it_says_what_to_install(
-    lapwing: Lapwing, graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    peewit: Peewit, graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = builtins.__import__
 
@@ -143,6 +143,6 @@ def test_without_matplotlib_it_says_what_to_install(
     for name in [each for each in sys.modules if each.startswith("matplotlib")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
-    refused = lapwing("plot", graph, "-o", tmp_path / "g.png")
+    refused = peewit("plot", graph, "-o", tmp_path / "g.png")
     assert refused.exit_code == 1
-    assert "lapwing[plot]" in refused.err
+    assert "peewit[plot]" in refused.err

@@ -16,7 +16,7 @@ from service.client import (
     GraphExists,
     InvalidArgument,
     Job,
-    LapwingError,
+    PeewitError,
     PredictionsNotFound,
     RateLimited,
     Retries,
@@ -36,7 +36,7 @@ from tests.service.client.conftest import (
     until_closed,
 )
 
-VERSION = b'{"name": "lapwing", "version": "9", "api": "v1", "of_a_newer_server": true}'
+VERSION = b'{"name": "peewit", "version": "9", "api": "v1", "of_a_newer_server": true}'
 PUSH = json.dumps(
     {
         "id": "p",
@@ -59,13 +59,13 @@ RUNNING = json.dumps(JOB).encode()
 SUCCEEDED = json.dumps(JOB | {"status": "succeeded"}).encode()
 TABLE = pa.table({"node": ["a", "b"], "label": ["x", "y"]})
 SOURCE = {
-    "Lapwing_Job": "j", "Lapwing_Model": "hfs", "Lapwing_Snapshot": "1", "Lapwing_Labels_Seq": "2",
-    "Lapwing_Features_Version": "0", "Lapwing_Solver_Status": "converged",
+    "Peewit_Job": "j", "Peewit_Model": "hfs", "Peewit_Snapshot": "1", "Peewit_Labels_Seq": "2",
+    "Peewit_Features_Version": "0", "Peewit_Solver_Status": "converged",
 }  # fmt: skip
 
 
 def problem(status: int, title: str = "Trouble", kind: str = "trouble", **headers: str) -> Any:
-    body = {"type": f"urn:lapwing:problem:{kind}", "title": title, "status": status, "detail": "no"}
+    body = {"type": f"urn:peewit:problem:{kind}", "title": title, "status": status, "detail": "no"}
     return answer(status, json.dumps(body).encode(), **headers)
 
 
@@ -81,7 +81,7 @@ def test_read_is_repeated_until_it_succeeds(failing: FailingServer, failure: Any
     with failing.client() as client:
         assert client.version().version == "9"
     assert len(failing.seen) == 3
-    assert failing.seen[0].headers["user-agent"].startswith("lapwing-python/")
+    assert failing.seen[0].headers["user-agent"].startswith("peewit-python/")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_read_is_repeated_until_it_succeeds(failing: FailingServer, failure: Any
     ],
 )
 def test_patience_ends_with_the_last_failure(
-    failing: FailingServer, failure: Any, expected: type[LapwingError]
+    failing: FailingServer, failure: Any, expected: type[PeewitError]
 ) -> None:
     failing.answers = [failure] * 4
     with failing.client() as client, pytest.raises(expected) as error:
@@ -105,7 +105,7 @@ def test_patience_ends_with_the_last_failure(
 
 def test_error_tells_all_that_the_server_says(failing: FailingServer) -> None:
     body = {
-        "type": "urn:lapwing:problem:invalid-content", "title": "Invalid content", "status": 422,
+        "type": "urn:peewit:problem:invalid-content", "title": "Invalid content", "status": 422,
         "detail": "bad", "argument": "weight", "rule": "weight must be >= 0", "row": 3,
         "value": "-1",
     }  # fmt: skip
@@ -130,8 +130,8 @@ def test_error_tells_all_that_the_server_says(failing: FailingServer) -> None:
         (answer(404, b"<html>not here</html>"), errors.NotFound),
     ],
 )
-def test_what_is_no_answer_of_a_lapwing_is_told_once(
-    failing: FailingServer, reply: Any, expected: type[LapwingError]
+def test_what_is_no_answer_of_a_peewit_is_told_once(
+    failing: FailingServer, reply: Any, expected: type[PeewitError]
 ) -> None:
     failing.answers = [reply]
     with failing.client() as client, pytest.raises(expected):
@@ -330,7 +330,7 @@ def test_certificates_are_checked_unless_one_says_otherwise(failing: FailingServ
 
 def test_wrong_options_are_refused() -> None:
     with pytest.raises(ValueError, match="url must begin with"):
-        Client("lapwing.example")
+        Client("peewit.example")
     with pytest.raises(ValueError, match="timeout_seconds must be positive, got 0"):
         Client(timeout_seconds=0)
 
@@ -351,7 +351,7 @@ def test_pauses_grow_and_end() -> None:
 def test_every_problem_of_the_server_has_a_class() -> None:
     for kind in server_errors._KINDS.values():
         found = errors.error_class(int(kind.status), kind.uri)
-        assert found is not LapwingError
+        assert found is not PeewitError
         assert (found is ServerFault) == (int(kind.status) == 500)
     known = {kind.uri.rpartition(":")[2] for kind in server_errors._KINDS.values()}
     assert errors._OF_TYPE.keys() <= known

@@ -297,10 +297,10 @@ def test_new_points_are_predicted_in_their_order(client: Client, api: Api) -> No
 
 def test_server_tells_of_itself(reader: Client) -> None:
     assert {"harmonic-mbo", "lapsvm"} <= {model.name for model in reader.models()}
-    assert reader.version().name == "lapwing"
+    assert reader.version().name == "peewit"
     assert reader.is_alive()
     assert reader.is_ready()
-    assert "lapwing_kept_edges" in reader.metrics()
+    assert "peewit_kept_edges" in reader.metrics()
 
 
 @pytest.fixture
@@ -320,8 +320,8 @@ def test_key_opens_what_it_is_for(
         stranger.graphs()
     with Client(url, api_key="no.key") as stranger, pytest.raises(Unauthorized):
         stranger.graphs()
-    monkeypatch.setenv("LAPWING_URL", url)
-    monkeypatch.setenv("LAPWING_API_KEY", keys["read"])
+    monkeypatch.setenv("PEEWIT_URL", url)
+    monkeypatch.setenv("PEEWIT_API_KEY", keys["read"])
     with Client() as reader:
         assert reader.graphs() == []
         with pytest.raises(Forbidden, match="admin"):

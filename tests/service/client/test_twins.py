@@ -113,31 +113,31 @@ def test_coroutines_reach_an_application_in_this_process(
 
     async def session() -> None:
         transport = httpx.ASGITransport(app=app)
-        async with AsyncClient("http://127.0.0.1", transport=transport) as lapwing:
-            assert await lapwing.is_ready()
-            graph = await lapwing.create_graph("g", seed=1)
-            pushed = await lapwing.push_edges("g", edge_table())
+        async with AsyncClient("http://127.0.0.1", transport=transport) as peewit:
+            assert await peewit.is_ready()
+            graph = await peewit.create_graph("g", seed=1)
+            pushed = await peewit.push_edges("g", edge_table())
             assert (pushed.status, pushed.n_rows) == ("pending", 241)
             Ingestor(stores.database, settings).ingest_graph(graph.id)
-            assert (await lapwing.push("g", pushed.id, wait=None)).status == "committed"
-            assert [file.n_rows async for file in lapwing.files("g")] == [241]
-            await lapwing.put_labels("g", {"n3": "left", "n33": "right"})
-            job = await lapwing.submit_solve("g", "stable-hfs")
+            assert (await peewit.push("g", pushed.id, wait=None)).status == "committed"
+            assert [file.n_rows async for file in peewit.files("g")] == [241]
+            await peewit.put_labels("g", {"n3": "left", "n33": "right"})
+            job = await peewit.submit_solve("g", "stable-hfs")
             Worker(stores.database, settings).run_one(job.id)
             seen: list[Job] = []
-            assert (await lapwing.wait(job, progress=seen.append)).result is not None
+            assert (await peewit.wait(job, progress=seen.append)).result is not None
             assert [each.status for each in seen] == ["succeeded"]
-            kinds = [event.kind async for event in lapwing.events(job.id)]
+            kinds = [event.kind async for event in peewit.events(job.id)]
             assert (kinds[0], kinds[-1]) == ("queued", "succeeded")
-            found = await lapwing.predictions("g")
+            found = await peewit.predictions("g")
             assert (found.job, found.table.num_rows) == (job.id, 60)
-            batches = [batch async for batch in lapwing.stream_predictions("g")]
+            batches = [batch async for batch in peewit.stream_predictions("g")]
             assert pa.Table.from_batches(batches).equals(found.table)
-            target = await lapwing.download_predictions("g", tmp_path / "out.parquet")
+            target = await peewit.download_predictions("g", tmp_path / "out.parquet")
             assert pq.read_table(target).num_rows == 60
             with pytest.raises(NodeNotFound):
-                await lapwing.prediction("g", "nobody")
-            async for found in lapwing.look_up("g", ["n0", "nobody"]):
+                await peewit.prediction("g", "nobody")
+            async for found in peewit.look_up("g", ["n0", "nobody"]):
                 assert (found.predictions[0].label, found.unknown) == ("left", ("nobody",))
 
     try:

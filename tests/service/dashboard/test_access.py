@@ -244,7 +244,7 @@ def test_without_any_key_only_this_machine_may_look(pages: Api) -> None:
     answer = pages.client.get("/", headers={"Host": "rebound.example:8000"})
     assert answer.status_code == 303
     text = look(pages, "/sign-in")
-    assert "lapwing key create NAME" in text
+    assert "peewit key create NAME" in text
     assert 'type="password"' not in text
 
 

@@ -27,7 +27,7 @@ def located(api: Api) -> None:
 
 
 def test_the_first_page_says_how_to_begin_and_then_what_there_is(pages: Api) -> None:
-    assert "lapwing graph create mine" in look(pages, "/")
+    assert "peewit graph create mine" in look(pages, "/")
     bring_communities(pages)
     text = look(pages, "/")
     assert re.search(r'<a href="/graphs/g">g</a>', text)

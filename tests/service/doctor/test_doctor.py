@@ -426,7 +426,7 @@ def test_clocks_that_differ(place: Place, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_restore_that_has_not_ended(place: Place) -> None:
     (place.settings.home / MARK).write_text("{}")
-    assert "run `lapwing restore` again" in the_finding(place, "home").text
+    assert "run `peewit restore` again" in the_finding(place, "home").text
 
 
 def test_a_home_that_takes_nothing(place: Place) -> None:
