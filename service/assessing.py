@@ -10,16 +10,16 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
-from service.solve_options import SolveOptions
-from solvers.arrays import Float32Array
-from solvers.iterate import Cancelled, Progress
-from solvers.labels import Labels, RealLabels
-from solvers.models.base import Model
-from solvers.models.cross_validation import cross_validate
-from solvers.models.generalization import generalization_bound, sparsifier_distance
-from solvers.models.uncertainty import posterior_variance
-from solvers.solution import Solution, Status
-from streaming.snapshots import Snapshot
+from peewit.service.solve_options import SolveOptions
+from peewit.solvers.arrays import Float32Array
+from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.cross_validation import cross_validate
+from peewit.solvers.models.generalization import generalization_bound, sparsifier_distance
+from peewit.solvers.models.uncertainty import posterior_variance
+from peewit.solvers.solution import Solution, Status
+from peewit.streaming.snapshots import Snapshot
 
 Phase = Callable[[str], AbstractContextManager[None]]
 """Opens a phase of the job."""

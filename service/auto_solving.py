@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, select
 
-from service.database import Database, graphs, jobs, now
-from service.job_queue import coalesce_key, submit_coalesced
-from service.jobs import Job, JobSpec, JobStatus, lane_of
+from peewit.service.database import Database, graphs, jobs, now
+from peewit.service.job_queue import coalesce_key, submit_coalesced
+from peewit.service.jobs import Job, JobSpec, JobStatus, lane_of
 
 FIRST_REST_SECONDS: Final = 10.0
 """So long after its end a job that was given up is asked for again; each time twice as long."""

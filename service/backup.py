@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, func, select, text
 
-from service.backup_format import (
+from peewit.service.backup_format import (
     DATABASE,
     MANIFEST,
     BackupFile,
@@ -33,7 +33,7 @@ from service.backup_format import (
     digest_of,
     files_below,
 )
-from service.database import (
+from peewit.service.database import (
     Database,
     files,
     graphs,
@@ -41,14 +41,14 @@ from service.database import (
     open_private_database,
     sources,
 )
-from service.holders import holder_name, is_dead
-from service.migrations import newest_revision
-from service.needed_files import GRAPHS, needed_files, path_below
-from service.redaction import shown_url
-from service.settings import Settings
-from streaming.blocks import NodeKind
-from streaming.checkpoints import CheckpointStore
-from streaming.durable import (
+from peewit.service.holders import holder_name, is_dead
+from peewit.service.migrations import newest_revision
+from peewit.service.needed_files import GRAPHS, needed_files, path_below
+from peewit.service.redaction import shown_url
+from peewit.service.settings import Settings
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.durable import (
     TEMPORARY_PREFIX,
     fsync_directory,
     fsync_file,
@@ -56,8 +56,8 @@ from streaming.durable import (
     publish_directory,
     write_json,
 )
-from streaming.node_segments import CorruptSegment, require_ids
-from streaming.snapshots import GraphPaths
+from peewit.streaming.node_segments import CorruptSegment, require_ids
+from peewit.streaming.snapshots import GraphPaths
 
 WORK_DIRECTORIES: Final = ("staging", "knn_work", "certify", "refine", "embedding")
 """Of a graph: what a run needs while it lasts, and what is made again."""

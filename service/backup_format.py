@@ -1,8 +1,8 @@
 """What a backup holds: rows in a SQLite file, files of the graphs, and a page that lists them.
 
 The rows are those of every table but ``workers`` and ``leases``, copied through the tables of
-`service.database`, so that a backup does not depend on the database it came from. Paths in it are
-those of the home it was made of; `needed_files.relocated` makes them those of another.
+`peewit.service.database`, so that a backup does not depend on the database it came from. Paths in
+it are those of the home it was made of; `needed_files.relocated` makes them those of another.
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import Any, Final
 from blake3 import blake3
 from sqlalchemy import Connection, Select, Table, func, insert, select
 
-from service.database import graphs, jobs, metadata
-from streaming.durable import naming
+from peewit.service.database import graphs, jobs, metadata
+from peewit.streaming.durable import naming
 
 MANIFEST: Final = "manifest.json"
 DATABASE: Final = "database.sqlite"

@@ -3,9 +3,9 @@
 import socket
 from ipaddress import ip_address
 
-from service.database import Database
-from service.keys import KeyStore
-from service.settings import Settings
+from peewit.service.database import Database
+from peewit.service.keys import KeyStore
+from peewit.service.settings import Settings
 
 
 def check_binding(host: str, port: int, *, settings: Settings, database: Database) -> None:

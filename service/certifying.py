@@ -5,11 +5,11 @@ from dataclasses import asdict, fields
 from time import monotonic
 from typing import Any, Final
 
-from service.tasks import Advanced, Certified, CertifyTask, Stopped
-from solvers.iterate import ProgressReport
-from streaming.certificate import CertifySettings, certify
-from streaming.engine import PassStopped, RawEdgesGone
-from streaming.snapshots import GraphPaths
+from peewit.service.tasks import Advanced, Certified, CertifyTask, Stopped
+from peewit.solvers.iterate import ProgressReport
+from peewit.streaming.certificate import CertifySettings, certify
+from peewit.streaming.engine import PassStopped, RawEdgesGone
+from peewit.streaming.snapshots import GraphPaths
 
 REPORT_SECONDS: Final = 0.5
 """Progress within one phase is reported this often."""

@@ -11,16 +11,25 @@ from typing import Final
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from service.certifying import certify_task
-from service.connecting import knn_task
-from service.embedding import embed_task
-from service.full_disk import is_disk_full
-from service.solving import Cancelled, Report, WarmSolver
-from service.tasks import Answer, CertifyTask, EmbedTask, Failed, KnnTask, Stop, Task, TuneTask
-from streaming.features import FeaturesNotFound
-from streaming.node_segments import CorruptSegment
-from streaming.nodes import NodeCollision
-from streaming.snapshots import SnapshotNotFound
+from peewit.service.certifying import certify_task
+from peewit.service.connecting import knn_task
+from peewit.service.embedding import embed_task
+from peewit.service.full_disk import is_disk_full
+from peewit.service.solving import Cancelled, Report, WarmSolver
+from peewit.service.tasks import (
+    Answer,
+    CertifyTask,
+    EmbedTask,
+    Failed,
+    KnnTask,
+    Stop,
+    Task,
+    TuneTask,
+)
+from peewit.streaming.features import FeaturesNotFound
+from peewit.streaming.node_segments import CorruptSegment
+from peewit.streaming.nodes import NodeCollision
+from peewit.streaming.snapshots import SnapshotNotFound
 
 _PASSING: Final = (
     OSError,

@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 
 import fsspec.config
 
-from service.redaction import shown_url
-from service.settings import Settings
+from peewit.service.redaction import shown_url
+from peewit.service.settings import Settings
 
 _WEB: Final = ("http", "https")
 _LOCAL: Final = "file://"

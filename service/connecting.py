@@ -12,21 +12,21 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Any, Final
 
-from service.catalog import GraphRecord
-from service.certifying import Reporter
-from service.database import Database
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobQueue, JobStatus, LeaseLost, UnknownJob
-from service.manifest import ListedFile, Manifest
-from service.tasks import Advanced, Connected, KnnTask, Stopped
-from solvers.iterate import Stopped as IterationStopped
-from solvers.iterate import Watch
-from streaming.durable import fsync_directory, remove_abandoned
-from streaming.features import FeatureStore
-from streaming.knn import KnnPlace, KnnSettings, make_knn
-from streaming.nodes import open_nodes
-from streaming.snapshots import GraphPaths
-from streaming.sources import ParquetEdges
+from peewit.service.catalog import GraphRecord
+from peewit.service.certifying import Reporter
+from peewit.service.database import Database
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, JobQueue, JobStatus, LeaseLost, UnknownJob
+from peewit.service.manifest import ListedFile, Manifest
+from peewit.service.tasks import Advanced, Connected, KnnTask, Stopped
+from peewit.solvers.iterate import Stopped as IterationStopped
+from peewit.solvers.iterate import Watch
+from peewit.streaming.durable import fsync_directory, remove_abandoned
+from peewit.streaming.features import FeatureStore
+from peewit.streaming.knn import KnnPlace, KnnSettings, make_knn
+from peewit.streaming.nodes import open_nodes
+from peewit.streaming.snapshots import GraphPaths
+from peewit.streaming.sources import ParquetEdges
 
 _SUFFIX: Final = ".parquet"
 

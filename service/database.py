@@ -45,7 +45,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from service.migrations import upgrade
+from peewit.service.migrations import upgrade
 
 BUSY_TIMEOUT_SECONDS: Final = 30.0
 """How long a SQLite writer waits for another one, in any process."""
@@ -467,7 +467,7 @@ def open_database(url: str | URL) -> Database:
     ------
     ValueError
         Another kind of database, SQLite in memory, or SQLite on a network file system.
-    service.migrations.DatabaseVersionError
+    peewit.service.migrations.DatabaseVersionError
         A newer version of this program has migrated the database.
     DatabaseNotOpened
         No SQLite file can be made there, or what is there is none or cannot be written.
@@ -494,7 +494,7 @@ def open_private_database(path: Path) -> Database:
 
     Raises
     ------
-    service.migrations.DatabaseVersionError
+    peewit.service.migrations.DatabaseVersionError
         A newer version of this program has written the file.
     """
     engine = create_engine(URL.create("sqlite+pysqlite", database=str(path)))

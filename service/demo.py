@@ -14,27 +14,33 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
-from service.database import Database, open_database
-from service.digits import digit_edges, digit_labels, draw_labels, write_pictures, write_shuffled
-from service.evaluation import Evaluation, evaluate
-from service.formats import Format, encode
-from service.ingest import Ingestor
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobSpec, JobStatus, lane_of
-from service.known_nodes import KnownNodes
-from service.labeling import Labeling
-from service.labels import LabelStore
-from service.manifest import Manifest
-from service.predictions import PredictionStore
-from service.settings import COMPILED, Settings
-from service.uploads import UploadedLabels
-from service.warm import warm
-from service.worker import run_until_finished
-from service.workers import WorkerRegistry
-from solvers.models import DEFAULT_MODEL
-from streaming.durable import publish_file
-from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
+from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
+from peewit.service.database import Database, open_database
+from peewit.service.digits import (
+    digit_edges,
+    digit_labels,
+    draw_labels,
+    write_pictures,
+    write_shuffled,
+)
+from peewit.service.evaluation import Evaluation, evaluate
+from peewit.service.formats import Format, encode
+from peewit.service.ingest import Ingestor
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, JobSpec, JobStatus, lane_of
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labeling import Labeling
+from peewit.service.labels import LabelStore
+from peewit.service.manifest import Manifest
+from peewit.service.predictions import PredictionStore
+from peewit.service.settings import COMPILED, Settings
+from peewit.service.uploads import UploadedLabels
+from peewit.service.warm import warm
+from peewit.service.worker import run_until_finished
+from peewit.service.workers import WorkerRegistry
+from peewit.solvers.models import DEFAULT_MODEL
+from peewit.streaming.durable import publish_file
+from peewit.streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 
 GRAPH_NAME: Final = "digits"
 EPSILON: Final = 0.6

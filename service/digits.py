@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.datasets import load_digits
 
-from solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import FloatArray, Int64Array
 
 N_NEIGHBORS: Final = 100
 WIDTH_NEIGHBOR: Final = 7

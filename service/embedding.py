@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from time import monotonic
 
-from service.tasks import Advanced, Embedded, EmbedTask, Stopped
-from streaming.embedding import EmbeddingStopped, embed
-from streaming.snapshots import GraphPaths
+from peewit.service.tasks import Advanced, Embedded, EmbedTask, Stopped
+from peewit.streaming.embedding import EmbeddingStopped, embed
+from peewit.streaming.snapshots import GraphPaths
 
 
 def embed_task(

@@ -11,20 +11,20 @@ from typing import Any, Final
 
 import psutil
 
-from service.catalog import GraphRecord
-from service.forecasting import last_equal, seconds_by_stage
-from service.jobs import JobQueue
-from service.labels import LabelStore
-from service.solve_memory import RESERVED_BYTES, graph_bytes, kept_bytes, refusal
-from service.solve_options import validate_solve
-from solvers.features import FeatureRows
-from solvers.gram.planning import GramPlan, GramTooLarge
-from solvers.models.base import Model
-from solvers.models.inductive import EmbeddedModel
-from solvers.models.kernel_space import KernelSpaceModel
-from solvers.models.point_model import GIVEN, PointModel
-from streaming.features import FeatureStore
-from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
+from peewit.service.catalog import GraphRecord
+from peewit.service.forecasting import last_equal, seconds_by_stage
+from peewit.service.jobs import JobQueue
+from peewit.service.labels import LabelStore
+from peewit.service.solve_memory import RESERVED_BYTES, graph_bytes, kept_bytes, refusal
+from peewit.service.solve_options import validate_solve
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.gram.planning import GramPlan, GramTooLarge
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.inductive import EmbeddedModel
+from peewit.solvers.models.kernel_space import KernelSpaceModel
+from peewit.solvers.models.point_model import GIVEN, PointModel
+from peewit.streaming.features import FeatureStore
+from peewit.streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
 
 _GIB: Final = 2**30
 _LEAST_CLASSES: Final = 2
@@ -131,10 +131,10 @@ class Estimator:
         Raises
         ------
         ValueError
-            See `service.solve_options.validate_solve`.
+            See `peewit.service.solve_options.validate_solve`.
         NoSnapshot
             The graph has none yet.
-        streaming.snapshots.SnapshotNotFound, streaming.features.FeaturesNotFound
+        peewit.streaming.snapshots.SnapshotNotFound, peewit.streaming.features.FeaturesNotFound
             Newer ones came between two looks at the graph, or files are gone.
         """
         chosen, _ = validate_solve(model, parameters)

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.labels import CurrentLabels, LabelValue
-from service.uploads import UploadedLabels
-from solvers.arrays import BoolArray
+from peewit.service.labels import CurrentLabels, LabelValue
+from peewit.service.uploads import UploadedLabels
+from peewit.solvers.arrays import BoolArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

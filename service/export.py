@@ -7,9 +7,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from service.catalog import GraphRecord
-from service.known_nodes import KnownNodes
-from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.service.catalog import GraphRecord
+from peewit.service.known_nodes import KnownNodes
+from peewit.streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
 
 ROWS_PER_BATCH: Final = 1 << 17
 
@@ -63,7 +63,7 @@ def snapshot_edges(
 
     Raises
     ------
-    streaming.snapshots.SnapshotNotFound
+    peewit.streaming.snapshots.SnapshotNotFound
         There is none of this number, or none at all.
     """
     store = SnapshotStore(GraphPaths(root=graphs_directory / graph.id).snapshots)

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from service.feature_log import FeatureSetRecord
-from solvers.arrays import Int64Array
-from streaming.blocks import shown
-from streaming.feature_blocks import BadFeatures, as_bad_features
-from streaming.feature_files import set_owners, set_values
-from streaming.features import (
+from peewit.service.feature_log import FeatureSetRecord
+from peewit.solvers.arrays import Int64Array
+from peewit.streaming.blocks import shown
+from peewit.streaming.feature_blocks import BadFeatures, as_bad_features
+from peewit.streaming.feature_files import set_owners, set_values
+from peewit.streaming.features import (
     FeaturesMeta,
     FeaturesNotFound,
     FeatureStore,
     NewRows,
     repeated_row,
 )
-from streaming.nodes import Nodes
-from streaming.pipeline import Interrupted, Stream
+from peewit.streaming.nodes import Nodes
+from peewit.streaming.pipeline import Interrupted, Stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class FeatureCommitter:
         ------
         BadFeatures
             The set breaks a rule; nothing has changed.
-        streaming.pipeline.Interrupted
+        peewit.streaming.pipeline.Interrupted
             ``should_stop`` was true; nothing has changed.
         OSError
             The disk is full, or fails.

@@ -12,11 +12,11 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
 
-from service.catalog import lock_graph
-from service.database import Database, feature_sets, graphs, now
-from service.leases import Lease, confirm
-from service.manifest_records import BacklogFull, printable
-from service.push_log import take_positions
+from peewit.service.catalog import lock_graph
+from peewit.service.database import Database, feature_sets, graphs, now
+from peewit.service.leases import Lease, confirm
+from peewit.service.manifest_records import BacklogFull, printable
+from peewit.service.push_log import take_positions
 
 SetMode = Literal["replace", "add"]
 """Whether a set takes the place of all rows, or of those of its own nodes only."""
@@ -38,7 +38,7 @@ class NewFeatureSet:
     mode : {"replace", "add"}
         What it does to the rows there are.
     path : str
-        A file of `streaming.feature_files.write_set`, flushed.
+        A file of `peewit.streaming.feature_files.write_set`, flushed.
     n_rows, n_columns : int
         Its shape.
     is_sparse : bool

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from service.catalog import GraphRecord
-from service.formats import Format
-from service.uploads import BadUpload, UploadLimits, feature_batches
-from streaming.feature_blocks import NODE, BadFeatures, FeatureBlock, read_features
-from streaming.feature_files import n_rows_of, read_blocks
+from peewit.service.catalog import GraphRecord
+from peewit.service.formats import Format
+from peewit.service.uploads import BadUpload, UploadLimits, feature_batches
+from peewit.streaming.feature_blocks import NODE, BadFeatures, FeatureBlock, read_features
+from peewit.streaming.feature_files import n_rows_of, read_blocks
 
 _NUMBERED_ROWS: Final = 1 << 14
 """Rows of a matrix that are handed on together."""
@@ -127,7 +127,7 @@ def _file_blocks(graph: GraphRecord, path: Path, *, n_threads: int) -> Iterator[
 
 def _libsvm(path: Path, *, zero_based: bool) -> Any:
     """The matrix; a guess from the least column there is would shift all where none has it."""
-    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow, see solvers.distances
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow, see peewit.solvers.distances
 
     with path.open("rb") as file:
         try:
@@ -160,7 +160,7 @@ def table_blocks(
     *,
     limits: UploadLimits | None = None,
 ) -> Iterator[FeatureBlock]:
-    """Blocks of a table that somebody sent, checked; see `service.uploads.feature_batches`."""
+    """Blocks of a table that somebody sent, checked."""
     settings = graph.settings
     n_columns: int | None = None
     first_row = 0

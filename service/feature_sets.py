@@ -1,9 +1,9 @@
 """Features that people hand in: checked at the door, durable before they are acknowledged.
 
 A set becomes one Arrow file below the graph and a row that names it; ingest brings it into the
-graph (`service.feature_commit`). What breaks the data contract is refused here with its row and
-leaves nothing behind. What only ingest can see (a node twice, too many nodes, rows that do not fit
-those they are added to) refuses the set later, and its record says why.
+graph (`peewit.service.feature_commit`). What breaks the data contract is refused here with its row
+and leaves nothing behind. What only ingest can see (a node twice, too many nodes, rows that do not
+fit those they are added to) refuses the set later, and its record says why.
 """
 
 import time
@@ -14,14 +14,14 @@ from uuid import uuid4
 
 from sqlalchemy.exc import DBAPIError
 
-from service.catalog import GraphRecord
-from service.feature_log import FeatureLog, FeatureSetRecord, NewFeatureSet, SetMode
-from service.manifest_records import BacklogFull
-from streaming.durable import fsync_directory
-from streaming.feature_blocks import FeatureBlock
-from streaming.feature_files import write_set
-from streaming.features import FeaturesMeta, FeaturesNotFound, FeatureStore, require_joinable
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import GraphRecord
+from peewit.service.feature_log import FeatureLog, FeatureSetRecord, NewFeatureSet, SetMode
+from peewit.service.manifest_records import BacklogFull
+from peewit.streaming.durable import fsync_directory
+from peewit.streaming.feature_blocks import FeatureBlock
+from peewit.streaming.feature_files import write_set
+from peewit.streaming.features import FeaturesMeta, FeaturesNotFound, FeatureStore, require_joinable
+from peewit.streaming.snapshots import GraphPaths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

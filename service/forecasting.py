@@ -5,8 +5,8 @@ from itertools import dropwhile
 from time import monotonic
 from typing import Any, Final
 
-from service.jobs import Job, JobQueue, JobStatus
-from service.tasks import Advanced
+from peewit.service.jobs import Job, JobQueue, JobStatus
+from peewit.service.tasks import Advanced
 
 _JOBS_LOOKED_AT: Final = 200
 _LEAST_FRACTION: Final = 0.02

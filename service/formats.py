@@ -1,7 +1,7 @@
 """The four table formats that Peewit speaks, and writing a stream of rows in each of them.
 
 Rows go out a batch at a time, so that a table larger than memory passes through. Reading what
-people send is `service.uploads`.
+people send is `peewit.service.uploads`.
 """
 
 from collections.abc import Iterable, Iterator

@@ -12,10 +12,10 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet
 
-from service.catalog import GraphRecord
-from service.leases import Lease
-from service.push_log import PushLog, WaitingPush
-from service.pushes import block_schema, write_block
+from peewit.service.catalog import GraphRecord
+from peewit.service.leases import Lease
+from peewit.service.push_log import PushLog, WaitingPush
+from peewit.service.pushes import block_schema, write_block
 
 GATHER_ROWS: Final = 1 << 22
 GATHER_BYTES: Final = 1 << 26

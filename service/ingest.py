@@ -19,29 +19,36 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from service.auto_solving import request_auto_solve
-from service.catalog import Catalog, GraphProgress, GraphRecord
-from service.confinement import confine_redirects, is_within, require_within
-from service.database import Database
-from service.feature_commit import FeatureCommitter
-from service.feature_log import FeatureSetRecord
-from service.gathering import gather_pushes
-from service.holders import holder_name, is_dead
-from service.ingest_history import IngestHistory
-from service.leases import Lease, LeaseExpired, LeaseStore
-from service.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
-from service.predictions import PredictionStore
-from service.redaction import redacted, shown_url
-from service.settings import Settings
-from streaming.certificate import CertificateStore
-from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined, StreamSummary
-from streaming.feature_blocks import BadFeatures
-from streaming.features import FeatureStore
-from streaming.pipeline import FileUnreadable, Stream
-from streaming.records import SparsifierSettings
-from streaming.settings import StreamSettings
-from streaming.snapshots import GraphPaths, SnapshotStore
-from streaming.sources import EdgeFile, ParquetEdges
+from peewit.service.auto_solving import request_auto_solve
+from peewit.service.catalog import Catalog, GraphProgress, GraphRecord
+from peewit.service.confinement import confine_redirects, is_within, require_within
+from peewit.service.database import Database
+from peewit.service.feature_commit import FeatureCommitter
+from peewit.service.feature_log import FeatureSetRecord
+from peewit.service.gathering import gather_pushes
+from peewit.service.holders import holder_name, is_dead
+from peewit.service.ingest_history import IngestHistory
+from peewit.service.leases import Lease, LeaseExpired, LeaseStore
+from peewit.service.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
+from peewit.service.predictions import PredictionStore
+from peewit.service.redaction import redacted, shown_url
+from peewit.service.settings import Settings
+from peewit.streaming.certificate import CertificateStore
+from peewit.streaming.events import (
+    Committed,
+    Duplicate,
+    IngestEvent,
+    Progress,
+    Quarantined,
+    StreamSummary,
+)
+from peewit.streaming.feature_blocks import BadFeatures
+from peewit.streaming.features import FeatureStore
+from peewit.streaming.pipeline import FileUnreadable, Stream
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.sources import EdgeFile, ParquetEdges
 
 LEASE_SECONDS: Final = 12.0
 RENEW_SECONDS: Final = 3.0
@@ -121,7 +128,7 @@ class Ingestor:
         ------
         OSError
             A source cannot be listed now.
-        service.confinement.SourceRefused
+        peewit.service.confinement.SourceRefused
             A source that was added over HTTP may not be read.
         """
         return sum(
@@ -159,11 +166,11 @@ class Ingestor:
             Another process ingests this graph.
         LeaseExpired
             The lease ran out under way, as after a long sleep; nothing is lost.
-        streaming.pipeline.Interrupted
+        peewit.streaming.pipeline.Interrupted
             ``should_stop`` was true; the next call goes on.
         GraphNotFound
             The graph is not there, or was deleted under way.
-        streaming.pipeline.FileUnreadable
+        peewit.streaming.pipeline.FileUnreadable
             A store does not answer; the files of the others are in.
         """
         with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
@@ -328,7 +335,7 @@ class OpenGraph:
 
         Raises
         ------
-        streaming.pipeline.Interrupted
+        peewit.streaming.pipeline.Interrupted
             ``should_stop`` was true; the next call goes on.
         """
         if not self._stream.is_between_files:

@@ -21,22 +21,22 @@ import structlog
 from sqlalchemy.exc import OperationalError
 from structlog.contextvars import bound_contextvars
 
-from service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
-from service.connecting import sweep_knn
-from service.database import Database
-from service.feature_sets import FeatureSets
-from service.full_disk import is_disk_full
-from service.ingest import Ingestor, LeaseHeld, OpenGraph
-from service.job_queue import DatabaseJobQueue
-from service.leases import LeaseExpired
-from service.listing import SourceLister
-from service.manifest import Manifest, SourceRecord
-from service.metrics import OTHERS, IngestMetrics, metrics_server
-from service.predictions import PredictionStore
-from service.pushes import PushStore
-from service.settings import Settings
-from service.workers import WorkerRegistry
-from streaming.pipeline import Interrupted
+from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
+from peewit.service.connecting import sweep_knn
+from peewit.service.database import Database
+from peewit.service.feature_sets import FeatureSets
+from peewit.service.full_disk import is_disk_full
+from peewit.service.ingest import Ingestor, LeaseHeld, OpenGraph
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.leases import LeaseExpired
+from peewit.service.listing import SourceLister
+from peewit.service.manifest import Manifest, SourceRecord
+from peewit.service.metrics import OTHERS, IngestMetrics, metrics_server
+from peewit.service.predictions import PredictionStore
+from peewit.service.pushes import PushStore
+from peewit.service.settings import Settings
+from peewit.service.workers import WorkerRegistry
+from peewit.streaming.pipeline import Interrupted
 
 POLL_SECONDS: Final = 0.2
 IDLE_SECONDS: Final = 30.0

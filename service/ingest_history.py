@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import Select, delete, func, select
 
-from service.database import Database, ingest_points, insert_into
+from peewit.service.database import Database, ingest_points, insert_into
 
 MAX_POINTS: Final = 1_000
 """Of a graph; when there are more, every second one but for the newest hundred goes."""

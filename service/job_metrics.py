@@ -1,8 +1,8 @@
 """Numbers of jobs, workers and leases for Prometheus, as the database has them.
 
 Jobs that ended long ago are removed, so how many ended is a gauge of what is remembered; workers
-count their attempts themselves, see `service.worker_metrics`. Kinds, lanes and statuses are few,
-and so are the series.
+count their attempts themselves, see `peewit.service.worker_metrics`. Kinds, lanes and statuses are
+few, and so are the series.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
-from service.database import Database, jobs, leases, now
-from service.jobs import KINDS, LANES, JobStatus
-from service.workers import WorkerRegistry
+from peewit.service.database import Database, jobs, leases, now
+from peewit.service.jobs import KINDS, LANES, JobStatus
+from peewit.service.workers import WorkerRegistry
 
 INGEST: Final = "ingest"
 """The role of a process that runs no jobs but shows that it is alive."""

@@ -25,9 +25,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from service.catalog import lock_graph
-from service.database import Database, insert_into, job_events, jobs, now
-from service.jobs import (
+from peewit.service.catalog import lock_graph
+from peewit.service.database import Database, insert_into, job_events, jobs, now
+from peewit.service.jobs import (
     IdempotencyConflict,
     Job,
     JobEvent,

@@ -1,4 +1,4 @@
-"""What a job is, and the contract of the queue that holds jobs; `service.job_queue` implements it.
+"""What a job is; the contract of the queue that `peewit.service.job_queue` implements.
 
 A job outlives the process that asked for it. A worker runs it under a lease: every write names its
 attempt and is refused unless that is the current one, so that a job that changes hands ends once.
@@ -25,7 +25,7 @@ FAST_MODELS = frozenset({"harmonic-mbo", "hfs", "poisson", "stable-hfs"})
 """Models that answer within seconds once a graph is prepared."""
 
 HEAVY_OPTIONS = frozenset({"refine", "variance", "bound", "cross_validate"})
-"""Options of solve jobs with which any model takes long; see `service.solve_options`."""
+"""Options of solve jobs with which any model takes long; see `peewit.service.solve_options`."""
 
 KINDS = ("solve", "tune", "certify", "knn", "embed")
 """What jobs do."""
@@ -229,7 +229,7 @@ class JobQueue(Protocol):
 
         Raises
         ------
-        service.catalog.GraphNotFound
+        peewit.service.catalog.GraphNotFound
             There is no such graph.
         IdempotencyConflict
             The key belongs to a job with another spec.

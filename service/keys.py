@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import ColumnElement, Connection, Row, or_, select, update
 
-from service.database import Database, insert_into, keys, now
+from peewit.service.database import Database, insert_into, keys, now
 
 Scope = Literal["read", "label", "ingest", "admin"]
 """What a key allows: look at everything; write labels and solve; bring edges; all of it."""

@@ -2,8 +2,8 @@
 
 What waits are pushes of edges and sets of features.
 
-A reader's side of `streaming.nodes`: indexes are opened for reading, kept, and followed up to the
-last committed file. Any number of threads may ask.
+A reader's side of `peewit.streaming.nodes`: indexes are opened for reading, kept, and followed up
+to the last committed file. Any number of threads may ask.
 """
 
 from collections import OrderedDict
@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from service.catalog import GraphRecord
-from service.manifest import Manifest
-from solvers.arrays import BoolArray, Int32Array
-from streaming.checkpoints import CheckpointStore
-from streaming.feature_files import set_owners
-from streaming.nodes import Nodes, open_nodes
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import GraphRecord
+from peewit.service.manifest import Manifest
+from peewit.solvers.arrays import BoolArray, Int32Array
+from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.feature_files import set_owners
+from peewit.streaming.nodes import Nodes, open_nodes
+from peewit.streaming.snapshots import GraphPaths
 
 MAX_OPEN: Final = 16
 """Indexes kept open at once; one with a table takes 27 to 54 bytes per node."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select
 
-from service.database import Timestamp, label_events, now
+from peewit.service.database import Timestamp, label_events, now
 
 _FEW: Final = 1_000
 _ROWS_PER_STATEMENT: Final = 100_000

@@ -10,15 +10,15 @@ from typing import Final, Literal
 import orjson
 import pyarrow as pa
 
-from service.auto_solving import request_auto_solve
-from service.catalog import GraphRecord
-from service.database import Database
-from service.formats import Format, encode, json_integer
-from service.known_nodes import KnownNodes
-from service.labels import CurrentLabels, LabelReceipt, LabelStore
-from service.uploads import NodeId, UploadedLabels, node_array
-from solvers.arrays import BoolArray
-from streaming.blocks import NodeKind
+from peewit.service.auto_solving import request_auto_solve
+from peewit.service.catalog import GraphRecord
+from peewit.service.database import Database
+from peewit.service.formats import Format, encode, json_integer
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labels import CurrentLabels, LabelReceipt, LabelStore
+from peewit.service.uploads import NodeId, UploadedLabels, node_array
+from peewit.solvers.arrays import BoolArray
+from peewit.streaming.blocks import NodeKind
 
 UnknownNodes = Literal["refuse", "keep"]
 """What to do with a label of a node that the graph does not know: refuse all, or keep it for the
@@ -71,7 +71,7 @@ class Labeling:
         ------
         LabelsRefused
             ``unknown`` is ``refuse`` and the graph does not know all nodes.
-        service.labels.BadLabels
+        peewit.service.labels.BadLabels
             A node or label is too long or holds a NUL.
         GraphNotFound
             The graph was deleted.

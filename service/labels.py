@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
-from service.catalog import find_graph, lock_graph
-from service.database import Database, graphs, label_events
-from service.label_events import insert_events
-from solvers.arrays import BoolArray, Int64Array
-from streaming.blocks import MAX_NODE_BYTES
+from peewit.service.catalog import find_graph, lock_graph
+from peewit.service.database import Database, graphs, label_events
+from peewit.service.label_events import insert_events
+from peewit.solvers.arrays import BoolArray, Int64Array
+from peewit.streaming.blocks import MAX_NODE_BYTES
 
 LabelValue = str | int | float
 

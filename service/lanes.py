@@ -17,11 +17,11 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 from typing import Final
 
-from service.confinement import confine_redirects
-from service.lifetime import give_way
-from service.logs import LogChoice, configure_logging, log_choice
-from service.settings import Settings, prepare_environment
-from service.tasks import Advanced, Answer, Failed, Stop, Stopped, Task
+from peewit.service.confinement import confine_redirects
+from peewit.service.lifetime import give_way
+from peewit.service.logs import LogChoice, configure_logging, log_choice
+from peewit.service.settings import Settings, prepare_environment
+from peewit.service.tasks import Advanced, Answer, Failed, Stop, Stopped, Task
 
 KILL_AFTER_SECONDS: Final = 1.0
 """A child that was told to stop has this long before it is killed."""
@@ -195,6 +195,6 @@ def _child_main(connection: Connection, settings: Settings, logs: LogChoice) -> 
     configure_logging(logs.level, logs.log_format)
     prepare_environment(settings)
     confine_redirects(settings.source_hosts)  # certificates and refining read sources again
-    import_module("service.child").serve(
+    import_module("peewit.service.child").serve(
         connection, memory_bytes=settings.child_memory_bytes, n_threads=settings.n_threads
     )

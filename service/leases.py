@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, or_, select, update
 
-from service.database import Database, insert_into, leases, now
+from peewit.service.database import Database, insert_into, leases, now
 
 
 class LeaseExpired(RuntimeError):

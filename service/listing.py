@@ -17,14 +17,14 @@ import structlog
 from fsspec.core import url_to_fs
 from sqlalchemy.exc import OperationalError
 
-from service.catalog import GraphNotFound
-from service.confinement import is_within, require_within
-from service.directory_watch import DirectoryWatch
-from service.manifest import ListedFile, Manifest, SourceNotFound, SourceRecord
-from service.redaction import redacted, shown_url
-from service.settings import Settings
-from service.settling import Settling, has_parquet_end
-from streaming.sources import ParquetEdges
+from peewit.service.catalog import GraphNotFound
+from peewit.service.confinement import is_within, require_within
+from peewit.service.directory_watch import DirectoryWatch
+from peewit.service.manifest import ListedFile, Manifest, SourceNotFound, SourceRecord
+from peewit.service.redaction import redacted, shown_url
+from peewit.service.settings import Settings
+from peewit.service.settling import Settling, has_parquet_end
+from peewit.streaming.sources import ParquetEdges
 
 LONGEST_REST_SECONDS: Final = 300.0
 """Between two tries of a source that fails again and again."""
@@ -295,7 +295,7 @@ def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
 
     Raises
     ------
-    service.confinement.SourceRefused
+    peewit.service.confinement.SourceRefused
         It was added over HTTP and may not be read.
     OSError, or what its file system raises
         It cannot be listed.

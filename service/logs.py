@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import structlog
 
-from service.redaction import redacted
-from service.settings import LogFormat, LogLevel
+from peewit.service.redaction import redacted
+from peewit.service.settings import LogFormat, LogLevel
 
 _QUIET: Final = ("alembic", "asyncio", "distributed", "fsspec", "numba")
 """Libraries whose news below a warning concern nobody here."""

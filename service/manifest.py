@@ -26,11 +26,11 @@ from sqlalchemy import (
     update,
 )
 
-from service.catalog import Catalog, GraphProgress, lock_graph
-from service.database import Database, feature_sets, files, graphs, now, pushes, sources
-from service.feature_log import FeatureLog
-from service.leases import Lease, confirm
-from service.manifest_records import (
+from peewit.service.catalog import Catalog, GraphProgress, lock_graph
+from peewit.service.database import Database, feature_sets, files, graphs, now, pushes, sources
+from peewit.service.feature_log import FeatureLog
+from peewit.service.leases import Lease, confirm
+from peewit.service.manifest_records import (
     FILE_GONE,
     FILE_STATUSES,
     Backlog,
@@ -44,7 +44,7 @@ from service.manifest_records import (
     SourceRecord,
     TooManySources,
 )
-from service.push_log import PushLog, settle, take_positions, wait_again, waiting_count
+from peewit.service.push_log import PushLog, settle, take_positions, wait_again, waiting_count
 
 __all__ = [
     "FILE_GONE",
@@ -113,8 +113,8 @@ class Manifest:
         follow : bool
             Whether to look for new files for ever.
         confined_to : str, optional
-            What it may read, from `service.confinement`. A source that the owner of the machine has
-            added without it stays so until it is removed.
+            What it may read, from `peewit.service.confinement`. A source that the owner of the
+            machine has added without it stays so until it is removed.
         max_sources : int, optional
             Most sources that the graph may have.
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 from sqlalchemy import Row
 
-from service.jobs import MAX_KEY_LENGTH
+from peewit.service.jobs import MAX_KEY_LENGTH
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate"]
 """Waits or is being read; is in the graph; broke a rule; the same content was committed before."""
@@ -60,7 +60,7 @@ class SourceRecord:
     follow : bool
         Whether the daemon looks for new files until the source is removed.
     confined_to : str, optional
-        What it may read if it was added over HTTP, for `service.confinement.is_within`.
+        What it may read if it was added over HTTP, for `peewit.service.confinement.is_within`.
     created_at : datetime
         By the database's clock, in UTC.
     listed_at : datetime, optional

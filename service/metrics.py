@@ -1,7 +1,7 @@
 """Numbers for Prometheus: those of the stores, which any process can tell, and those of ingest.
 
-What is in the database (edges, backlog, labels, snapshots; jobs by `service.job_metrics`) is read
-there at every scrape, so the API's processes agree and nothing is lost when one ends. How long
+What is in the database (edges, backlog, labels, snapshots; jobs by `peewit.service.job_metrics`) is
+read there at every scrape, so the API's processes agree and nothing is lost when one ends. How long
 blocks and resparsifications take is known to the ingest process alone, since its start.
 """
 
@@ -30,11 +30,11 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from sqlalchemy import and_, exists, func, select
 
-from service.database import Database, files, graphs, jobs, pushes, sources
-from service.job_metrics import JobCollector
-from service.jobs import JobStatus
-from service.settings import Settings
-from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+from peewit.service.database import Database, files, graphs, jobs, pushes, sources
+from peewit.service.job_metrics import JobCollector
+from peewit.service.jobs import JobStatus
+from peewit.service.settings import Settings
+from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 
 MAX_GRAPHS: Final = 100
 """Graphs with a label of their own, the largest; the rest are added up as `OTHERS`."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, or_, select
 
-from service.database import feature_sets, files, graphs, pushes
+from peewit.service.database import feature_sets, files, graphs, pushes
 
 GRAPHS = "graphs"
 """Name of the directory with the graphs' directories."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from solvers.arrays import FloatArray, Int64Array
-from streaming.snapshots import SnapshotStore
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.streaming.snapshots import SnapshotStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streaming.feature_blocks import (
+from peewit.streaming.feature_blocks import (
     BadFeatures,
     dense_values,
     is_sparse_schema,
@@ -20,7 +20,7 @@ def checked_points(batches: Iterable[pa.RecordBatch], *, n_columns: int) -> list
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-        From `service.uploads.point_batches`.
+        From `peewit.service.uploads.point_batches`.
     n_columns : int
         Numbers of each point that the model was trained on.
 

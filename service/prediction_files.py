@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from service.formats import json_integer
-from solvers.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from streaming.durable import publish_file
+from peewit.service.formats import json_integer
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from peewit.streaming.durable import publish_file
 
 ROWS_PER_BATCH: Final = 1 << 18
 MAX_SCORE_COLUMNS: Final = 32

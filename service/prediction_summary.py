@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.prediction_files import PredictionFile
-from solvers.arrays import BoolArray, Int64Array
+from peewit.service.prediction_files import PredictionFile
+from peewit.solvers.arrays import BoolArray, Int64Array
 
 N_BINS: Final = 20
 """Of the histogram of margins."""

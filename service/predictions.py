@@ -16,17 +16,17 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, Select, and_, select
 
-from service.database import Database, jobs, now
-from service.job_queue import job_from_row
-from service.jobs import Job, JobStatus
-from service.prediction_files import (
+from peewit.service.database import Database, jobs, now
+from peewit.service.job_queue import job_from_row
+from peewit.service.jobs import Job, JobStatus
+from peewit.service.prediction_files import (
     PREDICTOR_SUFFIX,
     SUFFIX,
     PredictionFile,
     file_name,
     predictor_path,
 )
-from streaming.snapshots import GraphPaths
+from peewit.streaming.snapshots import GraphPaths
 
 KEEP_PER_MODEL: Final = 3
 GRACE_SECONDS: Final = 600.0

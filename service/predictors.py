@@ -1,7 +1,7 @@
 """What new points are predicted with: the functions of a solve, beside its predictions.
 
 A predictor is an uncompressed ``.npz`` without pickled objects, published whole before the
-predictions are, and removed with them (`service.predictions`).
+predictions are, and removed with them (`peewit.service.predictions`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,23 +13,23 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from service.jobs import Job, JobStatus
-from service.prediction_files import (
+from peewit.service.jobs import Job, JobStatus
+from peewit.service.prediction_files import (
     PredictionFile,
     PredictionMeta,
     class_columns,
     label_values,
     predictor_path,
 )
-from service.predictions import PredictionsNotFound, PredictionStore
-from solvers.gram.functions import KernelFunction, ScaledRows
-from solvers.gram.spaces import Expansion
-from solvers.linear.functions import LinearFunctions
-from solvers.linear.row_form import RowForm
-from solvers.models import CATALOGUE
-from solvers.models.inductive import InductiveModel
-from solvers.solution import Functions
-from streaming.durable import naming, publish_file
+from peewit.service.predictions import PredictionsNotFound, PredictionStore
+from peewit.solvers.gram.functions import KernelFunction, ScaledRows
+from peewit.solvers.gram.spaces import Expansion
+from peewit.solvers.linear.functions import LinearFunctions
+from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.inductive import InductiveModel
+from peewit.solvers.solution import Functions
+from peewit.streaming.durable import naming, publish_file
 
 _OF_NODES: Final = ("node", "reachable", "variance")
 """Columns of predictions that new points have not."""

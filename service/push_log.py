@@ -24,11 +24,11 @@ from sqlalchemy import (
     update,
 )
 
-from service.catalog import lock_graph
-from service.database import Database, files, graphs, now, pushes
-from service.jobs import IdempotencyConflict
-from service.leases import Lease, confirm
-from service.manifest_records import (
+from peewit.service.catalog import lock_graph
+from peewit.service.database import Database, files, graphs, now, pushes
+from peewit.service.jobs import IdempotencyConflict
+from peewit.service.leases import Lease, confirm
+from peewit.service.manifest_records import (
     BacklogFull,
     FileRecord,
     NewPush,

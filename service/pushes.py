@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet
 from sqlalchemy.exc import DBAPIError
 
-from service.catalog import GraphRecord
-from service.formats import Format
-from service.manifest import Manifest
-from service.manifest_records import BacklogFull, NewPush, PushLimits, PushRecord
-from service.push_log import PushLog, backlog_full
-from service.uploads import BadUpload, UploadLimits, edge_batches
-from streaming.blocks import read_columns
-from streaming.durable import fsync_directory, publish_file
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import GraphRecord
+from peewit.service.formats import Format
+from peewit.service.manifest import Manifest
+from peewit.service.manifest_records import BacklogFull, NewPush, PushLimits, PushRecord
+from peewit.service.push_log import PushLog, backlog_full
+from peewit.service.uploads import BadUpload, UploadLimits, edge_batches
+from peewit.streaming.blocks import read_columns
+from peewit.streaming.durable import fsync_directory, publish_file
+from peewit.streaming.snapshots import GraphPaths
 
 __all__ = ["RETRY_SECONDS", "BacklogFull", "PushStore", "block_schema", "write_block"]
 
@@ -128,7 +128,7 @@ class PushStore:
 
         Raises
         ------
-        BadUpload, streaming.blocks.BadEdges
+        BadUpload, peewit.streaming.blocks.BadEdges
             A row breaks the data contract, or the limits.
         BacklogFull
             Others were faster to fill the room that `require_room` saw.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from service.catalog import GraphRecord
-from service.jobs import Job, JobQueue, UnknownJob
-from service.known_nodes import KnownNodes
-from service.prediction_files import Prediction, PredictionFile
-from service.predictions import PredictionsNotFound, PredictionStore
-from service.recent import Recent
-from service.uploads import NodeId, node_array
+from peewit.service.catalog import GraphRecord
+from peewit.service.jobs import Job, JobQueue, UnknownJob
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.prediction_files import Prediction, PredictionFile
+from peewit.service.predictions import PredictionsNotFound, PredictionStore
+from peewit.service.recent import Recent
+from peewit.service.uploads import NodeId, node_array
 
 
 class NodeNotFound(LookupError):

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, cast
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from service.database import Database
+from peewit.service.database import Database
 
 MAX_AGE_SECONDS: Final = 30.0
 """Nothing is kept longer, so that what a reading writes (the last use of a key) is written."""

@@ -7,16 +7,16 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from service.certifying import explained
-from service.tasks import SolveTask
-from solvers.arrays import FloatArray
-from solvers.iterate import Progress, ProgressReport
-from solvers.labels import Targets
-from solvers.models.refining import Refinable, refine
-from solvers.solution import Solution
-from streaming.durable import remove_abandoned
-from streaming.engine import RawEdges, RawEdgesGone, snapshot_edges, spool_directory
-from streaming.snapshots import GraphPaths, SnapshotMeta
+from peewit.service.certifying import explained
+from peewit.service.tasks import SolveTask
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iterate import Progress, ProgressReport
+from peewit.solvers.labels import Targets
+from peewit.solvers.models.refining import Refinable, refine
+from peewit.solvers.solution import Solution
+from peewit.streaming.durable import remove_abandoned
+from peewit.streaming.engine import RawEdges, RawEdgesGone, snapshot_edges, spool_directory
+from peewit.streaming.snapshots import GraphPaths, SnapshotMeta
 
 
 def refined(

@@ -19,8 +19,8 @@ from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from service.holders import holder_name, is_dead
-from service.settings import metrics_directory, share_metrics
+from peewit.service.holders import holder_name, is_dead
+from peewit.service.settings import metrics_directory, share_metrics
 
 ABORTED: Final = "aborted"
 """The status of a request whose client went, or whose time was over, before an answer began."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, func, select, text, update
 
-from service.backup_format import (
+from peewit.service.backup_format import (
     DATABASE,
     MANIFEST,
     BackupManifest,
@@ -27,7 +27,7 @@ from service.backup_format import (
     files_below,
     read_manifest,
 )
-from service.database import (
+from peewit.service.database import (
     SERVE_LOCK,
     Database,
     feature_sets,
@@ -38,14 +38,14 @@ from service.database import (
     pushes,
     sources,
 )
-from service.job_queue import requeue_running
-from service.migrations import require_known
-from service.needed_files import GRAPHS, relocated
-from service.settings import COMPILED, Settings
-from service.workers import WorkerRegistry
-from streaming.checkpoints import CheckpointStore
-from streaming.durable import TEMPORARY_PREFIX, fsync_directory, fsync_file, publish_json
-from streaming.snapshots import GraphPaths
+from peewit.service.job_queue import requeue_running
+from peewit.service.migrations import require_known
+from peewit.service.needed_files import GRAPHS, relocated
+from peewit.service.settings import COMPILED, Settings
+from peewit.service.workers import WorkerRegistry
+from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.durable import TEMPORARY_PREFIX, fsync_directory, fsync_file, publish_json
+from peewit.streaming.snapshots import GraphPaths
 
 MARK: Final = "restore.json"
 """In the home while a restore is under way."""
@@ -117,7 +117,7 @@ def restore(
         ``directory`` holds no backup, or one of a newer format.
     DamagedBackup
         A file is missing, or is not what was written.
-    service.migrations.DatabaseVersionError
+    peewit.service.migrations.DatabaseVersionError
         A newer version of this program made the backup.
     OSError
         The disk is full, or fails; home and database are as before.

@@ -2,7 +2,7 @@
 
 Light on purpose: every entry point imports this first and calls `prepare_environment` before numpy
 and numba are imported, since both read the environment when they load.
-`service.client` reads its two variables itself: it must load none of this.
+`peewit.service.client` reads its two variables itself: it must load none of this.
 """
 
 import os
@@ -114,7 +114,7 @@ class Settings(BaseSettings):
         Address of that port.
     items : Path, optional
         Directory of pictures and texts of nodes, which the dashboard shows; ``items`` in ``home``
-        by default. See `service.items`.
+        by default. See `peewit.service.items`.
     log_level : {'debug', 'info', 'warning', 'error'}
         The least severe messages that are logged.
     log_format : {'auto', 'console', 'json'}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fsspec.core import url_to_fs
 
-from service.manifest import ListedFile
+from peewit.service.manifest import ListedFile
 
 _MAGIC: Final = (b"PAR1", b"PARE")
 _TAIL_BYTES: Final = 8

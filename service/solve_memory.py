@@ -8,9 +8,9 @@ depend on which graphs are warm.
 
 from typing import Final
 
-from solvers.gram.planning import GramTooLarge
-from solvers.models.base import Model
-from streaming.snapshots import SnapshotMeta
+from peewit.solvers.gram.planning import GramTooLarge
+from peewit.solvers.models.base import Model
+from peewit.streaming.snapshots import SnapshotMeta
 
 RESERVED_BYTES: Final = 512 * 2**20
 """The process with its libraries (260 MiB), and blocks that are computed in passing."""

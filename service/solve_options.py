@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any, Final
 
-from solvers.laplacian.full_graph import LEAST_PASSES
-from solvers.models import CATALOGUE
-from solvers.models.base import Model, RegressionModel, Rule, fields_schema, rule_of
-from solvers.models.harmonic import StableHFS
-from solvers.models.refining import Refinable
-from solvers.models.uncertainty import GaussianField
+from peewit.solvers.laplacian.full_graph import LEAST_PASSES
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import Model, RegressionModel, Rule, fields_schema, rule_of
+from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.refining import Refinable
+from peewit.solvers.models.uncertainty import GaussianField
 
 _RULE: Final = "rule"
 _NEEDS: Final = "needs"

@@ -18,31 +18,31 @@ from typing import Any, Final
 import numpy as np
 import psutil
 
-from service.assessing import Answered, Assessment, assess
-from service.prediction_files import PredictionMeta, predictor_path, write_predictions
-from service.predictors import write_predictor
-from service.refining import refined
-from service.solve_memory import kept_bytes, refusal
-from service.solve_options import validate_solve
-from service.task_labels import labels_in_snapshot
-from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped, Tuned, TuneTask
-from service.tuning import told, validate_tune
-from solvers.features import FeatureRows
-from solvers.gram.planning import GramTooLarge
-from solvers.iterate import ProgressReport
-from solvers.labels import Labels, RealLabels
-from solvers.models.base import Model, as_classes, solve_either
-from solvers.models.cross_validation import deal_folds
-from solvers.models.growing import grown
-from solvers.models.point_model import GIVEN
-from solvers.models.refining import Refinable
-from solvers.models.tuning import tune
-from solvers.solution import Functions, Solution, Status
-from streaming.blocks import MAX_NODES
-from streaming.engine import PassStopped
-from streaming.features import FeatureStore
-from streaming.nodes import Nodes, open_nodes
-from streaming.snapshots import GraphPaths, Snapshot, SnapshotStore
+from peewit.service.assessing import Answered, Assessment, assess
+from peewit.service.prediction_files import PredictionMeta, predictor_path, write_predictions
+from peewit.service.predictors import write_predictor
+from peewit.service.refining import refined
+from peewit.service.solve_memory import kept_bytes, refusal
+from peewit.service.solve_options import validate_solve
+from peewit.service.task_labels import labels_in_snapshot
+from peewit.service.tasks import Advanced, Answer, Solved, SolveTask, Stopped, Tuned, TuneTask
+from peewit.service.tuning import told, validate_tune
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.gram.planning import GramTooLarge
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.models.base import Model, as_classes, solve_either
+from peewit.solvers.models.cross_validation import deal_folds
+from peewit.solvers.models.growing import grown
+from peewit.solvers.models.point_model import GIVEN
+from peewit.solvers.models.refining import Refinable
+from peewit.solvers.models.tuning import tune
+from peewit.solvers.solution import Functions, Solution, Status
+from peewit.streaming.blocks import MAX_NODES
+from peewit.streaming.engine import PassStopped
+from peewit.streaming.features import FeatureStore
+from peewit.streaming.nodes import Nodes, open_nodes
+from peewit.streaming.snapshots import GraphPaths, Snapshot, SnapshotStore
 
 REPORT_SECONDS: Final = 0.5
 """Progress within one phase is reported this often."""

@@ -14,19 +14,19 @@ from typing import Final, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from service.catalog import GraphRecord
-from service.formats import json_integer
-from service.jobs import Job, JobQueue, JobSpec, JobStatus
-from service.known_nodes import KnownNodes
-from service.labels import LabelStore
-from service.prediction_files import Prediction, PredictionFile
-from service.predictions import PredictionsNotFound
-from service.reading import PredictionReader
-from service.uploads import NodeId
-from solvers.active_learning import coverage, least_margins, least_variance, unsureness
-from solvers.arrays import BoolArray, Float32Array, Int64Array
-from streaming.embedding import EmbeddingStore, NodeEmbedding
-from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.service.catalog import GraphRecord
+from peewit.service.formats import json_integer
+from peewit.service.jobs import Job, JobQueue, JobSpec, JobStatus
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labels import LabelStore
+from peewit.service.prediction_files import Prediction, PredictionFile
+from peewit.service.predictions import PredictionsNotFound
+from peewit.service.reading import PredictionReader
+from peewit.service.uploads import NodeId
+from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
+from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
+from peewit.streaming.embedding import EmbeddingStore, NodeEmbedding
+from peewit.streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
 
 Strategy = Literal["margin", "variance", "coverage"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
@@ -196,7 +196,7 @@ class Suggester:
         graph : GraphRecord
             Which graph.
         strategy : Strategy
-            See `solvers.active_learning`.
+            See `peewit.solvers.active_learning`.
         n_nodes : int
             How many, 1 to `MAX_SUGGESTIONS`.
         model, job_id : str, optional

@@ -20,9 +20,9 @@ from typing import Final
 import structlog
 from sqlalchemy import URL
 
-from service.database import SERVE_LOCK
-from service.lifetime import GRACE_SECONDS, StopSignal
-from service.settings import Settings
+from peewit.service.database import SERVE_LOCK
+from peewit.service.lifetime import GRACE_SECONDS, StopSignal
+from peewit.service.settings import Settings
 
 FIRST_DELAY_SECONDS: Final = 1.0
 LONGEST_DELAY_SECONDS: Final = 30.0
@@ -92,7 +92,7 @@ def peewit_roles(
         "ingest": ("ingest", "--follow"),
         "worker": ("worker",),
     }
-    start = (sys.executable, "-m", "service.cli")
+    start = (sys.executable, "-m", "peewit")
     return tuple(
         Role(
             name=name,

@@ -3,11 +3,11 @@
 import numpy as np
 import pyarrow as pa
 
-from service.prediction_files import label_values
-from service.tasks import SolveTask
-from solvers.labels import Labels, RealLabels
-from streaming.blocks import NodeKind
-from streaming.nodes import Nodes
+from peewit.service.prediction_files import label_values
+from peewit.service.tasks import SolveTask
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.nodes import Nodes
 
 
 def labels_in_snapshot(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streaming.blocks import NodeKind
+from peewit.streaming.blocks import NodeKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

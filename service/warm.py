@@ -17,24 +17,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.models import CATALOGUE
-from solvers.models.linear_machine import LinearSVM
-from solvers.models.simplex_machines import LapRLS
-from solvers.models.total_variation import TVRLS
-from solvers.models.transductive import TSVM
-from solvers.neighbors import NeighborLists, PointSearch, TieRule, edges_of
-from streaming.blocks import NODE_KINDS, NodeKind
-from streaming.certificate import CertifySettings, certify
-from streaming.nodes import open_nodes
-from streaming.notebook import sparsify
-from streaming.pipeline import Stream
-from streaming.records import SparsifierSettings
-from streaming.settings import StreamSettings
-from streaming.snapshots import GraphPaths, SnapshotStore
-from streaming.sources import ParquetEdges
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.linear_machine import LinearSVM
+from peewit.solvers.models.simplex_machines import LapRLS
+from peewit.solvers.models.total_variation import TVRLS
+from peewit.solvers.models.transductive import TSVM
+from peewit.solvers.neighbors import NeighborLists, PointSearch, TieRule, edges_of
+from peewit.streaming.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.certificate import CertifySettings, certify
+from peewit.streaming.nodes import open_nodes
+from peewit.streaming.notebook import sparsify
+from peewit.streaming.pipeline import Stream
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.sources import ParquetEdges
 
 _N_NODES: Final = 80
 _N_IDS: Final = 2_000

@@ -19,23 +19,23 @@ import structlog
 from sqlalchemy.exc import DBAPIError, OperationalError
 from structlog.contextvars import bound_contextvars
 
-from service.auto_solving import renew_given_up
-from service.catalog import Catalog, GraphNotFound, GraphRecord
-from service.certifying import validate_certify
-from service.connecting import finish_knn, require_connectable, sweep_knn, validate_knn
-from service.database import Database
-from service.forecasting import Forecast, last_equal
-from service.full_disk import is_disk_full
-from service.job_queue import LEASE_SECONDS, DatabaseJobQueue
-from service.jobs import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
-from service.labels import LabelStore
-from service.lanes import WarmChild
-from service.leases import Lease, LeaseExpired, LeaseStore
-from service.manifest import Manifest
-from service.metrics import metrics_server
-from service.predictions import PredictionStore
-from service.settings import Settings
-from service.tasks import (
+from peewit.service.auto_solving import renew_given_up
+from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
+from peewit.service.certifying import validate_certify
+from peewit.service.connecting import finish_knn, require_connectable, sweep_knn, validate_knn
+from peewit.service.database import Database
+from peewit.service.forecasting import Forecast, last_equal
+from peewit.service.full_disk import is_disk_full
+from peewit.service.job_queue import LEASE_SECONDS, DatabaseJobQueue
+from peewit.service.jobs import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
+from peewit.service.labels import LabelStore
+from peewit.service.lanes import WarmChild
+from peewit.service.leases import Lease, LeaseExpired, LeaseStore
+from peewit.service.manifest import Manifest
+from peewit.service.metrics import metrics_server
+from peewit.service.predictions import PredictionStore
+from peewit.service.settings import Settings
+from peewit.service.tasks import (
     Advanced,
     Answer,
     Certified,
@@ -52,9 +52,9 @@ from service.tasks import (
     Tuned,
     TuneTask,
 )
-from service.worker_metrics import Outcome, WorkerMetrics
-from service.workers import WorkerRegistry
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.worker_metrics import Outcome, WorkerMetrics
+from peewit.service.workers import WorkerRegistry
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 
 HEARTBEAT_SECONDS: Final = 2.0
 """A third of a lease: two heartbeats may fail before a job is taken over."""

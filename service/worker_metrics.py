@@ -5,11 +5,11 @@ from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from service.database import Database
-from service.jobs import Job, Lane
-from service.metrics import store_registry
-from service.process_metrics import ProcessTreeCollector
-from service.settings import Settings
+from peewit.service.database import Database
+from peewit.service.jobs import Job, Lane
+from peewit.service.metrics import store_registry
+from peewit.service.process_metrics import ProcessTreeCollector
+from peewit.service.settings import Settings
 
 Outcome = Literal["succeeded", "failed", "cancelled", "retried", "released", "lost"]
 """How an attempt ends: for good in the first three; its job waits again after the next two."""

@@ -6,8 +6,8 @@ from typing import Final
 
 from sqlalchemy import delete, insert, select, update
 
-from service.database import Database, now, workers
-from service.jobs import Lane
+from peewit.service.database import Database, now, workers
+from peewit.service.jobs import Lane
 
 SILENT_AFTER_SECONDS: Final = 8.0
 """Longer than a few heartbeats, so that one slow transaction is no death."""

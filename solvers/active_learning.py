@@ -1,7 +1,7 @@
 """Which nodes to label next: the unsure ones, those that tell most, or some that lie far apart.
 
-A node is a point of a resistance embedding (`solvers.laplacian.resistance`): nodes that a short,
-wide path joins lie close together. Three choices, each of nodes that may be labeled:
+A node is a point of a resistance embedding (`peewit.solvers.laplacian.resistance`): nodes that a
+short, wide path joins lie close together. Three choices, each of nodes that may be labeled:
 
 - `least_margins`: where the model's two best classes are closest.
 - `least_variance`: the node whose label would take most from the variance of all others, one after
@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 
 LEAST_WEIGHT: Final = 0.02
 """What a node counts that the model is sure of, beside 1 for one between two classes."""

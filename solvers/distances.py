@@ -7,7 +7,7 @@ it is imported where it is first called, here for distances.
 
 from typing import Any
 
-from solvers.arrays import FloatArray
+from peewit.solvers.arrays import FloatArray
 
 
 def euclidean_distances(rows: Any, others: Any = None) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import Int64Array, IntArray, frozen
+from peewit.solvers.arrays import Int64Array, IntArray, frozen
 
 BLOCK_BYTES = 1 << 25
 """Bytes of rows that are looked at together."""

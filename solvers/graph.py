@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from solvers.arrays import (
+from peewit.solvers.arrays import (
     AnyArray,
     Float32Array,
     FloatArray,
@@ -26,7 +26,7 @@ from solvers.arrays import (
     frozen,
     index_dtype,
 )
-from solvers.kernels.adjacency import (
+from peewit.solvers.kernels.adjacency import (
     count_sorted,
     label_components,
     mirror_rows,
@@ -34,9 +34,9 @@ from solvers.kernels.adjacency import (
     row_sums,
     spread_rows,
 )
-from solvers.kernels.aggregation import renumber_rows
-from solvers.kernels.block_products import laplacian_rows
-from solvers.merging import Buckets, EdgeChunk, WeightedEdges, merge_into, row_starts
+from peewit.solvers.kernels.aggregation import renumber_rows
+from peewit.solvers.kernels.block_products import laplacian_rows
+from peewit.solvers.merging import Buckets, EdgeChunk, WeightedEdges, merge_into, row_starts
 
 _SYMMETRY_RTOL = 1e-9
 

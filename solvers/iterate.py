@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from solvers.solution import Status
+from peewit.solvers.solution import Status
 
 State = TypeVar("State")
 

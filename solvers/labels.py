@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from solvers.arrays import AnyArray, FloatArray, Int64Array, IntArray, checked_nodes, frozen
+from peewit.solvers.arrays import AnyArray, FloatArray, Int64Array, IntArray, checked_nodes, frozen
 
 ClassName = str | int
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from solvers.arrays import (
+from peewit.solvers.arrays import (
     AnyArray,
     Int64Array,
     IntArray,
@@ -21,7 +21,7 @@ from solvers.arrays import (
     index_dtype,
     integer_ids,
 )
-from solvers.kernels.adjacency import count_records, fill_buckets, sort_buckets
+from peewit.solvers.kernels.adjacency import count_records, fill_buckets, sort_buckets
 
 MAX_RECORDS = 1 << 23
 """Records merged at a time, unless a few nodes have more."""
@@ -31,7 +31,7 @@ _MAX_SHIFT = 16  # nodes are counted from the start of their bucket in 16 bits
 
 
 class EdgeChunk(Protocol):
-    """Some edge records; `streaming.records.Records` is one."""
+    """Some edge records; `peewit.streaming.records.Records` is one."""
 
     @property
     def u(self) -> Any:

@@ -15,10 +15,17 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, IntArray, RealArray
-from solvers.graph import Graph
-from solvers.kernels.neighbors import mark_mutual
-from solvers.merging import WeightedEdges
+from peewit.solvers.arrays import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    RealArray,
+)
+from peewit.solvers.graph import Graph
+from peewit.solvers.kernels.neighbors import mark_mutual
+from peewit.solvers.merging import WeightedEdges
 
 Metric = Literal["euclidean", "cosine"]
 """Distance of two rows: of the rows as they are, or of the rows scaled to length 1.
@@ -259,8 +266,8 @@ class PointSearch:
 
     def _among_all(self, queries: Any, n_candidates: int) -> Int64Array:
         """Candidates by scikit-learn's brute force."""
-        from sklearn import config_context  # noqa: PLC0415 - slow, see solvers.distances
-        from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - slow, see solvers.distances
+        from sklearn import config_context  # noqa: PLC0415 - slow, see peewit.solvers.distances
+        from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - slow, see peewit.solvers.distances
 
         with config_context(assume_finite=True):
             if self._index is None:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from solvers.arrays import Int64Array, IntArray
+from peewit.solvers.arrays import Int64Array, IntArray
 
 Parallel: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
 """How independent tasks are run: ``map``, or the ``map`` of a thread pool."""

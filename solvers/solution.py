@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.arrays import BoolArray, FloatArray
 
 
 class Status(Enum):
@@ -62,7 +62,7 @@ class Functions(Protocol):
         Raises
         ------
         TypeError, ValueError
-            As `solvers.features.checked_points`.
+            As `peewit.solvers.features.checked_points`.
         """
 
     def trimmed(self) -> "Functions":

@@ -19,7 +19,8 @@ Decisions, each with what it led to:
   and no system is solved. An embedding is made where they do not.
 - Features are written anew for each version, aligned with the nodes, and the version before stays
   for a while: whoever solves maps rows that never change, and adding a row costs a copy of all.
-- The stream never looks at labels or models. ``solvers.models`` is out of its reach by contract.
+- The stream never looks at labels or models. ``peewit.solvers.models`` is out of its reach by
+  contract.
 - ``sparsify`` is what notebooks call. It is loaded when it is asked for: whoever wants blocks only
   need not wait for kernels, and processes set numba's environment before.
 """
@@ -27,7 +28,7 @@ Decisions, each with what it led to:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streaming.notebook import Sparsified, sparsify
+    from peewit.streaming.notebook import Sparsified, sparsify
 
 __all__ = ["Sparsified", "sparsify"]
 
@@ -36,6 +37,6 @@ def __getattr__(name: str) -> Any:
     """Load what ``__all__`` names."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from streaming import notebook  # noqa: PLC0415 - see the last decision above
+    from peewit.streaming import notebook  # noqa: PLC0415 - see the last decision above
 
     return getattr(notebook, name)

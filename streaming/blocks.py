@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int32Array, Int64Array, frozen
-from streaming.kernels.columns import (
+from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int32Array, Int64Array, frozen
+from peewit.streaming.kernels.columns import (
     GREATEST_WEIGHT,
     fill_self_loops,
     narrow_ids,

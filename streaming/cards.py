@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from solvers.arrays import AnyArray, Float32Array, Int32Array
-from solvers.laplacian.resistance import Embedding
-from streaming.kernels.sampling import CARD_HEADER, CARD_PROBES, CARD_WIDTH, pack_cards
+from peewit.solvers.arrays import AnyArray, Float32Array, Int32Array
+from peewit.solvers.laplacian.resistance import Embedding
+from peewit.streaming.kernels.sampling import CARD_HEADER, CARD_PROBES, CARD_WIDTH, pack_cards
 
 _CACHE_LINE = 64
 _LARGEST = 32767.0

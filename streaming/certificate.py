@@ -1,9 +1,9 @@
 """Certificates: how far a snapshot really is from the raw graph that it stands for.
 
 The extreme eigenvalues of L_H^+ L_G, by block Lanczos with one pass over the raw edges per step
-(`solvers.laplacian.lanczos`, `engine`). What is certified are the outer bounds, which hold with a
-stated probability, never the Ritz values. The state after each pass is on the disk, so a run that
-was killed goes on where it was. A certificate is a small file beside its snapshot.
+(`peewit.solvers.laplacian.lanczos`, `engine`). What is certified are the outer bounds, which hold
+with a stated probability, never the Ritz values. The state after each pass is on the disk, so a run
+that was killed goes on where it was. A certificate is a small file beside its snapshot.
 """
 
 import json
@@ -19,26 +19,26 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.iterate import Progress, ProgressReport
-from solvers.laplacian.lanczos import (
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Progress, ProgressReport
+from peewit.solvers.laplacian.lanczos import (
     End,
     Krylov,
     advance_krylov,
     spectrum_ends,
     start_krylov,
 )
-from solvers.laplacian.refinement import RefinedSolver
-from streaming.durable import publish_file, publish_json, remove_abandoned, remove_unfinished
-from streaming.engine import (
+from peewit.solvers.laplacian.refinement import RefinedSolver
+from peewit.streaming.durable import publish_file, publish_json, remove_abandoned, remove_unfinished
+from peewit.streaming.engine import (
     PassStopped,
     RawComponents,
     RawEdges,
     snapshot_edges,
     spool_directory,
 )
-from streaming.snapshots import GraphPaths, Snapshot, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots import GraphPaths, Snapshot, SnapshotNotFound, SnapshotStore
 
 CertificateStatus = Literal["converged", "max-passes", "inexact", "components-differ"]
 

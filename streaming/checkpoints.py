@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from solvers.arrays import AnyArray
-from streaming.cards import NodeCards
-from streaming.durable import (
+from peewit.solvers.arrays import AnyArray
+from peewit.streaming.cards import NodeCards
+from peewit.streaming.durable import (
     link_file,
     naming,
     publish_directory,
@@ -28,15 +28,20 @@ from streaming.durable import (
     remove_unfinished,
     write_json,
 )
-from streaming.node_segments import (
+from peewit.streaming.node_segments import (
     CorruptSegment,
     list_segments,
     publish_ids,
     read_ids,
     truncate_ids,
 )
-from streaming.record_segments import ArrayIdentity, SavedRecords, read_records, write_records
-from streaming.records import SparsifierState
+from peewit.streaming.record_segments import (
+    ArrayIdentity,
+    SavedRecords,
+    read_records,
+    write_records,
+)
+from peewit.streaming.records import SparsifierState
 
 _CARDS = "cards.npy"
 _SURPLUS = "surplus.npy"

@@ -37,15 +37,15 @@ from distributed import Client, Future, wait
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from solvers.arrays import Int32Array
-from solvers.parallel import Parallel
-from streaming.blocks import BadEdges, shown
-from streaming.cards import NodeCards
-from streaming.merging import fold_tree, leaf, merge, without_embedding
-from streaming.nodes import DenseNodes, NodeIndex, Nodes
-from streaming.parts import Part, StagedFile
-from streaming.records import SparsifierState
-from streaming.shares import (
+from peewit.solvers.arrays import Int32Array
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.blocks import BadEdges, shown
+from peewit.streaming.cards import NodeCards
+from peewit.streaming.merging import fold_tree, leaf, merge, without_embedding
+from peewit.streaming.nodes import DenseNodes, NodeIndex, Nodes
+from peewit.streaming.parts import Part, StagedFile
+from peewit.streaming.records import SparsifierState
+from peewit.streaming.shares import (
     Share,
     ShareSettings,
     code_share,
@@ -56,7 +56,7 @@ from streaming.shares import (
     sparsify_coded,
     sparsify_dense,
 )
-from streaming.sparsifier import buffer_cap
+from peewit.streaming.sparsifier import buffer_cap
 
 CONNECT_SECONDS = 10.0
 """A scheduler that does not answer by then is reported."""

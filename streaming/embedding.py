@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from solvers.arrays import Float32Array, Int32Array
-from solvers.graph import Graph
-from solvers.laplacian.resistance import Embedding, resistance_embedding
-from solvers.parallel import Parallel
-from solvers.solution import Status
-from streaming.durable import naming, publish_file
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.solvers.arrays import Float32Array, Int32Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.resistance import Embedding, resistance_embedding
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Status
+from peewit.streaming.durable import naming, publish_file
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 
 N_PROBES: Final = 64
 """Coordinates of a node; distances have a standard deviation of 18 %."""

@@ -22,15 +22,20 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int32Array
-from streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
-from streaming.checkpoints import AbsorbedFile, CheckpointStore
-from streaming.kernels.edge_passes import LANE_COLUMNS, add_edge_differences, all_roots, join_ends
-from streaming.nodes import DenseNodes, Nodes, open_nodes
-from streaming.reading import read_parts
-from streaming.snapshots import GraphPaths, SnapshotMeta
-from streaming.sources import PART_ROWS, EdgeFile, ParquetEdges, StagedFile, stage
-from streaming.spool import Spool, SpooledFile
+from peewit.solvers.arrays import FloatArray, Int32Array
+from peewit.streaming.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
+from peewit.streaming.checkpoints import AbsorbedFile, CheckpointStore
+from peewit.streaming.kernels.edge_passes import (
+    LANE_COLUMNS,
+    add_edge_differences,
+    all_roots,
+    join_ends,
+)
+from peewit.streaming.nodes import DenseNodes, Nodes, open_nodes
+from peewit.streaming.reading import read_parts
+from peewit.streaming.snapshots import GraphPaths, SnapshotMeta
+from peewit.streaming.sources import PART_ROWS, EdgeFile, ParquetEdges, StagedFile, stage
+from peewit.streaming.spool import Spool, SpooledFile
 
 MAX_LANES: Final = 4
 LANE_BYTES: Final = 1 << 30

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from streaming.checkpoints import AbsorbedFile
-from streaming.parts import EdgeFile
+from peewit.streaming.checkpoints import AbsorbedFile
+from peewit.streaming.parts import EdgeFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int64Array
-from streaming.blocks import BadEdges, NodeKind, check_no_nulls, check_valid, checked_ids, shown
+from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int64Array
+from peewit.streaming.blocks import (
+    BadEdges,
+    NodeKind,
+    check_no_nulls,
+    check_valid,
+    checked_ids,
+    shown,
+)
 
 NODE: Final = "node"
 DENSE_COLUMNS: Final = ("features",)

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from solvers.arrays import Int64Array
-from streaming.blocks import NodeKind
-from streaming.durable import naming, publish_file
-from streaming.feature_blocks import (
+from peewit.solvers.arrays import Int64Array
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.durable import naming, publish_file
+from peewit.streaming.feature_blocks import (
     COLUMNS,
     DENSE_COLUMNS,
     NODE,
@@ -35,7 +35,7 @@ from streaming.feature_blocks import (
     read_features,
     sparse_values,
 )
-from streaming.parts import content_faults, open_parquet
+from peewit.streaming.parts import content_faults, open_parquet
 
 BLOCK_BYTES: Final = 1 << 24
 """Bytes of rows that are read together, as far as a footer tells them."""
@@ -228,8 +228,8 @@ def set_values(path: Path) -> Iterator[Any]:
 class ParquetFeatures:
     """Rows of features in Parquet files, in their order, read anew each time; made by `open`.
 
-    Feature models read it as they read `solvers.features.FeatureRows`, block by block, so that the
-    rows need not fit in memory.
+    Feature models read it as they read `peewit.solvers.features.FeatureRows`, block by block, so
+    that the rows need not fit in memory.
 
     Attributes
     ----------

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import INT32_MAX, AnyArray, Int64Array, frozen
-from solvers.features import FeatureRows
-from streaming.durable import naming, publish_directory, remove_unfinished, write_json
-from streaming.feature_blocks import BadFeatures
+from peewit.solvers.arrays import INT32_MAX, AnyArray, Int64Array, frozen
+from peewit.solvers.features import FeatureRows
+from peewit.streaming.durable import naming, publish_directory, remove_unfinished, write_json
+from peewit.streaming.feature_blocks import BadFeatures
 
 _NODES = "nodes.npy"
 _VALUES = "values.npy"

@@ -15,11 +15,11 @@ from typing import Protocol
 
 import numpy as np
 
-from solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array, UInt64Array
-from solvers.graph import Graph
-from solvers.laplacian.resistance import edge_resistance, resistance_embedding
-from solvers.solution import Status
-from streaming.blocks import EdgeBlock
+from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array, UInt64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.resistance import edge_resistance, resistance_embedding
+from peewit.solvers.solution import Status
+from peewit.streaming.blocks import EdgeBlock
 
 EMBEDDING_RTOL = 1e-2
 """Relative error of the embedding allowed in every direction."""

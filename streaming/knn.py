@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from solvers.arrays import INT32_MAX, IntArray
-from solvers.features import FeatureRows
-from solvers.iterate import Watch
-from solvers.merging import WeightedEdges
-from solvers.neighbors import (
+from peewit.solvers.arrays import INT32_MAX, IntArray
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.iterate import Watch
+from peewit.solvers.merging import WeightedEdges
+from peewit.solvers.neighbors import (
     LEAST_WEIGHT,
     Metric,
     NeighborLists,
@@ -30,10 +30,10 @@ from solvers.neighbors import (
     require_one_of,
     with_width,
 )
-from streaming.blocks import NodeKind
-from streaming.durable import publish_file
-from streaming.neighbor_search import EXACT_PRODUCTS, NeighborSearch, row_length
-from streaming.nodes import Nodes
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.durable import publish_file
+from peewit.streaming.neighbor_search import EXACT_PRODUCTS, NeighborSearch, row_length
+from peewit.streaming.nodes import Nodes
 
 Method = Literal["auto", "exact", "approximate"]
 """How neighbors are searched: among all rows, in the cells nearest to a row, or as their number
@@ -52,11 +52,11 @@ class KnnSettings:
     k : int
         Neighbors of each node, at least 1 and below the number of nodes with features.
     weights : {"self-tuned", "heat", "binary"}
-        Weight of a tie by its length; see `solvers.neighbors.WeightName`.
+        Weight of a tie by its length; see `peewit.solvers.neighbors.WeightName`.
     symmetrize : {"mean", "max"}
         Weight of an edge by those of its two ties, 0 where there is none.
     metric : {"euclidean", "cosine"}
-        Distance of two nodes; see `solvers.neighbors.Metric`.
+        Distance of two nodes; see `peewit.solvers.neighbors.Metric`.
     width : float, optional
         Of heat weights; None for the mean length of the edges.
     method : {"auto", "exact", "approximate"}
@@ -190,7 +190,7 @@ def make_knn(
     ValueError
         Too few rows for k, all rows are equal, with "cosine" a row is zero, or the approximate
         method is asked for sparse rows.
-    solvers.iterate.Stopped
+    peewit.solvers.iterate.Stopped
         It was told to stop; there is no file, and the lists so far are in ``place.work``.
     OSError
         The disk is full, or fails.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from solvers.parallel import Parallel
-from streaming.cards import NodeCards
-from streaming.records import SparsifierSettings, SparsifierState
-from streaming.sparsifier import is_full, resparsify
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.cards import NodeCards
+from peewit.streaming.records import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier import is_full, resparsify
 
 _T = TypeVar("_T")
 

@@ -24,10 +24,10 @@ from typing import Any, Final, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import AnyArray, Float32Array, FloatArray, Int64Array
-from solvers.features import FeatureRows
-from solvers.iterate import Watch
-from solvers.neighbors import (
+from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, Int64Array
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.iterate import Watch
+from peewit.solvers.neighbors import (
     SPARE_CANDIDATES,
     Metric,
     NeighborLists,
@@ -38,7 +38,7 @@ from solvers.neighbors import (
     query_blocks,
     ranked,
 )
-from streaming.durable import publish_json, reserved_array
+from peewit.streaming.durable import publish_json, reserved_array
 
 SHARD_BYTES: Final = 1 << 28
 """Bytes of rows that are searched together."""
@@ -67,7 +67,7 @@ class Searcher(Protocol):
     def nearest(
         self, queries: Any, n_nearest: int, own: Int64Array
     ) -> tuple[Int64Array, FloatArray]:
-        """Places in the shard and distances, as `solvers.neighbors.nearest` gives them."""
+        """Places in the shard and distances, as `peewit.solvers.neighbors.nearest` gives them."""
 
     @property
     def n_looked_at(self) -> int:
@@ -166,7 +166,7 @@ class NeighborSearch:
     n_neighbors : int
         Below the number of rows.
     metric : {"euclidean", "cosine"}
-        See `solvers.neighbors.Metric`.
+        See `peewit.solvers.neighbors.Metric`.
     n_probes : int, optional
         Cells looked at for each row; None to look at all rows.
     seed : int
@@ -199,7 +199,7 @@ class NeighborSearch:
 
         Raises
         ------
-        solvers.iterate.Stopped
+        peewit.solvers.iterate.Stopped
             It was told to stop.
         OSError
             The disk is full, or fails.

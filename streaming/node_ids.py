@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from solvers.arrays import AnyArray, Int64Array, UInt64Array, frozen
-from streaming.kernels.hashing import hash_integers, hash_strings
-from streaming.kernels.node_table import gather_strings
+from peewit.solvers.arrays import AnyArray, Int64Array, UInt64Array, frozen
+from peewit.streaming.kernels.hashing import hash_integers, hash_strings
+from peewit.streaming.kernels.node_table import gather_strings
 
 _FIRST_ROOM = 1024
 _NO_BYTES: AnyArray = frozen(np.empty(0, dtype=np.uint8))

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.arrays import Int32Array, Int64Array, UInt64Array
-from streaming.kernels import node_table
+from peewit.solvers.arrays import Int32Array, Int64Array, UInt64Array
+from peewit.streaming.kernels import node_table
 
 _MAX_LOAD = 0.6
 _MIN_BITS = 10

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from solvers.arrays import Int32Array, UInt64Array
-from streaming.blocks import (
+from peewit.solvers.arrays import Int32Array, UInt64Array
+from peewit.streaming.blocks import (
     MAX_NODES,
     BadEdges,
     EdgeBlock,
@@ -27,11 +27,17 @@ from streaming.blocks import (
     shown,
     values_of,
 )
-from streaming.durable import remove_unfinished
-from streaming.kernels.node_table import COLLISION, DONE
-from streaming.node_ids import IdColumn, IntegerIds, StringIds
-from streaming.node_segments import CorruptSegment, MappedIds, publish_ids, read_ids, truncate_ids
-from streaming.node_table import HashTable
+from peewit.streaming.durable import remove_unfinished
+from peewit.streaming.kernels.node_table import COLLISION, DONE
+from peewit.streaming.node_ids import IdColumn, IntegerIds, StringIds
+from peewit.streaming.node_segments import (
+    CorruptSegment,
+    MappedIds,
+    publish_ids,
+    read_ids,
+    truncate_ids,
+)
+from peewit.streaming.node_table import HashTable
 
 DEFAULT_MAX_NODES = 100_000_000
 

@@ -18,17 +18,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import issparse
 
-from solvers.arrays import Int32Array
-from solvers.graph import Graph
-from solvers.parallel import Parallel
-from streaming.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
-from streaming.kelner_levin import CopiesState, KelnerLevinSettings, copies_graph, kelner_levin
-from streaming.nodes import DEFAULT_MAX_NODES, Nodes
-from streaming.parts import StagedFile, open_parquet
-from streaming.records import SparsifierSettings, SparsifierState
-from streaming.shares import ShareSettings, absorb_group, index_in_memory
-from streaming.sources import PART_ROWS, ParquetEdges, read_parts, stage
-from streaming.sparsifier import expected_epsilon, sparsifier_graph, thinned
+from peewit.solvers.arrays import Int32Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
+from peewit.streaming.kelner_levin import (
+    CopiesState,
+    KelnerLevinSettings,
+    copies_graph,
+    kelner_levin,
+)
+from peewit.streaming.nodes import DEFAULT_MAX_NODES, Nodes
+from peewit.streaming.parts import StagedFile, open_parquet
+from peewit.streaming.records import SparsifierSettings, SparsifierState
+from peewit.streaming.shares import ShareSettings, absorb_group, index_in_memory
+from peewit.streaming.sources import PART_ROWS, ParquetEdges, read_parts, stage
+from peewit.streaming.sparsifier import expected_epsilon, sparsifier_graph, thinned
 
 GROUP_BLOCKS: Final = 8
 """Blocks that are scored against one embedding."""
@@ -131,7 +136,7 @@ def sparsify(
         - A table with these columns, from pyarrow or whatever speaks Arrow's stream interface
           (polars, pandas, duckdb).
         - Arrays ``(u, v)`` or ``(u, v, weight)``.
-        - A symmetric scipy.sparse adjacency matrix, or a ``solvers.graph.Graph``.
+        - A symmetric scipy.sparse adjacency matrix, or a ``peewit.solvers.graph.Graph``.
     epsilon : float
         Spectral accuracy asked, in (0, 1).
     method : {"dependent", "bernoulli", "kelner-levin"}
@@ -176,7 +181,7 @@ def sparsify(
     The complete graph on 1,000 nodes has 499,500 edges. A tenth of them is enough:
 
     >>> import numpy as np
-    >>> from streaming import sparsify
+    >>> from peewit.streaming import sparsify
     >>> u, v = np.triu_indices(1000, 1)
     >>> result = sparsify((u, v), epsilon=0.7)
     >>> result.edges_seen, result.edges_kept < 50_000, result.graph.n_components
@@ -386,7 +391,7 @@ def _absorbed_there(
     call: _Call,
     scheduler: str,
 ) -> SparsifierState:
-    from streaming.distributed import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
+    from peewit.streaming.distributed import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
 
     with Cluster(scheduler, settings, wave_shares=WAVE_SHARES) as cluster:
         next_part = 0

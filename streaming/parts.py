@@ -16,7 +16,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streaming.blocks import COLUMNS, BadEdges, check_column_names, shown
+from peewit.streaming.blocks import COLUMNS, BadEdges, check_column_names, shown
 
 PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""

@@ -16,10 +16,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from solvers.parallel import Parallel
-from streaming.blocks import BadEdges, RawBlock
-from streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
-from streaming.events import (
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.blocks import BadEdges, RawBlock
+from peewit.streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
+from peewit.streaming.events import (
     Committed,
     Duplicate,
     IngestEvent,
@@ -27,15 +27,15 @@ from streaming.events import (
     Quarantined,
     StreamSummary,
 )
-from streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
-from streaming.nodes import Nodes, open_nodes
-from streaming.parts import CUTTING
-from streaming.records import SparsifierState
-from streaming.settings import StreamSettings
-from streaming.shares import ShareSettings
-from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
-from streaming.sources import EdgeFile, Part, StagedFile, Staging, read_parts
-from streaming.sparsifier import (
+from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
+from peewit.streaming.nodes import Nodes, open_nodes
+from peewit.streaming.parts import CUTTING
+from peewit.streaming.records import SparsifierState
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.shares import ShareSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
+from peewit.streaming.sources import EdgeFile, Part, StagedFile, Staging, read_parts
+from peewit.streaming.sparsifier import (
     absorb,
     expected_epsilon,
     is_full,
@@ -44,7 +44,7 @@ from streaming.sparsifier import (
 )
 
 if TYPE_CHECKING:
-    from streaming.distributed import Cluster
+    from peewit.streaming.distributed import Cluster
 
 
 class Interrupted(Exception):
@@ -424,7 +424,7 @@ class Stream:
     def _connected(self) -> "Cluster":
         """Connection to the dask cluster, until ``ingest`` ends."""
         if self._cluster is None:
-            from streaming.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
+            from peewit.streaming.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
 
             settings = ShareSettings(
                 node_kind=self._settings.node_kind,

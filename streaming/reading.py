@@ -17,8 +17,8 @@ import dask
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streaming.blocks import BadEdges, NodeKind, RawBlock, read_columns
-from streaming.parts import Part, StagedFile, Stamp, content_faults, open_parquet, projection
+from peewit.streaming.blocks import BadEdges, NodeKind, RawBlock, read_columns
+from peewit.streaming.parts import Part, StagedFile, Stamp, content_faults, open_parquet, projection
 
 if TYPE_CHECKING:
     from distributed import Client  # a slow import that only clusters need

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from solvers.arrays import AnyArray
-from streaming.durable import link_file, naming
-from streaming.records import Records
+from peewit.solvers.arrays import AnyArray
+from peewit.streaming.durable import link_file, naming
+from peewit.streaming.records import Records
 
 _COLUMNS = {
     item.name: getattr(Records.empty(), item.name).dtype.newbyteorder("<")

@@ -10,9 +10,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
-from streaming.cards import NodeCards
-from streaming.kernels.sampling import CARD_PROBES
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from peewit.streaming.cards import NodeCards
+from peewit.streaming.kernels.sampling import CARD_PROBES
 
 Coins = Literal["independent", "dependent"]
 """How coins are thrown."""

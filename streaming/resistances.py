@@ -17,13 +17,20 @@ from typing import TypeAlias
 
 import numpy as np
 
-from solvers.arrays import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
-from solvers.laplacian.resistance import ResistanceSystem
-from solvers.parallel import Parallel
-from solvers.solution import Status
-from streaming.cards import NodeCards
-from streaming.kernels.sampling import choose_coarse, stale_leverages
-from streaming.records import Records, SparsifierSettings
+from peewit.solvers.arrays import (
+    AnyArray,
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int32Array,
+    UInt32Array,
+)
+from peewit.solvers.laplacian.resistance import ResistanceSystem
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Status
+from peewit.streaming.cards import NodeCards
+from peewit.streaming.kernels.sampling import choose_coarse, stale_leverages
+from peewit.streaming.records import Records, SparsifierSettings
 
 EMBEDDING_RTOL = 0.1
 """Relative error of the projected term allowed in every direction, the smallest cut's included."""

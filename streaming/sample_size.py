@@ -12,7 +12,7 @@ below 1; the rest, which tells of bottlenecks, keeps the logarithm.
 
 import math
 
-from streaming.records import SparsifierSettings
+from peewit.streaming.records import SparsifierSettings
 
 AIM = 0.7
 """Part of epsilon that evened-out coins may use up, theta above."""

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass, replace
 
-from streaming.blocks import NodeKind
-from streaming.memory import plan_memory
-from streaming.records import SparsifierSettings
-from streaming.sample_size import expected_size
-from streaming.sources import PART_ROWS
-from streaming.sparsifier import ARRIVAL_LANES
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.memory import plan_memory
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.sample_size import expected_size
+from peewit.streaming.sources import PART_ROWS
+from peewit.streaming.sparsifier import ARRIVAL_LANES
 
 SMALLEST_PART_ROWS = 1 << 13
 

@@ -14,23 +14,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from solvers.arrays import Int32Array
-from solvers.parallel import Parallel
-from streaming.blocks import (
+from peewit.solvers.arrays import Int32Array
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.blocks import (
     MAX_NODES,
     BadEdges,
     EdgeBlock,
     NodeKind,
     RawBlock,
 )
-from streaming.cards import NodeCards
-from streaming.merging import merge, without_embedding
-from streaming.node_ids import IdColumn, IntegerIds, StringIds
-from streaming.nodes import DenseNodes, NodeCollision, NodeIndex, Nodes
-from streaming.parts import Part, StagedFile
-from streaming.reading import read_part
-from streaming.records import SparsifierSettings, SparsifierState
-from streaming.sparsifier import absorb, is_full, resparsify
+from peewit.streaming.cards import NodeCards
+from peewit.streaming.merging import merge, without_embedding
+from peewit.streaming.node_ids import IdColumn, IntegerIds, StringIds
+from peewit.streaming.nodes import DenseNodes, NodeCollision, NodeIndex, Nodes
+from peewit.streaming.parts import Part, StagedFile
+from peewit.streaming.reading import read_part
+from peewit.streaming.records import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier import absorb, is_full, resparsify
 
 SHARE_ROWS = 1 << 23
 """A row group is cut between shares only beyond this: whoever reads on skips what lies before."""

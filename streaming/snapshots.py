@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from solvers.arrays import AnyArray
-from solvers.graph import Graph
-from solvers.merging import EdgeChunk, merged_ranges
-from streaming.blocks import NodeKind
-from streaming.durable import naming, publish_directory, remove_unfinished, write_json
+from peewit.solvers.arrays import AnyArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.merging import EdgeChunk, merged_ranges
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.durable import naming, publish_directory, remove_unfinished, write_json
 
 _BATCH_ROWS = 1 << 18
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
@@ -261,14 +261,14 @@ class SnapshotStore:
         Raises
         ------
         TypeError, ValueError
-            As `solvers.merging.merged_ranges`.
+            As `peewit.solvers.merging.merged_ranges`.
         OSError
             The disk is full, or fails; says which file. What was published before stays.
 
         Notes
         -----
-        18 bytes for each of the `solvers.merging.MAX_RECORDS` records merged at a time, whatever
-        their number.
+        18 bytes for each of the `peewit.solvers.merging.MAX_RECORDS` records merged at a time,
+        whatever their number.
         """
         slices = (
             part

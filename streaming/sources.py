@@ -11,9 +11,9 @@ from contextlib import suppress
 from glob import has_magic
 from typing import Any, Protocol
 
-from streaming.parts import PART_ROWS, EdgeFile, Part, StagedFile
-from streaming.reading import read_part, read_parts
-from streaming.staging import Staging, edge_file, open_file_system, stage
+from peewit.streaming.parts import PART_ROWS, EdgeFile, Part, StagedFile
+from peewit.streaming.reading import read_part, read_parts
+from peewit.streaming.staging import Staging, edge_file, open_file_system, stage
 
 __all__ = [
     "PART_ROWS",

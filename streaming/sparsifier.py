@@ -14,14 +14,14 @@ from itertools import islice
 
 import numpy as np
 
-from solvers.arrays import Float32Array, frozen
-from solvers.graph import Graph
-from solvers.parallel import Parallel
-from streaming.blocks import EdgeBlock
-from streaming.kernels.sampling import degree_variance, sample_arrivals
-from streaming.records import Records, SparsifierSettings, SparsifierState
-from streaming.sample_size import expected_size, sampling_constant
-from streaming.thinning import Survivors, Thinning, packed, thin
+from peewit.solvers.arrays import Float32Array, frozen
+from peewit.solvers.graph import Graph
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.blocks import EdgeBlock
+from peewit.streaming.kernels.sampling import degree_variance, sample_arrivals
+from peewit.streaming.records import Records, SparsifierSettings, SparsifierState
+from peewit.streaming.sample_size import expected_size, sampling_constant
+from peewit.streaming.thinning import Survivors, Thinning, packed, thin
 
 BUFFER_FACTOR = 8.0
 """The buffer may grow to this multiple of what the last resparsification kept: each one then takes

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from streaming.blocks import EdgeBlock
-from streaming.durable import publish_file
+from peewit.streaming.blocks import EdgeBlock
+from peewit.streaming.durable import publish_file
 
 _SCHEMA: Final = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float32())])
 

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, Protocol, Self
 from blake3 import blake3
 from fsspec.core import url_to_fs
 
-from streaming.blocks import BadEdges
-from streaming.parts import PART_ROWS, EdgeFile, StagedFile, Stamp, file_stamp, open_staged
+from peewit.streaming.blocks import BadEdges
+from peewit.streaming.parts import PART_ROWS, EdgeFile, StagedFile, Stamp, file_stamp, open_staged
 
 _COPY_BYTES = 1 << 20
 _CHECK_SECONDS = 0.1

@@ -13,11 +13,11 @@ from typing import TypeAlias, overload
 
 import numpy as np
 
-from solvers.arrays import BoolArray, Float32Array, FloatArray
-from solvers.parallel import Parallel
-from streaming.cards import NodeCards
-from streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
-from streaming.kernels.sampling import (
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.cards import NodeCards
+from peewit.streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
+from peewit.streaming.kernels.sampling import (
     add_degrees,
     count_survivors,
     lower_probabilities,
@@ -25,10 +25,10 @@ from streaming.kernels.sampling import (
     take_survivors,
     throw_coins,
 )
-from streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
-from streaming.records import Records, SparsifierSettings
-from streaming.resistances import counted_resistances
-from streaming.sample_size import local_factor
+from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
+from peewit.streaming.records import Records, SparsifierSettings
+from peewit.streaming.resistances import counted_resistances
+from peewit.streaming.sample_size import local_factor
 
 LANE_RECORDS = 1 << 21
 """Coins of so many records are thrown in a lane, with surpluses of its own, at least."""
@@ -141,7 +141,7 @@ def thin(
     surplus : (n_known,) float32, optional
         What dependent coins before have left the first nodes with, in units of weight.
     cancelled, parallel
-        As in `solvers.laplacian.resistance.resistance_embedding`.
+        As in `peewit.solvers.laplacian.resistance.resistance_embedding`.
 
     Returns
     -------

@@ -5,10 +5,13 @@ would make it run. `HYPOTHESIS_PROFILE` chooses the profile; under CI=true it is
 """
 
 import os
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 # Before numpy and numba are imported, here and in the processes that tests start: small matrices
 # are slower in several threads, and compiled kernels are shared.
@@ -21,6 +24,23 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 from sqlalchemy.engine import URL, make_url
+
+
+class _NoSecondName:
+    """Refuses the folders of the checkout as modules: a class imported twice is two classes."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """No module, or the error that names the right one."""
+        del path, target
+        if name in ("service", "solvers", "streaming"):
+            raise ModuleNotFoundError(f"{name!r} is imported as 'peewit.{name}'", name=name)
+        return None
+
+
+sys.meta_path.insert(0, _NoSecondName)
 
 # numba compiles inside the first example, so time limits per example would measure the compiler
 settings.register_profile(

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from sklearn.datasets import load_digits
 
-from service.digits import N_NEIGHBORS, neighbor_edges
-from solvers.arrays import Int64Array
-from solvers.graph import Graph
+from peewit.service.digits import N_NEIGHBORS, neighbor_edges
+from peewit.solvers.arrays import Int64Array
+from peewit.solvers.graph import Graph
 
 
 def digits_graph() -> tuple[Graph, Int64Array]:

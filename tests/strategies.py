@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.labels import Labels, RealLabels
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels, RealLabels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from fastapi import Response
 
-from service.api.bodies import JSON
+from peewit.service.api.bodies import JSON
 
 
 def json_response(content: Mapping[str, Any]) -> Response:

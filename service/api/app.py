@@ -13,11 +13,11 @@ from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
 from pydantic.json_schema import models_json_schema
 
-from service.api import errors
-from service.api.bodies import BodyCap
-from service.api.observing import Observed
-from service.api.rates import RateLimits
-from service.api.routes import (
+from peewit.service.api import errors
+from peewit.service.api.bodies import BodyCap
+from peewit.service.api.observing import Observed
+from peewit.service.api.rates import RateLimits
+from peewit.service.api.routes import (
     edges,
     features,
     graphs,
@@ -30,16 +30,16 @@ from service.api.routes import (
     sources,
     suggestions,
 )
-from service.api.schemas.base import Problem
-from service.api.schemas.labels import LabelsIn
-from service.api.schemas.predictions import PointsIn
-from service.api.stopping import Stopping
-from service.api.stores import Stores
-from service.api.waiting import Arrivals
-from service.database import open_database
-from service.process_metrics import ProcessTreeCollector
-from service.request_metrics import RequestMetrics
-from service.settings import Settings, metrics_directory, prepare_environment
+from peewit.service.api.schemas.base import Problem
+from peewit.service.api.schemas.labels import LabelsIn
+from peewit.service.api.schemas.predictions import PointsIn
+from peewit.service.api.stopping import Stopping
+from peewit.service.api.stores import Stores
+from peewit.service.api.waiting import Arrivals
+from peewit.service.database import open_database
+from peewit.service.process_metrics import ProcessTreeCollector
+from peewit.service.request_metrics import RequestMetrics
+from peewit.service.settings import Settings, metrics_directory, prepare_environment
 
 _RESOURCES: Final = (
     predictions,  # paths are tried in this order, and these are asked for most

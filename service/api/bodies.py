@@ -14,8 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.stores import StoresHere
-from service.formats import Format
+from peewit.service.api.stores import StoresHere
+from peewit.service.formats import Format
 
 JSON: Final = "application/json"
 

@@ -22,33 +22,33 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from service.api.auth import KeyMissing, KeyRefused, ScopeMissing
-from service.api.bodies import BodyTooLarge, BodyTypeUnknown
-from service.api.rates import TooManyRequests
-from service.api.readiness import NotReady
-from service.api.schemas.base import InvalidArgument, Problem
-from service.api.tables import FormatNotOffered
-from service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
-from service.confinement import SourceRefused
-from service.connecting import ConnectedBefore, NoFeatures
-from service.estimating import DoesNotFit, NoSnapshot
-from service.feature_log import FeatureSetNotFound
-from service.full_disk import is_disk_full
-from service.jobs import KINDS, IdempotencyConflict, UnknownJob
-from service.labeling import LabelsRefused
-from service.labels import BadLabels
-from service.manifest import FileNotListed, SourceNotFound, TooManySources
-from service.manifest_records import PushNotFound
-from service.predictions import PredictionsNotFound
-from service.predictors import JobNotSucceeded, NotInductive
-from service.pushes import RETRY_SECONDS, BacklogFull
-from service.reading import NodeNotFound, NodeNotPredicted
-from service.suggesting import EmbeddingFailed, NoEmbedding, NoMargins
-from service.uploads import BadUpload, TableTooLarge
-from streaming.blocks import BadEdges
-from streaming.feature_blocks import BadFeatures
-from streaming.features import FeaturesNotFound
-from streaming.snapshots import SnapshotNotFound
+from peewit.service.api.auth import KeyMissing, KeyRefused, ScopeMissing
+from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown
+from peewit.service.api.rates import TooManyRequests
+from peewit.service.api.readiness import NotReady
+from peewit.service.api.schemas.base import InvalidArgument, Problem
+from peewit.service.api.tables import FormatNotOffered
+from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
+from peewit.service.confinement import SourceRefused
+from peewit.service.connecting import ConnectedBefore, NoFeatures
+from peewit.service.estimating import DoesNotFit, NoSnapshot
+from peewit.service.feature_log import FeatureSetNotFound
+from peewit.service.full_disk import is_disk_full
+from peewit.service.jobs import KINDS, IdempotencyConflict, UnknownJob
+from peewit.service.labeling import LabelsRefused
+from peewit.service.labels import BadLabels
+from peewit.service.manifest import FileNotListed, SourceNotFound, TooManySources
+from peewit.service.manifest_records import PushNotFound
+from peewit.service.predictions import PredictionsNotFound
+from peewit.service.predictors import JobNotSucceeded, NotInductive
+from peewit.service.pushes import RETRY_SECONDS, BacklogFull
+from peewit.service.reading import NodeNotFound, NodeNotPredicted
+from peewit.service.suggesting import EmbeddingFailed, NoEmbedding, NoMargins
+from peewit.service.uploads import BadUpload, TableTooLarge
+from peewit.streaming.blocks import BadEdges
+from peewit.streaming.feature_blocks import BadFeatures
+from peewit.streaming.features import FeaturesNotFound
+from peewit.streaming.snapshots import SnapshotNotFound
 
 MEDIA_TYPE: Final = "application/problem+json"
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
-from service.request_metrics import RequestMetrics
+from peewit.service.request_metrics import RequestMetrics
 
 HEADER: Final = "X-Request-ID"
 

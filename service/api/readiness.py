@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.api.stopping import Stopping
-from service.database import Database
-from service.migrations import DatabaseVersionError, require_present
-from service.settings import Settings
+from peewit.service.api.stopping import Stopping
+from peewit.service.database import Database
+from peewit.service.migrations import DatabaseVersionError, require_present
+from peewit.service.settings import Settings
 
 
 class NotReady(RuntimeError):

@@ -9,25 +9,25 @@ from fastapi import Depends, Path, Request
 from prometheus_client import CollectorRegistry
 from starlette.concurrency import run_in_threadpool
 
-from service.catalog import Catalog, GraphRecord
-from service.database import Database
-from service.estimating import Estimator
-from service.feature_sets import FeatureSets
-from service.job_queue import DatabaseJobQueue
-from service.jobs import JobQueue
-from service.keys import KeyStore
-from service.known_nodes import KnownNodes
-from service.labeling import Labeling
-from service.labels import LabelStore
-from service.manifest import Manifest
-from service.metrics import store_registry
-from service.predictions import PredictionStore
-from service.pushes import PushStore
-from service.reading import PredictionReader
-from service.recent import Recent
-from service.settings import Settings
-from service.suggesting import Suggester
-from service.uploads import UploadLimits
+from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.database import Database
+from peewit.service.estimating import Estimator
+from peewit.service.feature_sets import FeatureSets
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import JobQueue
+from peewit.service.keys import KeyStore
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labeling import Labeling
+from peewit.service.labels import LabelStore
+from peewit.service.manifest import Manifest
+from peewit.service.metrics import store_registry
+from peewit.service.predictions import PredictionStore
+from peewit.service.pushes import PushStore
+from peewit.service.reading import PredictionReader
+from peewit.service.recent import Recent
+from peewit.service.settings import Settings
+from peewit.service.suggesting import Suggester
+from peewit.service.uploads import UploadLimits
 
 _Value = TypeVar("_Value")
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from service.formats import Format
-from service.prediction_files import PredictionMeta
+from peewit.service.formats import Format
+from peewit.service.prediction_files import PredictionMeta
 
 _WILDCARDS: Final = {
     "*/*": Format.CSV,
@@ -63,7 +63,7 @@ def table_response(
     Parameters
     ----------
     pieces : iterable of bytes or memoryview
-        From `service.formats.encode`.
+        From `peewit.service.formats.encode`.
     table_format : Format
         How they are written.
     name : str

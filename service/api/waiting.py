@@ -8,8 +8,8 @@ from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.api.stopping import stopping_of
-from service.recent import arriving
+from peewit.service.api.stopping import stopping_of
+from peewit.service.recent import arriving
 
 LONGEST_WAIT_SECONDS: Final = 300
 
@@ -29,7 +29,7 @@ class Arrivals:
     Parameters
     ----------
     app : ASGI application
-        Runs within `service.recent.arriving`.
+        Runs within `peewit.service.recent.arriving`.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 from typer.core import TyperGroup
 
-from service.logs import configure_logging, log_choice
-from service.redaction import redacted
-from service.settings import Settings, prepare_environment
+from peewit.service.logs import configure_logging, log_choice
+from peewit.service.redaction import redacted
+from peewit.service.settings import Settings, prepare_environment
 
 _MODULE_OF: Final = {
     "demo": "demo",
@@ -71,7 +71,7 @@ class _Commands(TyperGroup):
         del ctx
         if cmd_name not in _MODULE_OF:
             return None
-        module = importlib.import_module(f"service.cli.{_MODULE_OF[cmd_name]}")
+        module = importlib.import_module(f"peewit.service.cli.{_MODULE_OF[cmd_name]}")
         found = typer.main.get_command(module.app)
         return found.commands.get(cmd_name, found) if isinstance(found, TyperGroup) else found
 

@@ -2,10 +2,10 @@
 
 from fastapi import FastAPI
 
-from service.dashboard.app import create_app
-from service.lifetime import stop_with_parent
-from service.logs import configure_logging
-from service.settings import Settings
+from peewit.service.dashboard.app import create_app
+from peewit.service.lifetime import stop_with_parent
+from peewit.service.logs import configure_logging
+from peewit.service.settings import Settings
 
 
 def application() -> FastAPI:

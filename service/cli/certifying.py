@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from service.certifying import validate_certify
-from service.cli.running import finished, tell_failure
-from service.cli.session import (
+from peewit.service.certifying import validate_certify
+from peewit.service.cli.running import finished, tell_failure
+from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
@@ -15,8 +15,8 @@ from service.cli.session import (
     print_json,
     say,
 )
-from service.cli.tables import parsed_settings
-from service.jobs import Job, JobSpec, JobStatus
+from peewit.service.cli.tables import parsed_settings
+from peewit.service.jobs import Job, JobSpec, JobStatus
 
 app = command_group()
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.ingest import read_all
-from service.cli.running import finished, tell_failure
-from service.cli.session import (
+from peewit.service.cli.ingest import read_all
+from peewit.service.cli.running import finished, tell_failure
+from peewit.service.cli.session import (
     INTERRUPTED,
     AsJson,
     GraphName,
@@ -17,12 +17,12 @@ from service.cli.session import (
     say,
     shown,
 )
-from service.connecting import validate_knn
-from service.jobs import Job, JobSpec, JobStatus
-from service.lifetime import StopSignal, end_now, exit_after_signal
-from service.manifest import FileRecord
-from streaming.pipeline import Interrupted
-from streaming.snapshots import GraphPaths
+from peewit.service.connecting import validate_knn
+from peewit.service.jobs import Job, JobSpec, JobStatus
+from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
+from peewit.service.manifest import FileRecord
+from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.snapshots import GraphPaths
 
 _STOP_SECONDS = 3.5
 _ENOUGH_RECALL = 0.9

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from service.cli.roles import Host, Port, run_serve
-from service.cli.session import AsJson, command_group, print_json, say
-from service.demo import DemoFiles, demo_settings, run_demo
-from service.settings import Settings
+from peewit.service.cli.roles import Host, Port, run_serve
+from peewit.service.cli.session import AsJson, command_group, print_json, say
+from peewit.service.demo import DemoFiles, demo_settings, run_demo
+from peewit.service.settings import Settings
 
 app = command_group()
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from sqlalchemy.exc import DBAPIError
 
-from service.cli.session import (
+from peewit.service.cli.session import (
     AsJson,
     command_group,
     open_session,
@@ -14,8 +14,8 @@ from service.cli.session import (
     print_rows,
     say,
 )
-from service.database import DatabaseNotOpened
-from service.doctor import Finding, Level, Patient, examine
+from peewit.service.database import DatabaseNotOpened
+from peewit.service.doctor import Finding, Level, Patient, examine
 
 app = command_group()
 

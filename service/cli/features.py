@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from service.catalog import GraphRecord
-from service.cli.progress import RowProgress
-from service.cli.session import (
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.progress import RowProgress
+from peewit.service.cli.session import (
     INTERRUPTED,
     AsJson,
     GraphName,
@@ -22,13 +22,13 @@ from service.cli.session import (
     say,
     stderr_console,
 )
-from service.cli.tables import table_format
-from service.feature_log import FeatureSetRecord
-from service.feature_reading import MATRIX_SUFFIX, n_rows_known, path_blocks
-from service.ingest import Ingestor, LeaseHeld
-from service.lifetime import StopSignal, end_now, exit_after_signal
-from streaming.feature_blocks import FeatureBlock
-from streaming.pipeline import Interrupted
+from peewit.service.cli.tables import table_format
+from peewit.service.feature_log import FeatureSetRecord
+from peewit.service.feature_reading import MATRIX_SUFFIX, n_rows_known, path_blocks
+from peewit.service.ingest import Ingestor, LeaseHeld
+from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
+from peewit.streaming.feature_blocks import FeatureBlock
+from peewit.streaming.pipeline import Interrupted
 
 app = command_group()
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from service.catalog import AutoSolve, GraphSettings, SnapshotEvery
-from service.cli.tables import parsed_settings
-from service.solve_options import validate_solve
+from peewit.service.catalog import AutoSolve, GraphSettings, SnapshotEvery
+from peewit.service.cli.tables import parsed_settings
+from peewit.service.solve_options import validate_solve
 
 Epsilon = Annotated[float | None, typer.Option(help="Spectral accuracy asked, in (0, 1).")]
 MaxEdges = Annotated[

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from service.auto_solving import request_auto_solve
-from service.catalog import GraphRecord, GraphSettings
-from service.cli.connecting import knn
-from service.cli.graph_options import (
+from peewit.service.auto_solving import request_auto_solve
+from peewit.service.catalog import GraphRecord, GraphSettings
+from peewit.service.cli.connecting import knn
+from peewit.service.cli.graph_options import (
     AutoModel,
     AutoParameters,
     Epsilon,
@@ -19,7 +19,7 @@ from service.cli.graph_options import (
     SnapshotEdges,
     SnapshotSeconds,
 )
-from service.cli.session import (
+from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
@@ -31,15 +31,15 @@ from service.cli.session import (
     say,
     shown,
 )
-from service.cli.tables import write_table
-from service.export import snapshot_edges
-from service.feature_sets import FeaturesStatus
-from service.job_queue import DatabaseJobQueue
-from service.known_nodes import KnownNodes
-from service.labels import LabelStore, LabelValue
-from streaming.blocks import NODE_KINDS
-from streaming.certificate import CertificateStore
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.cli.tables import write_table
+from peewit.service.export import snapshot_edges
+from peewit.service.feature_sets import FeaturesStatus
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labels import LabelStore, LabelValue
+from peewit.streaming.blocks import NODE_KINDS
+from peewit.streaming.certificate import CertificateStore
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 
 app = command_group("Graphs and their settings.")
 app.command()(knn)

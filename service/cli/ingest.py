@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.progress import IngestProgress, fault_text
-from service.cli.session import (
+from peewit.service.cli.progress import IngestProgress, fault_text
+from peewit.service.cli.session import (
     INTERRUPTED,
     AsJson,
     Session,
@@ -18,16 +18,16 @@ from service.cli.session import (
     say,
     stderr_console,
 )
-from service.ingest import Ingestor, LeaseHeld
-from service.ingest_daemon import IngestDaemon
-from service.lifetime import StopSignal, end_now, exit_after_signal, stop_when_stdin_ends
-from service.locations import absolute_url
-from service.logs import configure_logging
-from service.manifest import FileRecord, SourceRecord
-from service.redaction import shown_url
-from service.settings import Settings
-from streaming.pipeline import Interrupted
-from streaming.sources import ParquetEdges
+from peewit.service.ingest import Ingestor, LeaseHeld
+from peewit.service.ingest_daemon import IngestDaemon
+from peewit.service.lifetime import StopSignal, end_now, exit_after_signal, stop_when_stdin_ends
+from peewit.service.locations import absolute_url
+from peewit.service.logs import configure_logging
+from peewit.service.manifest import FileRecord, SourceRecord
+from peewit.service.redaction import shown_url
+from peewit.service.settings import Settings
+from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.sources import ParquetEdges
 
 app = command_group()
 

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from service.backup import back_up
-from service.backup_format import Progress as Tell
-from service.cli.session import (
+from peewit.service.backup import back_up
+from peewit.service.backup_format import Progress as Tell
+from peewit.service.cli.session import (
     AsJson,
     command_group,
     open_session,
@@ -20,7 +20,7 @@ from service.cli.session import (
     say,
     stderr_console,
 )
-from service.restore import restore as restored
+from peewit.service.restore import restore as restored
 
 app = command_group()
 

@@ -4,8 +4,15 @@ from typing import Annotated
 
 import typer
 
-from service.cli.session import AsJson, command_group, open_session, print_json, print_rows, say
-from service.keys import SCOPES, KeyStore, Scope
+from peewit.service.cli.session import (
+    AsJson,
+    command_group,
+    open_session,
+    print_json,
+    print_rows,
+    say,
+)
+from peewit.service.keys import SCOPES, KeyStore, Scope
 
 app = command_group("Keys of the HTTP API.")
 

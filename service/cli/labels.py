@@ -5,12 +5,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from service.cli.session import AsJson, GraphName, command_group, open_session, print_json, say
-from service.cli.tables import labels_of_file, print_bytes, table_format, write_bytes
-from service.formats import Format
-from service.known_nodes import KnownNodes
-from service.labeling import Labeling, LabelsRefused, encode_labels
-from service.labels import LabelStore
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    open_session,
+    print_json,
+    say,
+)
+from peewit.service.cli.tables import labels_of_file, print_bytes, table_format, write_bytes
+from peewit.service.formats import Format
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labeling import Labeling, LabelsRefused, encode_labels
+from peewit.service.labels import LabelStore
 
 app = command_group("Labels of nodes.")
 

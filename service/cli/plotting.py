@@ -7,19 +7,26 @@ from typing import Annotated, Any, Final
 import numpy as np
 import typer
 
-from service.catalog import GraphRecord
-from service.cli.session import AsJson, GraphName, Session, command_group, open_session, print_json
-from service.known_nodes import KnownNodes
-from service.labels import LabelStore
-from service.prediction_files import PredictionFile
-from service.predictions import PredictionStore
-from service.uploads import node_array
-from solvers.arrays import BoolArray, FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.iterate import Watch
-from solvers.models.embedding import spectral_embedding
-from streaming.durable import publish_file
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    Session,
+    command_group,
+    open_session,
+    print_json,
+)
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labels import LabelStore
+from peewit.service.prediction_files import PredictionFile
+from peewit.service.predictions import PredictionStore
+from peewit.service.uploads import node_array
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Watch
+from peewit.solvers.models.embedding import spectral_embedding
+from peewit.streaming.durable import publish_file
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 
 app = command_group()
 

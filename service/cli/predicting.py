@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.session import (
+from peewit.service.cli.session import (
     AsJson,
     GraphName,
     Session,
@@ -14,15 +14,15 @@ from service.cli.session import (
     print_json,
     say,
 )
-from service.cli.tables import print_bytes, table_format, write_table
-from service.feature_reading import MATRIX_SUFFIX, point_rows
-from service.formats import Format, encode
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, UnknownJob
-from service.new_points import checked_points
-from service.predictions import PredictionStore
-from service.predictors import NotInductive, inductive_models, latest_predictor, predictor_of
-from service.uploads import point_batches
+from peewit.service.cli.tables import print_bytes, table_format, write_table
+from peewit.service.feature_reading import MATRIX_SUFFIX, point_rows
+from peewit.service.formats import Format, encode
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, UnknownJob
+from peewit.service.new_points import checked_points
+from peewit.service.predictions import PredictionStore
+from peewit.service.predictors import NotInductive, inductive_models, latest_predictor, predictor_of
+from peewit.service.uploads import point_batches
 
 app = command_group()
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from service.manifest import FileRecord
-from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+from peewit.service.manifest import FileRecord
+from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 
 LINE_SECONDS: Final = 5.0
 """How often a line is printed where stderr is no terminal."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.session import (
+from peewit.service.cli.session import (
     AsJson,
     GraphName,
     Session,
@@ -18,14 +18,14 @@ from service.cli.session import (
     print_rows,
     say,
 )
-from service.cli.tables import labels_of_file, print_bytes, table_format, write_table
-from service.evaluation import Evaluation, RealEvaluation
-from service.evaluation import evaluate as compare
-from service.evaluation import evaluate_numbers as compare_numbers
-from service.formats import Format, encode
-from service.labels import LabelStore
-from service.prediction_files import PredictionFile
-from service.predictions import PredictionsNotFound, PredictionStore
+from peewit.service.cli.tables import labels_of_file, print_bytes, table_format, write_table
+from peewit.service.evaluation import Evaluation, RealEvaluation
+from peewit.service.evaluation import evaluate as compare
+from peewit.service.evaluation import evaluate_numbers as compare_numbers
+from peewit.service.formats import Format, encode
+from peewit.service.labels import LabelStore
+from peewit.service.prediction_files import PredictionFile
+from peewit.service.predictions import PredictionsNotFound, PredictionStore
 
 app = command_group()
 
@@ -146,7 +146,9 @@ def _latest(session: Session, name: str, model: str | None) -> PredictionFile:
         command = f"peewit solve {name}"
         if model is None:
             raise PredictionsNotFound(f"{name} has no predictions yet; make some with `{command}`")
-        import_module("service.solve_options").model_class(model)  # loads all models: a second
+        import_module("peewit.service.solve_options").model_class(
+            model
+        )  # loads all models: a second
         raise PredictionsNotFound(
             f"{name} has no predictions of {model} yet; make some with `{command} --model {model}`"
         )

@@ -7,14 +7,14 @@ import typer
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from service.binding import check_binding
-from service.cli.session import command_group, open_session, say
-from service.lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
-from service.logs import configure_logging, log_choice
-from service.request_metrics import shared_metrics
-from service.settings import Settings
-from service.supervisor import Supervisor, peewit_roles, sole_supervisor
-from service.worker import Worker
+from peewit.service.binding import check_binding
+from peewit.service.cli.session import command_group, open_session, say
+from peewit.service.lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
+from peewit.service.logs import configure_logging, log_choice
+from peewit.service.request_metrics import shared_metrics
+from peewit.service.settings import Settings
+from peewit.service.supervisor import Supervisor, peewit_roles, sole_supervisor
+from peewit.service.worker import Worker
 
 app = command_group()
 
@@ -67,7 +67,7 @@ def api(
             stop_when_stdin_ends()
         _check(settings, host, port)
         config = uvicorn.Config(
-            "service.cli.application:application",
+            "peewit.service.cli.application:application",
             factory=True,
             host=host,
             port=port,

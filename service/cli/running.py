@@ -7,11 +7,11 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from service.cli.session import INTERRUPTED, Session, say, stderr_console
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobSpec
-from service.lifetime import StopSignal
-from service.worker import run_until_finished
+from peewit.service.cli.session import INTERRUPTED, Session, say, stderr_console
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, JobSpec
+from peewit.service.lifetime import StopSignal
+from peewit.service.worker import run_until_finished
 
 
 def finished(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:

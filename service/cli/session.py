@@ -17,11 +17,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from service.catalog import Catalog, GraphRecord
-from service.database import Database, open_database
-from service.feature_sets import FeatureSets
-from service.manifest import Manifest
-from service.settings import Settings
+from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.database import Database, open_database
+from peewit.service.feature_sets import FeatureSets
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.")]
 GraphName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")]

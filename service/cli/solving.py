@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.running import finished, tell_failure
-from service.cli.session import (
+from peewit.service.cli.running import finished, tell_failure
+from peewit.service.cli.session import (
     AsJson,
     GraphName,
     Session,
@@ -17,13 +17,13 @@ from service.cli.session import (
     say,
     shown,
 )
-from service.cli.tables import parsed_settings
-from service.estimating import Estimate, Estimator
-from service.job_queue import DatabaseJobQueue
-from service.jobs import MAX_PRIORITY, Job, JobSpec, JobStatus, lane_of
-from service.labels import LabelStore
-from service.solve_options import validate_solve
-from solvers.models import DEFAULT_MODEL
+from peewit.service.cli.tables import parsed_settings
+from peewit.service.estimating import Estimate, Estimator
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import MAX_PRIORITY, Job, JobSpec, JobStatus, lane_of
+from peewit.service.labels import LabelStore
+from peewit.service.solve_options import validate_solve
+from peewit.solvers.models import DEFAULT_MODEL
 
 app = command_group()
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.session import (
+from peewit.service.cli.session import (
     AsJson,
     GraphName,
     Session,
@@ -15,11 +15,11 @@ from service.cli.session import (
     print_rows,
     say,
 )
-from service.listing import explained
-from service.locations import absolute_url
-from service.manifest import SourceNotFound, SourceRecord
-from service.redaction import shown_url
-from streaming.sources import ParquetEdges
+from peewit.service.listing import explained
+from peewit.service.locations import absolute_url
+from peewit.service.manifest import SourceNotFound, SourceRecord
+from peewit.service.redaction import shown_url
+from peewit.streaming.sources import ParquetEdges
 
 app = command_group("What the ingest daemon reads.")
 

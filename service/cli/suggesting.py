@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from service.cli.running import finished_job, tell_failure
-from service.cli.session import (
+from peewit.service.cli.running import finished_job, tell_failure
+from peewit.service.cli.session import (
     AsJson,
     GraphName,
     Session,
@@ -15,14 +15,14 @@ from service.cli.session import (
     print_rows,
     say,
 )
-from service.job_queue import DatabaseJobQueue
-from service.jobs import JobStatus
-from service.known_nodes import KnownNodes
-from service.labels import LabelStore
-from service.predictions import PredictionStore
-from service.reading import PredictionReader
-from service.recent import Recent
-from service.suggesting import MAX_SUGGESTIONS, STRATEGIES, Strategy, Suggester, Suggestions
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import JobStatus
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labels import LabelStore
+from peewit.service.predictions import PredictionStore
+from peewit.service.reading import PredictionReader
+from peewit.service.recent import Recent
+from peewit.service.suggesting import MAX_SUGGESTIONS, STRATEGIES, Strategy, Suggester, Suggestions
 
 app = command_group()
 

@@ -10,10 +10,10 @@ import orjson
 import pyarrow as pa
 import typer
 
-from service.formats import Format, encode
-from service.uploads import UploadedLabels, read_labels
-from streaming.blocks import NodeKind
-from streaming.durable import publish_file
+from peewit.service.formats import Format, encode
+from peewit.service.uploads import UploadedLabels, read_labels
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.durable import publish_file
 
 
 def table_format(path: Path, option: str) -> Format:

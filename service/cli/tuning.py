@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from service.cli.running import finished, tell_failure
-from service.cli.session import (
+from peewit.service.cli.running import finished, tell_failure
+from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
@@ -17,10 +17,10 @@ from service.cli.session import (
     print_rows,
     say,
 )
-from service.cli.solving import estimator_of
-from service.cli.tables import parsed_settings
-from service.jobs import Job, JobSpec, JobStatus
-from service.tuning import validate_tune
+from peewit.service.cli.solving import estimator_of
+from peewit.service.cli.tables import parsed_settings
+from peewit.service.jobs import Job, JobSpec, JobStatus
+from peewit.service.tuning import validate_tune
 
 app = command_group()
 

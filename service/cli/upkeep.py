@@ -9,8 +9,15 @@ from urllib.request import urlopen
 
 import typer
 
-from service.cli.session import AsJson, command_group, open_session, print_fields, print_json, say
-from service.workers import WorkerRegistry
+from peewit.service.cli.session import (
+    AsJson,
+    command_group,
+    open_session,
+    print_fields,
+    print_json,
+    say,
+)
+from peewit.service.workers import WorkerRegistry
 
 app = command_group()
 

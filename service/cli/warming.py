@@ -2,8 +2,8 @@
 
 import typer
 
-from service.cli.session import AsJson, command_group, print_json
-from service.warm import warm
+from peewit.service.cli.session import AsJson, command_group, print_json
+from peewit.service.warm import warm
 
 app = command_group()
 

@@ -15,14 +15,21 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import select
 
-from service.catalog import GraphRecord
-from service.cli.progress import fault_text, shown_time
-from service.cli.session import AsJson, GraphName, Session, command_group, open_session, print_json
-from service.database import now
-from service.ingest_history import IngestHistory, IngestPoint, edges_per_second
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobStatus
-from service.lifetime import StopSignal
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.progress import fault_text, shown_time
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    Session,
+    command_group,
+    open_session,
+    print_json,
+)
+from peewit.service.database import now
+from peewit.service.ingest_history import IngestHistory, IngestPoint, edges_per_second
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, JobStatus
+from peewit.service.lifetime import StopSignal
 
 app = command_group()
 

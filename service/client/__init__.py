@@ -9,12 +9,12 @@
 
 One definition for both
     Two copies of fifty methods drift apart. Each call is a generator that yields what is to be done
-    and is sent what it came to (`service.client.exchange`); two drivers of a few lines carry it
-    out. Paths, retries, errors and reading are written once and need no network to be tested.
+    and is sent what it came to (`peewit.service.client.exchange`); two drivers of a few lines carry
+    it out. Paths, retries, errors and reading are written once and need no network to be tested.
 
 Nothing of the server
     It runs in programs of others, which should start fast. It imports httpx, pyarrow, pydantic and
-    `service.formats`, and nothing else of Peewit; a contract and a test say so.
+    `peewit.service.formats`, and nothing else of Peewit; a contract and a test say so.
 
 Records, not handles
     A graph or a job that holds its client could belong to either of the two and could not be kept.
@@ -26,7 +26,7 @@ Only what is safe is repeated
     the server cannot have seen it, or has said that it took nothing.
 """
 
-from service.client.answers import (
+from peewit.service.client.answers import (
     Certificate,
     Estimate,
     Features,
@@ -50,9 +50,9 @@ from service.client.answers import (
     Suggestions,
     Version,
 )
-from service.client.awaiting import AsyncClient
-from service.client.blocking import Client
-from service.client.errors import (
+from peewit.service.client.awaiting import AsyncClient
+from peewit.service.client.blocking import Client
+from peewit.service.client.errors import (
     BodyTooLarge,
     Conflict,
     DoesNotFit,
@@ -76,7 +76,7 @@ from service.client.errors import (
     Unauthorized,
     UnknownNodes,
 )
-from service.client.exchange import Retries
+from peewit.service.client.exchange import Retries
 
 __all__ = [
     "AsyncClient",

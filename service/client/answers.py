@@ -19,7 +19,7 @@ JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """What is wrong with a call (RFC 9457); see `service.client.errors.PeewitError`."""
+    """What is wrong with a call (RFC 9457); see `peewit.service.client.errors.PeewitError`."""
 
     title: str
     detail: str

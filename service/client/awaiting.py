@@ -8,16 +8,16 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 import anyio
 import httpx
 
-from service.client.calls import edges as edges_calls
-from service.client.calls import events as events_calls
-from service.client.calls import features as features_calls
-from service.client.calls import graphs as graphs_calls
-from service.client.calls import jobs as jobs_calls
-from service.client.calls import labels as labels_calls
-from service.client.calls import predictions as predictions_calls
-from service.client.calls import server as server_calls
-from service.client.calls import suggestions as suggestions_calls
-from service.client.exchange import (
+from peewit.service.client.calls import edges as edges_calls
+from peewit.service.client.calls import events as events_calls
+from peewit.service.client.calls import features as features_calls
+from peewit.service.client.calls import graphs as graphs_calls
+from peewit.service.client.calls import jobs as jobs_calls
+from peewit.service.client.calls import labels as labels_calls
+from peewit.service.client.calls import predictions as predictions_calls
+from peewit.service.client.calls import server as server_calls
+from peewit.service.client.calls import suggestions as suggestions_calls
+from peewit.service.client.exchange import (
     Answer,
     AskRetries,
     Call,
@@ -29,8 +29,8 @@ from service.client.exchange import (
     Step,
     Steps,
 )
-from service.client.options import Connected
-from service.client.signatures import as_method
+from peewit.service.client.options import Connected
+from peewit.service.client.signatures import as_method
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -128,9 +128,10 @@ def _iterator(
 class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     """A Peewit server, from coroutines.
 
-    Its methods are those of `service.client.Client` to the letter, with ``await``, or ``async for``
-    where that has iterators. Files are read and written, and tables encoded, between two turns of
-    the event loop, a piece at a time. Parameters are those of `service.client.options.Connected`.
+    Its methods are those of `peewit.service.client.Client` to the letter, with ``await``, or
+    ``async for`` where that has iterators. Files are read and written, and tables encoded, between
+    two turns of the event loop, a piece at a time. Parameters are those of
+    `peewit.service.client.options.Connected`.
     """
 
     def _open(self, **options: Any) -> None:

@@ -8,16 +8,16 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import httpx
 
-from service.client.calls import edges as edges_calls
-from service.client.calls import events as events_calls
-from service.client.calls import features as features_calls
-from service.client.calls import graphs as graphs_calls
-from service.client.calls import jobs as jobs_calls
-from service.client.calls import labels as labels_calls
-from service.client.calls import predictions as predictions_calls
-from service.client.calls import server as server_calls
-from service.client.calls import suggestions as suggestions_calls
-from service.client.exchange import (
+from peewit.service.client.calls import edges as edges_calls
+from peewit.service.client.calls import events as events_calls
+from peewit.service.client.calls import features as features_calls
+from peewit.service.client.calls import graphs as graphs_calls
+from peewit.service.client.calls import jobs as jobs_calls
+from peewit.service.client.calls import labels as labels_calls
+from peewit.service.client.calls import predictions as predictions_calls
+from peewit.service.client.calls import server as server_calls
+from peewit.service.client.calls import suggestions as suggestions_calls
+from peewit.service.client.exchange import (
     Answer,
     AskRetries,
     Call,
@@ -29,8 +29,8 @@ from service.client.exchange import (
     Step,
     Steps,
 )
-from service.client.options import Connected
-from service.client.signatures import as_method
+from peewit.service.client.options import Connected
+from peewit.service.client.signatures import as_method
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class Client(Connected[httpx.BaseTransport]):
     """A Peewit server, from a program that waits for each answer.
 
     Lists that come in pages and tables that come in batches are iterators, which fetch when they
-    are asked for the next. Parameters are those of `service.client.options.Connected`.
+    are asked for the next. Parameters are those of `peewit.service.client.options.Connected`.
     """
 
     def _open(self, **options: Any) -> None:

@@ -28,7 +28,7 @@ from typing import Any, Final
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from service.client.answers import Job, Refusal
+from peewit.service.client.answers import Job, Refusal
 
 _REFUSAL: Final = TypeAdapter(Refusal)
 _TYPE_PREFIX: Final = "urn:peewit:problem:"

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import httpx
 
-from service.client.exchange import Request, Retries
+from peewit.service.client.exchange import Request, Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 USER_AGENT: Final = f"peewit-python/{version('peewit')}"
@@ -44,8 +44,8 @@ class Connected(Generic[Transport]):
 
     Notes
     -----
-    The two variables are read here and not in `service.settings`: a client runs in other people's
-    programs, and must not load what a server needs to know its settings.
+    The two variables are read here and not in `peewit.service.settings`: a client runs in other
+    people's programs, and must not load what a server needs to know its settings.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Who may see which page, and do what on it.
 
-The rules are those of the API (`service.api.auth`), with the cookie of a session in place of the
-key. A page of another site can neither send the cookie along with a form (SameSite) nor have one
-taken: what changes anything must come from a page of this server.
+The rules are those of the API (`peewit.service.api.auth`), with the cookie of a session in place of
+the key. A page of another site can neither send the cookie along with a form (SameSite) nor have
+one taken: what changes anything must come from a page of this server.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
-from service.api.auth import ScopeMissing, address_of, require_local
-from service.api.rates import RateLimits
-from service.api.stores import StoresHere
-from service.dashboard.sessions import COOKIE, Sessions
-from service.keys import KeyRecord, Scope
+from peewit.service.api.auth import ScopeMissing, address_of, require_local
+from peewit.service.api.rates import RateLimits
+from peewit.service.api.stores import StoresHere
+from peewit.service.dashboard.sessions import COOKIE, Sessions
+from peewit.service.keys import KeyRecord, Scope
 
 _READING = {"GET", "HEAD"}
 

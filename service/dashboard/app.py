@@ -7,10 +7,10 @@ from fastapi import FastAPI, Request, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from service.api.app import create_app as create_api
-from service.dashboard.pages import STATIC
-from service.dashboard.rounds import Rounds
-from service.dashboard.routes import (
+from peewit.service.api.app import create_app as create_api
+from peewit.service.dashboard.pages import STATIC
+from peewit.service.dashboard.rounds import Rounds
+from peewit.service.dashboard.routes import (
     graphs,
     jobs,
     labels,
@@ -19,10 +19,10 @@ from service.dashboard.routes import (
     signing_in,
     suggestions,
 )
-from service.dashboard.sessions import Sessions
-from service.items import Items
-from service.prediction_summary import Summaries
-from service.settings import Settings
+from peewit.service.dashboard.sessions import Sessions
+from peewit.service.items import Items
+from peewit.service.prediction_summary import Summaries
+from peewit.service.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _Assets(StaticFiles):
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The API and the dashboard of one home, ready to be served.
 
-    Parameters and errors are those of `service.api.app.create_app`.
+    Parameters and errors are those of `peewit.service.api.app.create_app`.
     """
     app = create_api(settings)
     stores = app.state.stores

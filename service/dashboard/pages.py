@@ -15,10 +15,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from service.api import errors
-from service.api.auth import KeyMissing
-from service.api.schemas.base import InvalidArgument
-from service.dashboard.access import ForeignForm, Viewer
+from peewit.service.api import errors
+from peewit.service.api.auth import KeyMissing
+from peewit.service.api.schemas.base import InvalidArgument
+from peewit.service.dashboard.access import ForeignForm, Viewer
 
 STATIC: Final = Path(__file__).parent / "static"
 
@@ -178,7 +178,7 @@ def _error_page(
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("service.dashboard"),
+        loader=PackageLoader("peewit.service.dashboard"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -11,10 +11,10 @@ from collections import OrderedDict
 from threading import Lock, Thread
 from typing import Final
 
-from service.catalog import GraphRecord
-from service.labels import LabelStore
-from service.suggesting import MAX_SUGGESTIONS, Strategy, Suggester
-from solvers.active_learning import preload
+from peewit.service.catalog import GraphRecord
+from peewit.service.labels import LabelStore
+from peewit.service.suggesting import MAX_SUGGESTIONS, Strategy, Suggester
+from peewit.solvers.active_learning import preload
 
 N_NODES: Final = 10
 """Nodes that are chosen together."""
@@ -55,7 +55,7 @@ class Rounds:
         graph : GraphRecord
             Which graph.
         strategy : Strategy
-            See `service.suggesting`.
+            See `peewit.service.suggesting`.
         skipped : set of str
             Nodes that the annotator does not want to see again.
 

@@ -6,7 +6,7 @@ What might be data is never deleted: it is moved to ``lost+found`` in the home. 
 may be writing at the moment is left alone until it is older than the grace time.
 """
 
-from service.doctor.examination import examine
-from service.doctor.findings import Finding, Level, Patient
+from peewit.service.doctor.examination import examine
+from peewit.service.doctor.findings import Finding, Level, Patient
 
 __all__ = ["Finding", "Level", "Patient", "examine"]

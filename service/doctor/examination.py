@@ -6,15 +6,15 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError
 
-from service.doctor.findings import Check, Finding, Level, Patient
-from service.doctor.graph_files import (
+from peewit.service.doctor.findings import Check, Finding, Level, Patient
+from peewit.service.doctor.graph_files import (
     check_checkpoints,
     check_node_index,
     check_predictions,
     check_pushes,
     check_snapshots,
 )
-from service.doctor.installation import (
+from peewit.service.doctor.installation import (
     check_clock,
     check_compiled_code,
     check_disk,
@@ -22,14 +22,14 @@ from service.doctor.installation import (
     check_packages,
     check_secrets,
 )
-from service.doctor.leftovers import (
+from peewit.service.doctor.leftovers import (
     check_deleted_graphs,
     check_orphan_directories,
     check_orphan_predictions,
     check_orphan_pushes,
     check_temporary_files,
 )
-from service.doctor.tables import check_database, check_jobs, check_leases, check_sources
+from peewit.service.doctor.tables import check_database, check_jobs, check_leases, check_sources
 
 CHECKS: Final[dict[str, Check]] = {
     "packages": check_packages,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from service.catalog import Catalog, GraphRecord
-from service.database import Database
-from service.settings import Settings
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.database import Database
+from peewit.service.settings import Settings
+from peewit.streaming.snapshots import GraphPaths
 
 LOST_AND_FOUND: Final = "lost+found"
 GRACE_SECONDS: Final = 600.0

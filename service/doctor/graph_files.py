@@ -8,17 +8,17 @@ from pathlib import Path
 import pyarrow as pa
 from sqlalchemy import select
 
-from service.catalog import GraphRecord
-from service.database import jobs
-from service.doctor.findings import Finding, Level, Patient
-from service.holders import holder_name
-from service.leases import LeaseStore
-from service.needed_files import needed_files
-from service.prediction_files import predictor_path
-from service.predictions import PredictionsNotFound, PredictionStore
-from streaming.checkpoints import CheckpointStore
-from streaming.node_segments import CorruptSegment, list_segments, read_ids, truncate_ids
-from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.service.catalog import GraphRecord
+from peewit.service.database import jobs
+from peewit.service.doctor.findings import Finding, Level, Patient
+from peewit.service.holders import holder_name
+from peewit.service.leases import LeaseStore
+from peewit.service.needed_files import needed_files
+from peewit.service.prediction_files import predictor_path
+from peewit.service.predictions import PredictionsNotFound, PredictionStore
+from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.node_segments import CorruptSegment, list_segments, read_ids, truncate_ids
+from peewit.streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
 
 _ATTEMPTS = 5
 _LEASE_SECONDS = 60.0

@@ -14,9 +14,9 @@ from typing import Final
 from packaging.requirements import Requirement
 from sqlalchemy import select
 
-from service.database import now
-from service.doctor.findings import Finding, Level, Patient
-from service.restore import MARK
+from peewit.service.database import now
+from peewit.service.doctor.findings import Finding, Level, Patient
+from peewit.service.restore import MARK
 
 FREE_SHARE: Final = 0.05
 """Of the disk; with less there is a warning."""

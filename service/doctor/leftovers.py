@@ -8,13 +8,13 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from service.backup import STAGING_PREFIX, abandoned_stagings
-from service.catalog import Catalog
-from service.database import feature_sets, files, graphs, jobs, now, pushes
-from service.doctor.findings import GRACE_SECONDS, Finding, Level, Patient
-from service.prediction_files import file_name
-from service.predictions import PredictionStore
-from streaming.durable import TEMPORARY_PREFIX
+from peewit.service.backup import STAGING_PREFIX, abandoned_stagings
+from peewit.service.catalog import Catalog
+from peewit.service.database import feature_sets, files, graphs, jobs, now, pushes
+from peewit.service.doctor.findings import GRACE_SECONDS, Finding, Level, Patient
+from peewit.service.prediction_files import file_name
+from peewit.service.predictions import PredictionStore
+from peewit.streaming.durable import TEMPORARY_PREFIX
 
 _PREDICTION = re.compile(r"[0-9a-f]+-\d+")
 

@@ -7,13 +7,13 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import DatabaseError
 
-from service.database import files, graphs, jobs, leases, now, sources
-from service.doctor.findings import Finding, Level, Patient
-from service.holders import is_dead
-from service.job_queue import requeue_running
-from service.migrations import newest_revision, revision_of
-from service.redaction import redacted, shown_url
-from service.workers import WorkerRegistry
+from peewit.service.database import files, graphs, jobs, leases, now, sources
+from peewit.service.doctor.findings import Finding, Level, Patient
+from peewit.service.holders import is_dead
+from peewit.service.job_queue import requeue_running
+from peewit.service.migrations import newest_revision, revision_of
+from peewit.service.redaction import redacted, shown_url
+from peewit.service.workers import WorkerRegistry
 
 
 def check_database(patient: Patient) -> Iterator[Finding]:

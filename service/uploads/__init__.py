@@ -1,20 +1,20 @@
 """Tables that people send, in any `Format`, with the row at fault where one is.
 
-Edges, features and new points come out as Arrow batches for `streaming.blocks.read_columns` and
-`streaming.feature_blocks`, which check the data contract; labels are few and come out as Python
-values. Nothing here looks at what the graph knows.
+Edges, features and new points come out as Arrow batches for `peewit.streaming.blocks.read_columns`
+and `peewit.streaming.feature_blocks`, which check the data contract; labels are few and come out as
+Python values. Nothing here looks at what the graph knows.
 """
 
-from service.uploads.batches import (
+from peewit.service.uploads.batches import (
     edge_batches,
     feature_batches,
     json_point_batches,
     point_batches,
 )
-from service.uploads.faults import BadUpload, TableTooLarge
-from service.uploads.identifiers import NodeId, node_array, node_id
-from service.uploads.labels import LabelValue, UploadedLabels, json_labels, read_labels
-from service.uploads.limits import UploadLimits
+from peewit.service.uploads.faults import BadUpload, TableTooLarge
+from peewit.service.uploads.identifiers import NodeId, node_array, node_id
+from peewit.service.uploads.labels import LabelValue, UploadedLabels, json_labels, read_labels
+from peewit.service.uploads.limits import UploadLimits
 
 __all__ = [
     "BadUpload",

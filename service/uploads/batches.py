@@ -5,15 +5,15 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from service.formats import Format
-from service.uploads.csv_tables import csv_edges, csv_features
-from service.uploads.json_tables import json_edges, json_features, json_rows
-from service.uploads.limits import UploadLimits, counted
-from service.uploads.stored import stored_batches
-from streaming.blocks import COLUMNS as EDGE_COLUMNS
-from streaming.blocks import NodeKind
-from streaming.feature_blocks import COLUMNS as FEATURE_COLUMNS
-from streaming.feature_blocks import DENSE_COLUMNS, SPARSE_COLUMNS
+from peewit.service.formats import Format
+from peewit.service.uploads.csv_tables import csv_edges, csv_features
+from peewit.service.uploads.json_tables import json_edges, json_features, json_rows
+from peewit.service.uploads.limits import UploadLimits, counted
+from peewit.service.uploads.stored import stored_batches
+from peewit.streaming.blocks import COLUMNS as EDGE_COLUMNS
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.feature_blocks import COLUMNS as FEATURE_COLUMNS
+from peewit.streaming.feature_blocks import DENSE_COLUMNS, SPARSE_COLUMNS
 
 
 def edge_batches(
@@ -23,7 +23,7 @@ def edge_batches(
     *,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of edges in order, ready for `streaming.blocks.read_columns`.
+    """Batches of edges in order, ready for `peewit.streaming.blocks.read_columns`.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def edge_batches(
 
     Raises
     ------
-    BadUpload, streaming.blocks.BadEdges
+    BadUpload, peewit.streaming.blocks.BadEdges
         The file cannot be read, or a column of a CSV is missing.
     TableTooLarge
         It comes to more than the limits; where that can be told, before anything is decoded.
@@ -60,7 +60,7 @@ def feature_batches(
     *,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of features in order, ready for `streaming.feature_blocks.read_features`.
+    """Batches of features in order, ready for `peewit.streaming.feature_blocks.read_features`.
 
     In CSV every column but ``node`` is one number of the row, in the order of the header.
 
@@ -84,7 +84,7 @@ def feature_batches(
 def point_batches(
     file: BinaryIO, table_format: Format, *, limits: UploadLimits | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The same of new points, which are no nodes; see `service.new_points`."""
+    """The same of new points, which are no nodes; see `peewit.service.new_points`."""
     match table_format:
         case Format.ARROW | Format.PARQUET:
             columns = (*DENSE_COLUMNS, *SPARSE_COLUMNS)

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from service.uploads.faults import BadUpload, named_faults, shown
-from streaming.blocks import COLUMNS as EDGE_COLUMNS
-from streaming.blocks import NodeKind, check_column_names
-from streaming.feature_blocks import NODE
+from peewit.service.uploads.faults import BadUpload, named_faults, shown
+from peewit.streaming.blocks import COLUMNS as EDGE_COLUMNS
+from peewit.streaming.blocks import NodeKind, check_column_names
+from peewit.streaming.feature_blocks import NODE
 
 
 def csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:

@@ -6,8 +6,8 @@ from typing import Final, TypeGuard
 
 import pyarrow as pa
 
-from service.uploads.faults import BadUpload
-from streaming.blocks import MAX_NODE_BYTES, NodeKind
+from peewit.service.uploads.faults import BadUpload
+from peewit.streaming.blocks import MAX_NODE_BYTES, NodeKind
 
 NodeId = str | int
 

@@ -7,11 +7,11 @@ from typing import Any, BinaryIO, Final
 import orjson
 import pyarrow as pa
 
-from service.uploads.faults import BadUpload
-from service.uploads.identifiers import is_integer, node_id
-from service.uploads.limits import BYTES_PER_BATCH, ROWS_PER_BATCH
-from streaming.blocks import NodeKind
-from streaming.feature_blocks import NODE
+from peewit.service.uploads.faults import BadUpload
+from peewit.service.uploads.identifiers import is_integer, node_id
+from peewit.service.uploads.limits import BYTES_PER_BATCH, ROWS_PER_BATCH
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.feature_blocks import NODE
 
 MAX_LINE_BYTES: Final = 1 << 24
 """Longest line of NDJSON; as values it takes many times as much."""

@@ -8,14 +8,14 @@ from typing import Any, BinaryIO, Final, cast
 
 import pyarrow as pa
 
-from service.formats import Format
-from service.uploads.csv_tables import csv_batches
-from service.uploads.faults import BadUpload, shown
-from service.uploads.identifiers import INTEGER, LIMIT, NodeId, is_integer, is_text, node_id
-from service.uploads.json_tables import json_rows
-from service.uploads.limits import LABEL_ROWS, UploadLimits, counted, require_rows
-from service.uploads.stored import stored_batches
-from streaming.blocks import MAX_NODE_BYTES, NodeKind
+from peewit.service.formats import Format
+from peewit.service.uploads.csv_tables import csv_batches
+from peewit.service.uploads.faults import BadUpload, shown
+from peewit.service.uploads.identifiers import INTEGER, LIMIT, NodeId, is_integer, is_text, node_id
+from peewit.service.uploads.json_tables import json_rows
+from peewit.service.uploads.limits import LABEL_ROWS, UploadLimits, counted, require_rows
+from peewit.service.uploads.stored import stored_batches
+from peewit.streaming.blocks import MAX_NODE_BYTES, NodeKind
 
 LABEL_COLUMNS: Final = ("node", "label")
 

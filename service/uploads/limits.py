@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from service.uploads.faults import TableTooLarge
+from peewit.service.uploads.faults import TableTooLarge
 
 ROWS: Final = "rows", "PEEWIT_MAX_BODY_ROWS"
 LABEL_ROWS: Final = "label_rows", "PEEWIT_MAX_LABEL_ROWS"

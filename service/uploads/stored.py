@@ -6,11 +6,11 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.parquet
 
-from service.arrow_survey import UnboundedArrow, survey_arrow
-from service.formats import Format
-from service.parquet_survey import UnboundedParquet, survey_parquet
-from service.uploads.faults import BadUpload, named_faults
-from service.uploads.limits import (
+from peewit.service.arrow_survey import UnboundedArrow, survey_arrow
+from peewit.service.formats import Format
+from peewit.service.parquet_survey import UnboundedParquet, survey_parquet
+from peewit.service.uploads.faults import BadUpload, named_faults
+from peewit.service.uploads.limits import (
     BYTES_PER_BATCH,
     ROWS,
     ROWS_PER_BATCH,
@@ -18,7 +18,7 @@ from service.uploads.limits import (
     require_decodable,
     require_rows,
 )
-from streaming.blocks import string_lengths
+from peewit.streaming.blocks import string_lengths
 
 _VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _STRINGS: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), *_VIEWS)

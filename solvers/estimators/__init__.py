@@ -11,7 +11,7 @@ Ten labels tell the other 1,787 digits:
 
 >>> import numpy as np
 >>> from sklearn.datasets import load_digits
->>> from solvers.estimators import StableHFS
+>>> from peewit.solvers.estimators import StableHFS
 >>> images, digits = load_digits(return_X_y=True)
 >>> y = np.full(digits.size, -1)  # -1: not known
 >>> y[:10] = digits[:10]
@@ -20,12 +20,12 @@ Ten labels tell the other 1,787 digits:
 88%
 """
 
-from solvers.estimators.harmonic import HFS, HFSRegressor, StableHFS, StableHFSRegressor
-from solvers.estimators.harmonic_mbo import HarmonicMBO
-from solvers.estimators.kernel_machines import RLSC, SVM, LapRLSC, LapSVM
-from solvers.estimators.linear_machines import DASVM, TSVM, LinearSVM
-from solvers.estimators.poisson import Poisson, PoissonMBO
-from solvers.estimators.variational import TVRLS, TVSVM, CheegerRLS, LapRLS, SimplexLapSVM
+from peewit.solvers.estimators.harmonic import HFS, HFSRegressor, StableHFS, StableHFSRegressor
+from peewit.solvers.estimators.harmonic_mbo import HarmonicMBO
+from peewit.solvers.estimators.kernel_machines import RLSC, SVM, LapRLSC, LapSVM
+from peewit.solvers.estimators.linear_machines import DASVM, TSVM, LinearSVM
+from peewit.solvers.estimators.poisson import Poisson, PoissonMBO
+from peewit.solvers.estimators.variational import TVRLS, TVSVM, CheegerRLS, LapRLS, SimplexLapSVM
 
 __all__ = [
     "DASVM",

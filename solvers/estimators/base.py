@@ -15,11 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from solvers.arrays import AnyArray, BoolArray, FloatArray
-from solvers.estimators.neighbors import Neighborhood
-from solvers.graph import Graph
-from solvers.models.base import Model, Rule
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
+from peewit.solvers.estimators.neighbors import Neighborhood
+from peewit.solvers.graph import Graph
+from peewit.solvers.models.base import Model, Rule
+from peewit.solvers.solution import Solution, Status
 
 _AFFINITIES = ("precomputed", "knn")
 N_NEIGHBORS = Rule(doc="Neighbors of each sample.", kind=int, minimum=1)
@@ -33,7 +33,7 @@ class ModelEstimator(BaseEstimator):
     ----------
     reachable_ : (n_nodes,) bool
         Whether a labeled node lies in the node's component; everywhere where features were used.
-    status_ : solvers.solution.Status
+    status_ : peewit.solvers.solution.Status
         How the solve ended.
     stats_ : dict
         Figures of the solve, such as ``graph_penalty``.

@@ -5,9 +5,9 @@ from typing import Any, Self
 
 from sklearn.base import ClassifierMixin
 
-from solvers.arrays import AnyArray, FloatArray
-from solvers.estimators.base import GraphEstimator, plain
-from solvers.estimators.targets import ClassTargets, Marker
+from peewit.solvers.arrays import AnyArray, FloatArray
+from peewit.solvers.estimators.base import GraphEstimator, plain
+from peewit.solvers.estimators.targets import ClassTargets, Marker
 
 
 class GraphClassifier(ClassifierMixin, GraphEstimator):

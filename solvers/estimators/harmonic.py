@@ -2,15 +2,15 @@
 
 from typing import Literal
 
-from solvers.estimators.classifiers import ProbabilityClassifier, ScoreClassifier
-from solvers.estimators.regressors import GraphRegressor
-from solvers.estimators.targets import Marker
-from solvers.models import harmonic
-from solvers.models.class_balance import ClassShares
+from peewit.solvers.estimators.classifiers import ProbabilityClassifier, ScoreClassifier
+from peewit.solvers.estimators.regressors import GraphRegressor
+from peewit.solvers.estimators.targets import Marker
+from peewit.solvers.models import harmonic
+from peewit.solvers.models.class_balance import ClassShares
 
 
 class HFS(ProbabilityClassifier):
-    """Harmonic functions, hard or soft: `solvers.models.harmonic.HFS` as an estimator.
+    """Harmonic functions, hard or soft: `models.harmonic.HFS` as an estimator.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class HFS(ProbabilityClassifier):
 
 
 class StableHFS(ScoreClassifier):
-    """Stable-HFS: `solvers.models.harmonic.StableHFS` as an estimator.
+    """Stable-HFS: `models.harmonic.StableHFS` as an estimator.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class StableHFS(ScoreClassifier):
 
 
 class HFSRegressor(GraphRegressor):
-    """`solvers.models.harmonic.HFS` as an estimator of numbers.
+    """`models.harmonic.HFS` as an estimator of numbers.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class HFSRegressor(GraphRegressor):
 
 
 class StableHFSRegressor(GraphRegressor):
-    """`solvers.models.harmonic.StableHFS` as an estimator of numbers.
+    """`models.harmonic.StableHFS` as an estimator of numbers.
 
     Parameters
     ----------

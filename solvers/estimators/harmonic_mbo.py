@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from solvers.estimators.classifiers import ScoreClassifier
-from solvers.estimators.targets import Marker
-from solvers.models import harmonic_mbo
+from peewit.solvers.estimators.classifiers import ScoreClassifier
+from peewit.solvers.estimators.targets import Marker
+from peewit.solvers.models import harmonic_mbo
 
 
 class HarmonicMBO(ScoreClassifier):
-    """Harmonic MBO: `solvers.models.harmonic_mbo.HarmonicMBO` as an estimator.
+    """Harmonic MBO: `models.harmonic_mbo.HarmonicMBO` as an estimator.
 
     Parameters
     ----------

@@ -6,13 +6,13 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from solvers.arrays import AnyArray, FloatArray
-from solvers.estimators.base import FORMATS, N_NEIGHBORS, ModelEstimator, plain
-from solvers.estimators.targets import ClassTargets, Marker
-from solvers.graph import Graph
-from solvers.models.base import Rule
-from solvers.models.inductive import InductiveModel
-from solvers.neighbors import neighbor_graph
+from peewit.solvers.arrays import AnyArray, FloatArray
+from peewit.solvers.estimators.base import FORMATS, N_NEIGHBORS, ModelEstimator, plain
+from peewit.solvers.estimators.targets import ClassTargets, Marker
+from peewit.solvers.graph import Graph
+from peewit.solvers.models.base import Rule
+from peewit.solvers.models.inductive import InductiveModel
+from peewit.solvers.neighbors import neighbor_graph
 
 _MAX_BYTES = Rule(doc="Memory that Gram matrix and method may take.", kind=int, minimum=1)
 

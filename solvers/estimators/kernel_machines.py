@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from solvers.estimators.inductive import GraphClassifier, InductiveClassifier
-from solvers.estimators.targets import Marker
-from solvers.models import lapsvm, svm
+from peewit.solvers.estimators.inductive import GraphClassifier, InductiveClassifier
+from peewit.solvers.estimators.targets import Marker
+from peewit.solvers.models import lapsvm, svm
 
 
 class LapSVM(GraphClassifier):
-    """Laplacian support vector machine: `solvers.models.lapsvm.LapSVM` as an estimator.
+    """Laplacian support vector machine: `models.lapsvm.LapSVM` as an estimator.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class LapSVM(GraphClassifier):
 
 
 class LapRLSC(GraphClassifier):
-    """Laplacian regularised least squares: `solvers.models.lapsvm.LapRLSC` as an estimator.
+    """Laplacian regularised least squares: `models.lapsvm.LapRLSC` as an estimator.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class LapRLSC(GraphClassifier):
 
 
 class SVM(InductiveClassifier):
-    """Support vector machine of the labeled samples: `solvers.models.svm.SVM` as an estimator.
+    """Support vector machine of the labeled samples: `models.svm.SVM` as an estimator.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ class SVM(InductiveClassifier):
 
 
 class RLSC(InductiveClassifier):
-    """Regularised least squares of the labeled samples: `solvers.models.svm.RLSC` as an estimator.
+    """Regularised least squares of the labeled samples: `models.svm.RLSC` as an estimator.
 
     Parameters
     ----------

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from sklearn.utils.metaestimators import available_if
 
-from solvers.arrays import FloatArray
-from solvers.estimators.inductive import GraphClassifier, InductiveClassifier
-from solvers.estimators.targets import Marker
-from solvers.graph import Graph
-from solvers.models import linear_machine, transductive
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.estimators.inductive import GraphClassifier, InductiveClassifier
+from peewit.solvers.estimators.targets import Marker
+from peewit.solvers.graph import Graph
+from peewit.solvers.models import linear_machine, transductive
 
 Shares = Mapping[str | int, float]
 
@@ -52,7 +52,7 @@ class LinearClassifier(GraphClassifier):
 class LinearSVM(LinearClassifier):
     """Linear support vector machine of the labeled samples (F.1).
 
-    `solvers.models.linear_machine.LinearSVM` as an estimator.
+    `models.linear_machine.LinearSVM` as an estimator.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class LinearSVM(LinearClassifier):
 class TSVM(LinearClassifier):
     """Transductive support vector machine by multiple switching (F.2).
 
-    `solvers.models.transductive.TSVM` as an estimator.
+    `models.transductive.TSVM` as an estimator.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class TSVM(LinearClassifier):
 class DASVM(LinearClassifier):
     """Transductive support vector machine by deterministic annealing (F.3).
 
-    `solvers.models.transductive.DASVM` as an estimator.
+    `models.transductive.DASVM` as an estimator.
 
     Parameters
     ----------

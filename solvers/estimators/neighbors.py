@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import BoolArray, FloatArray
-from solvers.graph import Graph
-from solvers.neighbors import (
+from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.neighbors import (
     TieRule,
     metric_rows,
     nearest,

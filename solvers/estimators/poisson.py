@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from solvers.estimators.classifiers import ScoreClassifier
-from solvers.estimators.targets import Marker
-from solvers.models import poisson
-from solvers.models.class_balance import ClassShares
+from peewit.solvers.estimators.classifiers import ScoreClassifier
+from peewit.solvers.estimators.targets import Marker
+from peewit.solvers.models import poisson
+from peewit.solvers.models.class_balance import ClassShares
 
 
 class Poisson(ScoreClassifier):
-    """Poisson learning: `solvers.models.poisson.Poisson` as an estimator.
+    """Poisson learning: `models.poisson.Poisson` as an estimator.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Poisson(ScoreClassifier):
 
 
 class PoissonMBO(ScoreClassifier):
-    """PoissonMBO: `solvers.models.poisson.PoissonMBO` as an estimator.
+    """PoissonMBO: `models.poisson.PoissonMBO` as an estimator.
 
     Parameters
     ----------

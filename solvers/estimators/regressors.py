@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from solvers.arrays import AnyArray, BoolArray, FloatArray
-from solvers.estimators.base import GraphEstimator
-from solvers.labels import RealLabels
-from solvers.models.base import RegressionModel
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
+from peewit.solvers.estimators.base import GraphEstimator
+from peewit.solvers.labels import RealLabels
+from peewit.solvers.models.base import RegressionModel
 
 
 class GraphRegressor(RegressorMixin, GraphEstimator):

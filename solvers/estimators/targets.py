@@ -5,9 +5,9 @@ from numbers import Real
 
 import numpy as np
 
-from solvers.arrays import AnyArray, BoolArray, IntArray, frozen
-from solvers.labels import Labels
-from solvers.models.class_balance import class_text
+from peewit.solvers.arrays import AnyArray, BoolArray, IntArray, frozen
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.class_balance import class_text
 
 Marker = str | int | None
 

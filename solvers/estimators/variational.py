@@ -6,9 +6,9 @@ Without it Cheeger-SVM is Cheeger-RLS, and is left out.
 
 from typing import ClassVar, Final, Literal
 
-from solvers.estimators.classifiers import ScoreClassifier
-from solvers.estimators.targets import Marker
-from solvers.models import cheeger, simplex_machines, total_variation
+from peewit.solvers.estimators.classifiers import ScoreClassifier
+from peewit.solvers.estimators.targets import Marker
+from peewit.solvers.models import cheeger, simplex_machines, total_variation
 
 _OF_KERNEL: Final = frozenset(
     {
@@ -26,7 +26,7 @@ _OF_KERNEL: Final = frozenset(
 
 
 class LapRLS(ScoreClassifier):
-    """Lap-RLS on the simplex: `solvers.models.simplex_machines.LapRLS` as an estimator.
+    """Lap-RLS on the simplex: `models.simplex_machines.LapRLS` as an estimator.
 
     On a graph alone one linear solve; nothing has to be brought to the simplex.
 
@@ -64,7 +64,7 @@ class LapRLS(ScoreClassifier):
 
 
 class SimplexLapSVM(ScoreClassifier):
-    """Lap-SVM on the simplex: `solvers.models.simplex_machines.SimplexLapSVM` as an estimator.
+    """Lap-SVM on the simplex: `models.simplex_machines.SimplexLapSVM` as an estimator.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class SimplexLapSVM(ScoreClassifier):
 
 
 class TVRLS(ScoreClassifier):
-    """TV-RLS: `solvers.models.total_variation.TVRLS` as an estimator.
+    """TV-RLS: `models.total_variation.TVRLS` as an estimator.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class TVRLS(ScoreClassifier):
 
 
 class TVSVM(ScoreClassifier):
-    """TV-SVM: `solvers.models.total_variation.TVSVM` as an estimator.
+    """TV-SVM: `models.total_variation.TVSVM` as an estimator.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class TVSVM(ScoreClassifier):
 
 
 class CheegerRLS(ScoreClassifier):
-    """Cheeger-RLS: `solvers.models.cheeger.CheegerRLS` as an estimator.
+    """Cheeger-RLS: `models.cheeger.CheegerRLS` as an estimator.
 
     Parameters
     ----------

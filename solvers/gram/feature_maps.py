@@ -12,12 +12,12 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.features import Rows
-from solvers.gram.functions import KernelFunction, ScaledRows
-from solvers.gram.kernel_spaces import DenseGram
-from solvers.gram.spaces import Expansion
-from solvers.iterate import Teller
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.features import Rows
+from peewit.solvers.gram.functions import KernelFunction, ScaledRows
+from peewit.solvers.gram.kernel_spaces import DenseGram
+from peewit.solvers.gram.spaces import Expansion
+from peewit.solvers.iterate import Teller
 
 Product = Callable[[RealArray], RealArray]
 """A matrix by its product with a block of vectors."""

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, RealArray
-from solvers.distances import euclidean_distances
-from solvers.features import Rows
-from solvers.parallel import Parallel
+from peewit.solvers.arrays import FloatArray, RealArray
+from peewit.solvers.distances import euclidean_distances
+from peewit.solvers.features import Rows
+from peewit.solvers.parallel import Parallel
 
 KernelName = Literal["gaussian", "polynomial", "linear"]
 KERNELS: tuple[KernelName, ...] = ("gaussian", "polynomial", "linear")

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dsymv, ssymv
 
-from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.features import Rows
-from solvers.gram.functions import KernelFunction, ScaledRows
-from solvers.gram.spaces import Expansion
-from solvers.iterate import Teller
-from solvers.parallel import Parallel
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.features import Rows
+from peewit.solvers.gram.functions import KernelFunction, ScaledRows
+from peewit.solvers.gram.spaces import Expansion
+from peewit.solvers.iterate import Teller
+from peewit.solvers.parallel import Parallel
 
 _BLOCK_ENTRIES = 1 << 24
 """Entries of the Gram matrix that are made together in passing."""

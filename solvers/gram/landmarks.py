@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sl
 
-from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.features import Rows
-from solvers.gram.feature_maps import CHUNK_BYTES, FeatureMap, Product, symmetric
-from solvers.gram.functions import KernelFunction, ScaledRows
-from solvers.gram.spaces import Expansion, block_bytes
-from solvers.iterate import Teller
-from solvers.parallel import Parallel
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.features import Rows
+from peewit.solvers.gram.feature_maps import CHUNK_BYTES, FeatureMap, Product, symmetric
+from peewit.solvers.gram.functions import KernelFunction, ScaledRows
+from peewit.solvers.gram.spaces import Expansion, block_bytes
+from peewit.solvers.iterate import Teller
+from peewit.solvers.parallel import Parallel
 
 _BLOCK_ROWS = 4096
 _CHUNK_COPIES = 4

@@ -6,10 +6,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.features import Rows, checked_points
-from solvers.gram.functions import KernelFunction, ScaledRows
-from solvers.labels import class_scores
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.features import Rows, checked_points
+from peewit.solvers.gram.functions import KernelFunction, ScaledRows
+from peewit.solvers.labels import class_scores
 
 _SAME_ROWS = 1e-5
 """Relative difference of rows that rounding and another unit can make."""
@@ -48,7 +48,7 @@ class Expansion:
         Raises
         ------
         TypeError, ValueError
-            As `solvers.features.checked_points`.
+            As `peewit.solvers.features.checked_points`.
         """
         rows = checked_points(features, self.n_columns)
         values = np.tile(self.intercept, (rows.n_rows, 1))

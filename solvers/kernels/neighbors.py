@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from solvers.arrays import BoolArray, IntArray
+from peewit.solvers.arrays import BoolArray, IntArray
 
 
 @njit(cache=True, nogil=True)

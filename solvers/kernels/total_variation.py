@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from solvers.kernels.simplex import project_row
+from peewit.solvers.kernels.simplex import project_row
 
 
 @njit(cache=True, nogil=True)

@@ -12,9 +12,9 @@ as near to the inverse of the new matrix as B was to that of the old one, howeve
 
 import numpy as np
 
-from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.laplacian.multigrid import Multigrid
-from solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.laplacian.multigrid import Multigrid
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
 
 MAX_AMENDED = 8
 """Nodes whose shift may have grown until a new cycle is set up."""

@@ -9,12 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
-from solvers.arrays import FloatArray, RealArray
-from solvers.kernels.block_products import advance, column_dots, redirect
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.preconditioners import Preconditioner
-from solvers.laplacian.spectrum import SpectralBounds
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, RealArray
+from peewit.solvers.kernels.block_products import advance, column_dots, redirect
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.preconditioners import Preconditioner
+from peewit.solvers.laplacian.spectrum import SpectralBounds
+from peewit.solvers.solution import Status
 
 _MAX_CYCLES = 6
 _WIDEN_BELOW = 0.5
@@ -79,7 +79,7 @@ class ChebyshevState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chebyshev:
-    """The method, for `solvers.iterate.iterate`.
+    """The method, for `peewit.solvers.iterate.iterate`.
 
     Inside the bounds every direction of the error shrinks below ``rtol`` of what it was. The
     residual is checked at the end; bounds that prove wrong are widened for another cycle.

@@ -18,14 +18,14 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress, iterate
-from solvers.kernels.block_products import column_dots
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.parallel import Parallel
-from solvers.solution import Status
+from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled, Progress, iterate
+from peewit.solvers.kernels.block_products import column_dots
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Status
 
 Product: TypeAlias = Callable[[FloatArray], FloatArray]
 """The Laplacian of the full graph times a block (n_nodes, k); one pass."""
@@ -141,7 +141,7 @@ def solve_full(
     inner_rtol : float
         Relative residual of the solves on the sparsifier, in (0, 1).
     progress, cancelled
-        As in `solvers.iterate.iterate`; a step is a pass.
+        As in `peewit.solvers.iterate.iterate`; a step is a pass.
 
     Raises
     ------
@@ -275,7 +275,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _FullCG:
-    """The method, for `solvers.iterate.iterate`; every step is one pass."""
+    """The method, for `peewit.solvers.iterate.iterate`; every step is one pass."""
 
     system: FullSystem
     product: Product

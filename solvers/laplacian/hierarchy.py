@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import IntArray, RealArray, frozen
-from solvers.graph import Graph
-from solvers.kernels.aggregation import contract, pair_up, renumber_rows
+from peewit.solvers.arrays import IntArray, RealArray, frozen
+from peewit.solvers.graph import Graph
+from peewit.solvers.kernels.aggregation import contract, pair_up, renumber_rows
 
 MAX_DENSE_NODES = 600
 """A level of so many nodes is the last: it is solved by a dense inverse."""

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from solvers.arrays import AnyArray, RealArray, frozen
-from solvers.graph import Graph
-from solvers.kernels.block_products import diagonal_rows, vector_rows
-from solvers.parallel import Parallel, RowRanges
+from peewit.solvers.arrays import AnyArray, RealArray, frozen
+from peewit.solvers.graph import Graph
+from peewit.solvers.kernels.block_products import diagonal_rows, vector_rows
+from peewit.solvers.parallel import Parallel, RowRanges
 
 LaplacianName = Literal["normalized", "combinatorial"]
 _ROUNDING = 16

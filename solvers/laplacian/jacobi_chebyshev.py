@@ -1,25 +1,25 @@
 """Jacobi-preconditioned Chebyshev iteration in float32, its rows divided among threads.
 
-The method of `solvers.laplacian.chebyshev` for the one preconditioner that needs no pass of its
-own: product, step, preconditioning and turn are one pass over the matrix.
+The method of `peewit.solvers.laplacian.chebyshev` for the one preconditioner that needs no pass of
+its own: product, step, preconditioning and turn are one pass over the matrix.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import AnyArray, Float32Array, FloatArray
-from solvers.kernels.chebyshev import (
+from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray
+from peewit.solvers.kernels.chebyshev import (
     chebyshev_rows,
     first_directions,
     scaled_energies,
     smooth_rows,
 )
-from solvers.laplacian.chebyshev import cycle_fraction, cycle_status, end_cycle
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.spectrum import SpectralBounds
-from solvers.parallel import RowRanges
-from solvers.solution import Status
+from peewit.solvers.laplacian.chebyshev import cycle_fraction, cycle_status, end_cycle
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.spectrum import SpectralBounds
+from peewit.solvers.parallel import RowRanges
+from peewit.solvers.solution import Status
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +40,7 @@ class JacobiChebyshevState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JacobiChebyshev:
-    """The method, for `solvers.iterate.iterate`.
+    """The method, for `peewit.solvers.iterate.iterate`.
 
     Attributes
     ----------

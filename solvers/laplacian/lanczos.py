@@ -35,9 +35,9 @@ from typing import Final, Protocol
 import numpy as np
 from scipy.special import betaincinv
 
-from solvers.arrays import FloatArray
-from solvers.kernels.inner_products import cross_products, subtract_combination
-from solvers.laplacian.refinement import RefinedSolution
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.kernels.inner_products import cross_products, subtract_combination
+from peewit.solvers.laplacian.refinement import RefinedSolution
 
 _SMALLEST: Final = 1e-10
 """What is left of a block is rounding when it is shorter than this part of it."""

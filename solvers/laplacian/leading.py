@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import FloatArray, RealArray
+from peewit.solvers.arrays import FloatArray, RealArray
 
 LEAST_COLUMNS = 3
 """Fewer columns are not worth combining."""

@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.kernels.adjacency import label_components, row_sums
-from solvers.kernels.aggregation import (
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.kernels.adjacency import label_components, row_sums
+from peewit.solvers.kernels.aggregation import (
     dense_rows,
     largest_entry,
     prolong_rows,
     resize_rows,
     restrict_rows,
 )
-from solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy, Rows
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.sweep import Sweep
-from solvers.parallel import Parallel, RowRanges
+from peewit.solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy, Rows
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.sweep import Sweep
+from peewit.solvers.parallel import Parallel, RowRanges
 
 OVERCORRECTION = 1.5
 """How much a coarse correction is enlarged, where the coarse cycle allows it."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from solvers.arrays import AnyArray, BoolArray, FloatArray, Int32Array, RealArray, frozen
-from solvers.graph import Graph
-from solvers.kernels.block_products import (
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, Int32Array, RealArray, frozen
+from peewit.solvers.graph import Graph
+from peewit.solvers.kernels.block_products import (
     IN_REGISTERS,
     component_sums,
     diagonal_rows,
@@ -18,7 +18,7 @@ from solvers.kernels.block_products import (
     subtract_by_component,
     vector_rows,
 )
-from solvers.parallel import Parallel, RowRanges
+from peewit.solvers.parallel import Parallel, RowRanges
 
 _FEW_COMPONENTS = 256
 _LEAST_IN_SINGLE, _MOST_IN_SINGLE = 1e-15, 1e15  # squares and inverses are in range, too

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
-from solvers.kernels.block_products import advance, column_dots, redirect
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.preconditioners import Preconditioner
-from solvers.solution import Status
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
+from peewit.solvers.kernels.block_products import advance, column_dots, redirect
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.preconditioners import Preconditioner
+from peewit.solvers.solution import Status
 
 _TRUE_RESIDUAL_EVERY = 50
 _IMPROVEMENT = 0.8
@@ -83,7 +83,7 @@ class PCGState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockPCG:
-    """The method, for `solvers.iterate.iterate`.
+    """The method, for `peewit.solvers.iterate.iterate`.
 
     Attributes
     ----------

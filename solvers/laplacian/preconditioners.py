@@ -1,7 +1,7 @@
 """Preconditioners: Jacobi and approximate Cholesky (library ``approx-chol``).
 
 Both are symmetric, positive semidefinite, and definite on the space the system is solved in.
-Which one serves a graph is found by trying, in `solvers.laplacian.solver`.
+Which one serves a graph is found by trying, in `peewit.solvers.laplacian.solver`.
 """
 
 from typing import Any, Literal, Protocol, get_args
@@ -10,9 +10,9 @@ import approx_chol
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import AnyArray, FloatArray, RealArray
-from solvers.kernels.block_products import multiply_rows
-from solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.arrays import AnyArray, FloatArray, RealArray
+from peewit.solvers.kernels.block_products import multiply_rows
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
 
 PreconditionerName = Literal["auto", "jacobi", "approx-chol"]
 

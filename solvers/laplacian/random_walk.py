@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from solvers.arrays import AnyArray, Float32Array, FloatArray, frozen
-from solvers.iterate import Outcome
-from solvers.kernels.random_walk import (
+from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, frozen
+from peewit.solvers.iterate import Outcome
+from peewit.solvers.kernels.random_walk import (
     UNIT,
     lanczos_rows,
     normalize_rows,
@@ -19,16 +19,16 @@ from solvers.kernels.random_walk import (
     project_roots,
     walk_rows,
 )
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.spectrum import (
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.spectrum import (
     CHECK_EVERY,
     SpectralBounds,
     bounds_of_ritz_values,
     certainty,
     ritz_values,
 )
-from solvers.parallel import Parallel, RowRanges
-from solvers.solution import Status
+from peewit.solvers.parallel import Parallel, RowRanges
+from peewit.solvers.solution import Status
 
 _N_VECTORS = 32
 _N_STARTS = 2
@@ -99,7 +99,7 @@ class RandomWalk:
         max_iter : int
             Limit on the steps; reaching it is a status, not an error.
         run : callable
-            `solvers.iterate.iterate` with its watchers bound.
+            `peewit.solvers.iterate.iterate` with its watchers bound.
         give_up_below : float
             Stop as stagnated once the spectrum reaches below this value.
         """
@@ -166,7 +166,7 @@ class WalkLanczosState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WalkLanczos:
-    """Lanczos for 1 - N from two random vectors; the method, for `solvers.iterate.iterate`.
+    """Lanczos for 1 - N from two random vectors; the method, for `peewit.solvers.iterate.iterate`.
 
     Attributes
     ----------

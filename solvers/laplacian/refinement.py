@@ -11,13 +11,13 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.iterate import Cancelled
-from solvers.kernels.block_products import column_dots, component_sums, subtract_by_component
-from solvers.kernels.inner_products import gaussian_edge_sums
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled
+from peewit.solvers.kernels.block_products import column_dots, component_sums, subtract_by_component
+from peewit.solvers.kernels.inner_products import gaussian_edge_sums
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.solution import Status
 
 _STAGE_RTOL: Final = 3e-5
 """Residual of one correction."""

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from solvers.arrays import (
+from peewit.solvers.arrays import (
     BoolArray,
     Float32Array,
     FloatArray,
@@ -36,10 +36,10 @@ from solvers.arrays import (
     frozen,
     index_dtype,
 )
-from solvers.iterate import Cancelled, Outcome, iterate
-from solvers.kernels.chebyshev import project_rows, smooth_rows
-from solvers.kernels.components import join_edges, number_components
-from solvers.kernels.edges import (
+from peewit.solvers.iterate import Cancelled, Outcome, iterate
+from peewit.solvers.kernels.chebyshev import project_rows, smooth_rows
+from peewit.solvers.kernels.components import join_edges, number_components
+from peewit.solvers.kernels.edges import (
     add_projected_nodes,
     count_ends,
     estimated_resistances,
@@ -47,20 +47,20 @@ from solvers.kernels.edges import (
     row_sums,
     spread_over_edges,
 )
-from solvers.laplacian.chebyshev import Chebyshev
-from solvers.laplacian.jacobi_chebyshev import JacobiChebyshev
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.preconditioners import (
+from peewit.solvers.laplacian.chebyshev import Chebyshev
+from peewit.solvers.laplacian.jacobi_chebyshev import JacobiChebyshev
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.preconditioners import (
     ApproximateCholesky,
     Jacobi,
     Preconditioner,
     PreconditionerName,
     check_preconditioner,
 )
-from solvers.laplacian.random_walk import RandomWalk
-from solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
-from solvers.parallel import Parallel, RowRanges
-from solvers.solution import Status
+from peewit.solvers.laplacian.random_walk import RandomWalk
+from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
+from peewit.solvers.parallel import Parallel, RowRanges
+from peewit.solvers.solution import Status
 
 _UINT64_MASK = 2**64 - 1
 _NODE_SIGNS = 0x6E6F6465
@@ -155,7 +155,7 @@ def resistance_embedding(
         down to 0.015 at most (Chebyshev then needs at most 40 steps), else approximate Cholesky
         in float64.
     cancelled
-        As in `solvers.iterate.iterate`; asked from the threads of ``parallel``.
+        As in `peewit.solvers.iterate.iterate`; asked from the threads of ``parallel``.
     parallel : callable
         ``map`` of a thread pool; the result does not depend on it.
 

@@ -1,7 +1,7 @@
 """LaplacianSolver: prepare a graph once, solve many right-hand sides.
 
 Checks arguments, projects, chooses the preconditioner by trying, and says how it went. The
-iteration itself is in `solvers.laplacian.pcg`.
+iteration itself is in `peewit.solvers.laplacian.pcg`.
 """
 
 from dataclasses import dataclass, replace
@@ -10,19 +10,19 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Outcome, Progress, iterate
-from solvers.kernels.block_products import column_dots, component_sums
-from solvers.laplacian.amended import AmendedCycle
-from solvers.laplacian.hierarchy import Hierarchy
-from solvers.laplacian.leading import LEAST_COLUMNS, LeadingDirections
-from solvers.laplacian.multigrid import Multigrid
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.pcg import FIRST_FORECAST, BlockPCG, PCGState
-from solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi, Preconditioner
-from solvers.parallel import Parallel
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled, Outcome, Progress, iterate
+from peewit.solvers.kernels.block_products import column_dots, component_sums
+from peewit.solvers.laplacian.amended import AmendedCycle
+from peewit.solvers.laplacian.hierarchy import Hierarchy
+from peewit.solvers.laplacian.leading import LEAST_COLUMNS, LeadingDirections
+from peewit.solvers.laplacian.multigrid import Multigrid
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.pcg import FIRST_FORECAST, BlockPCG, PCGState
+from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi, Preconditioner
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Status
 
 SolverPreconditioner = Literal["auto", "jacobi", "multigrid", "approx-chol"]
 
@@ -266,7 +266,7 @@ class LaplacianSolver:
             Project ``rhs`` to zero sum on components without shift instead of refusing it.
             With ``zero_mean`` the projection is part of the problem and always done.
         phase, progress, cancelled
-            As in `solvers.iterate.iterate`. A cancelled solve returns its present iterates.
+            As in `peewit.solvers.iterate.iterate`. A cancelled solve returns its present iterates.
         overwrite : bool
             Whether the memory of ``rhs`` and ``start`` may be used for other values.
 

@@ -11,12 +11,12 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
-from solvers.arrays import FloatArray, RealArray
-from solvers.iterate import Outcome
-from solvers.kernels.block_products import advance, column_dots, redirect
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.preconditioners import Preconditioner
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, RealArray
+from peewit.solvers.iterate import Outcome
+from peewit.solvers.kernels.block_products import advance, column_dots, redirect
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.preconditioners import Preconditioner
+from peewit.solvers.solution import Status
 
 CHECK_EVERY = 4
 """Steps from one look at the Ritz values to the next."""
@@ -90,7 +90,7 @@ class LanczosState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lanczos:
-    """The method, for `solvers.iterate.iterate`.
+    """The method, for `peewit.solvers.iterate.iterate`.
 
     The coefficients of preconditioned conjugate gradients make the Lanczos matrix of M^-1 L,
     restricted to where the right-hand sides lie: zero sums on every component.
@@ -180,7 +180,7 @@ def spectral_bounds(
     max_iter : int
         Limit on the steps; reaching it is a status, not an error.
     run : callable
-        `solvers.iterate.iterate` with its watchers bound.
+        `peewit.solvers.iterate.iterate` with its watchers bound.
     """
     outcome = run(lanczos, max_iter=max_iter)
     return bounds_of_ritz_values(outcome.state, outcome.status, outcome.n_iter)

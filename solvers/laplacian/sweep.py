@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import FloatArray, IntArray, RealArray
-from solvers.graph import Graph
-from solvers.kernels.aggregation import relax_rows, residual_rows, scale_rows
-from solvers.parallel import Parallel, RowRanges
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.kernels.aggregation import relax_rows, residual_rows, scale_rows
+from peewit.solvers.parallel import Parallel, RowRanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,10 +6,10 @@ from typing import Final
 import numpy as np
 from scipy.special import entr, expit, rel_entr
 
-from solvers.arrays import FloatArray
-from solvers.iterate import Watch
-from solvers.linear.finite_newton import RTOL, LinearPoint
-from solvers.linear.transduction import LOOSE_RTOL, Transduced, Transduction
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iterate import Watch
+from peewit.solvers.linear.finite_newton import RTOL, LinearPoint
+from peewit.solvers.linear.transduction import LOOSE_RTOL, Transduced, Transduction
 
 _MAX_INNER: Final = 100
 _ROOT_TOL: Final = 1e-10

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from solvers.arrays import FloatArray
+from peewit.solvers.arrays import FloatArray
 
 _LEAST_SLOPE: Final = 1e-6
 """Over the largest value: what is not above it says nothing."""
@@ -37,7 +37,7 @@ def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, floa
     ----------
     Platt (1999), section 2.2, with the smoothing of Lin, Lin and Weng (2007).
     """
-    # imports scikit-learn: as slow as in `solvers.distances`
+    # imports scikit-learn: as slow as in `peewit.solvers.distances`
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
     is_positive = targets > 0

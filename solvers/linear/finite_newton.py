@@ -10,10 +10,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from solvers.arrays import FloatArray, RealArray
-from solvers.kernels.hinges import bends, slope_along, stays
-from solvers.linear.rows import LinearRows
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, RealArray
+from peewit.solvers.kernels.hinges import bends, slope_along, stays
+from peewit.solvers.linear.rows import LinearRows
+from peewit.solvers.solution import Status
 
 ROUGH_RTOL: Final = 1e-2
 """Of the Newton systems until their piece is the right one."""
@@ -81,7 +81,7 @@ class LinearProblem:
     laplacian : GraphPenalty or None
         None where the graph costs nothing.
     check : callable
-        Called before every pass over the rows; may raise `solvers.iterate.Stopped`.
+        Called before every pass over the rows; may raise `peewit.solvers.iterate.Stopped`.
     """
 
     rows: LinearRows
@@ -158,7 +158,7 @@ def minimize(
 
     Raises
     ------
-    solvers.iterate.Stopped
+    peewit.solvers.iterate.Stopped
         The caller asked for the end.
     """
     search = _Search(problem=problem, hinges=hinges)

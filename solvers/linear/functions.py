@@ -7,11 +7,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from solvers.arrays import FloatArray
-from solvers.features import checked_points
-from solvers.labels import class_scores
-from solvers.linear.row_form import RowForm
-from solvers.linear.rows import rows_of
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.features import checked_points
+from peewit.solvers.labels import class_scores
+from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.rows import rows_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,7 +43,7 @@ class LinearFunctions:
         Raises
         ------
         TypeError, ValueError
-            As `solvers.features.checked_points`.
+            As `peewit.solvers.features.checked_points`.
         """
         points = checked_points(features, self.n_columns)
         values = np.empty((points.n_rows, self.weights.shape[1]))

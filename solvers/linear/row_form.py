@@ -6,8 +6,8 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, frozen
-from solvers.features import Rows
+from peewit.solvers.arrays import FloatArray, frozen
+from peewit.solvers.features import Rows
 
 _LARGEST: Final = 1e150
 """Entries of rows, whose squares must be floats."""

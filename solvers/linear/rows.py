@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, IntArray
-from solvers.features import Rows
-from solvers.kernels.sparse_rows import adjoint_rows, normal_rows, output_rows
-from solvers.linear.row_form import RowForm
-from solvers.parallel import Parallel
+from peewit.solvers.arrays import FloatArray, IntArray
+from peewit.solvers.features import Rows
+from peewit.solvers.kernels.sparse_rows import adjoint_rows, normal_rows, output_rows
+from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.parallel import Parallel
 
 _N_RANGES: Final = 8
 _LEAST_WORK: Final = 1 << 17

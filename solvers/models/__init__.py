@@ -5,21 +5,21 @@ everything else derives from the dataclass fields. Consequence: a new model is o
 line here.
 """
 
-from solvers.models.base import Model
-from solvers.models.cheeger import CheegerRLS, CheegerSVM
-from solvers.models.eigenfunctions import EigFun
-from solvers.models.harmonic import HFS, StableHFS
-from solvers.models.harmonic_mbo import HarmonicMBO
-from solvers.models.lapsvm import LapRLSC, LapSVM
-from solvers.models.linear_machine import LinearSVM
-from solvers.models.nearest_neighbor import NearestNeighbor
-from solvers.models.poisson import Poisson, PoissonMBO
-from solvers.models.simple_hfs import SimpleHFS
-from solvers.models.simplex_machines import LapRLS, SimplexLapSVM
-from solvers.models.subsampling import SubSampling
-from solvers.models.svm import RLSC, SVM
-from solvers.models.total_variation import TVRLS, TVSVM
-from solvers.models.transductive import DASVM, TSVM
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.cheeger import CheegerRLS, CheegerSVM
+from peewit.solvers.models.eigenfunctions import EigFun
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
+from peewit.solvers.models.linear_machine import LinearSVM
+from peewit.solvers.models.nearest_neighbor import NearestNeighbor
+from peewit.solvers.models.poisson import Poisson, PoissonMBO
+from peewit.solvers.models.simple_hfs import SimpleHFS
+from peewit.solvers.models.simplex_machines import LapRLS, SimplexLapSVM
+from peewit.solvers.models.subsampling import SubSampling
+from peewit.solvers.models.svm import RLSC, SVM
+from peewit.solvers.models.total_variation import TVRLS, TVSVM
+from peewit.solvers.models.transductive import DASVM, TSVM
 
 CATALOGUE: dict[str, type[Model]] = {
     "cheeger-rls": CheegerRLS,

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal
 
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress
-from solvers.labels import Labels, Targets
-from solvers.parallel import Parallel
-from solvers.solution import Solution
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Solution
 
 ScoreKind = Literal["probability", "class score"]
 """How to read the scores of classes: in [0, 1] with sum 1, or only comparable with each other."""
@@ -264,8 +264,8 @@ class Model(ABC):
             An earlier solution for the same nodes and classes to start from; one of another
             shape is ignored. It changes the work, not the answer.
         progress, cancelled
-            As in `solvers.iterate.iterate`. A cancelled solve returns the scores it has, with
-            that status.
+            As in `peewit.solvers.iterate.iterate`. A cancelled solve returns the scores it has,
+            with that status.
 
         Raises
         ------

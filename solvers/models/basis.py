@@ -4,13 +4,13 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from solvers.arrays import FloatArray
-from solvers.iterate import Watch
-from solvers.labels import Labels
-from solvers.models.centring import CentredLabels
-from solvers.models.embedding import EMBEDDED, spectral_embedding
-from solvers.models.point_model import Points, ScoringModel, Stats
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.embedding import EMBEDDED, spectral_embedding
+from peewit.solvers.models.point_model import Points, ScoringModel, Stats
+from peewit.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, IntArray
-from solvers.labels import Targets
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import BoolArray, FloatArray, IntArray
+from peewit.solvers.labels import Targets
+from peewit.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,18 +6,18 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.iterate import Watch, iterate
-from solvers.labels import Labels
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.centring import CentredLabels
-from solvers.models.point_model import Points, Stats
-from solvers.models.variational import StartedModel, held_classes, mean_degree
-from solvers.solution import Solution, Status, first_failure
-from solvers.variation.hinge_fit import HingeFit
-from solvers.variation.partition import PartitionDescent
-from solvers.variation.penalties import Smoothing, SpaceInverse
-from solvers.variation.proximal import TotalVariation
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iterate import Watch, iterate
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.variational import StartedModel, held_classes, mean_degree
+from peewit.solvers.solution import Solution, Status, first_failure
+from peewit.solvers.variation.hinge_fit import HingeFit
+from peewit.solvers.variation.partition import PartitionDescent
+from peewit.solvers.variation.penalties import Smoothing, SpaceInverse
+from peewit.solvers.variation.proximal import TotalVariation
 
 _HISTORY: Final = 40
 """Energies that the stats show."""
@@ -124,12 +124,12 @@ class CheegerRLS(CheegerModel):
     symmetric median asks of each of many classes to hold half of the nodes. At the median the
     subgradient is balanced, where sign(f) says 0. And every step ends in a partition, since the
     relaxed energy of more than two classes is far below that of any partition
-    (`solvers.variation.partition`). A given start is not used, as in
-    `solvers.models.total_variation.TVRLS`.
+    (`peewit.solvers.variation.partition`). A given start is not used, as in
+    `peewit.solvers.models.total_variation.TVRLS`.
 
     References
     ----------
-    As `solvers.models.total_variation.TVRLS`; Bresson, Laurent, Uminsky and von Brecht,
+    As `peewit.solvers.models.total_variation.TVRLS`; Bresson, Laurent, Uminsky and von Brecht,
     Convergence and energy landscape for Cheeger cut clustering, 2012.
     """
 

@@ -5,8 +5,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.labels import Labels
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.labels import Labels
 
 ClassShares: TypeAlias = Literal["none", "labels"] | Mapping[str | int, float]
 """Class sizes are free, as among the labels, or known: numbers in their proportions by class."""

@@ -6,10 +6,10 @@ it a class gets depends on where its labels happen to lie. All is done per compo
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.kernels.block_products import component_sums
-from solvers.labels import Labels
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.kernels.block_products import component_sums
+from peewit.solvers.labels import Labels
 
 
 def label_shares(labels: Labels, graph: Graph) -> FloatArray:

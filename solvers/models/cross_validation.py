@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.iterate import Cancelled, Progress
-from solvers.labels import ClassName, Labels, RealLabels
-from solvers.models.base import Model, solve_either
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.labels import ClassName, Labels, RealLabels
+from peewit.solvers.models.base import Model, solve_either
+from peewit.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def cross_validate(
         With all labels. Not used by models whose answers would show it, and so what they are
         asked for.
     progress, cancelled
-        As in `solvers.iterate.iterate`. After a cancelled fold no other begins.
+        As in `peewit.solvers.iterate.iterate`. After a cancelled fold no other begins.
 
     Raises
     ------

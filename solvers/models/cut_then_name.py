@@ -16,14 +16,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.iterate import Watch
-from solvers.labels import Labels
-from solvers.models.embedding import spectral_embedding
-from solvers.parallel import Parallel
-from solvers.solution import Status, first_failure
-from solvers.variation.cheeger_cut import best_cut
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.embedding import spectral_embedding
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Status, first_failure
+from peewit.solvers.variation.cheeger_cut import best_cut
 
 N_STARTS: Final = 5
 """Functions that a cut begins with."""
@@ -84,7 +84,7 @@ def cut_then_name(
 
     Raises
     ------
-    solvers.iterate.Stopped
+    peewit.solvers.iterate.Stopped
         The watch says so.
 
     Notes

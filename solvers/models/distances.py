@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.distances import euclidean_distances
-from solvers.iterate import Watch
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.distances import euclidean_distances
+from peewit.solvers.iterate import Watch
 
 _BLOCK_ENTRIES = 1 << 22
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.iterate import Watch
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Watch
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.solution import Status
 
 EMBEDDED = "spectral embedding"
 """What the stats say of a solve that embedded the graph."""

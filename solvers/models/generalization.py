@@ -16,12 +16,12 @@ import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.iterate import Cancelled
-from solvers.labels import Targets
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled
+from peewit.solvers.labels import Targets
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.solution import Status
 
 FAILURE = 0.05
 """Probability with which the bound may fail, delta."""

@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from solvers.graph import Graph
-from solvers.solution import Solution
+from peewit.solvers.graph import Graph
+from peewit.solvers.solution import Solution
 
 _SWEEPS: Final = 3
 

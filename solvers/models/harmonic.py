@@ -10,28 +10,28 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, Int64Array, column_norms
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress, Watch
-from solvers.kernels.block_products import subtract_by_component
-from solvers.labels import Labels, Targets
-from solvers.laplacian.full_graph import FullSystem
-from solvers.laplacian.solver import LinearSolution
-from solvers.models.base import (
+from peewit.solvers.arrays import FloatArray, Int64Array, column_norms
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled, Progress, Watch
+from peewit.solvers.kernels.block_products import subtract_by_component
+from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.laplacian.full_graph import FullSystem
+from peewit.solvers.laplacian.solver import LinearSolution
+from peewit.solvers.models.base import (
     Rule,
     ScoreKind,
     check_targets,
     hyperparameter,
 )
-from solvers.models.centring import CentredLabels
-from solvers.models.class_balance import ClassShares, asked_shares
-from solvers.models.class_mass import normalized_masses
-from solvers.models.labeled_kernel import KernelFunction, accepted
-from solvers.models.leave_one_out import choose_penalty
-from solvers.models.prepared_graph import GraphModel, PreparedGraph
-from solvers.models.refining import Refinable
-from solvers.models.uncertainty import GaussianField
-from solvers.solution import Solution, Status
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.class_balance import ClassShares, asked_shares
+from peewit.solvers.models.class_mass import normalized_masses
+from peewit.solvers.models.labeled_kernel import KernelFunction, accepted
+from peewit.solvers.models.leave_one_out import choose_penalty
+from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
+from peewit.solvers.models.refining import Refinable
+from peewit.solvers.models.uncertainty import GaussianField
+from peewit.solvers.solution import Solution, Status
 
 _LEAST_HOLD, _LARGEST_HOLD = 1e8, 1e300
 
@@ -58,7 +58,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """Scores of every node; see `solvers.models.base.RegressionModel.solve`.
+        """Scores of every node; see `peewit.solvers.models.base.RegressionModel.solve`.
 
         A start serves when its scores have the shape of the answer: PCG starts from what they
         are above the labels' component means.
@@ -101,7 +101,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
     def full_system(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution
     ) -> FullSystem:
-        """D1, or (C1) with the penalty that was used; see `solvers.models.refining.Refinable`."""
+        """D1, or (C1) with the penalty that was used; see `Refinable`."""
         task = CentredLabels.of(labels, prepared.graph.component)
         penalty = float(solution.stats["graph_penalty"])
         function = solution.scores - self._offset(task)[prepared.graph.component]
@@ -312,7 +312,8 @@ class HFS(_Harmonic):
     graph_penalty 0 the labels are kept exactly. Scores of classes lie in [0, 1] and sum to 1,
     numbers between the least and the greatest label. At a few labels per class on a large graph
     they flatten out: class masses normalised by the labels repair that while labels come about
-    equally from all classes, `StableHFS` and `solvers.models.harmonic_mbo.HarmonicMBO` in any case.
+    equally from all classes, `StableHFS` and `peewit.solvers.models.harmonic_mbo.HarmonicMBO` in
+    any case.
     """
 
     graph_penalty: float | Literal["auto"] = hyperparameter(

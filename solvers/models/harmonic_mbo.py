@@ -3,22 +3,22 @@
 Decision: this is the model to use when nothing is known of the classes. Context: at one label per
 class a harmonic function is nearly flat and Poisson learning nearly as good as it gets without
 known class sizes; with more labels Poisson learning falls behind. Consequence: one hard harmonic
-solve, contrasts in place of values (`solvers.models.class_mass`), then threshold dynamics.
+solve, contrasts in place of values (`peewit.solvers.models.class_mass`), then threshold dynamics.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import BoolArray, Float32Array, Int64Array, IntArray
-from solvers.iterate import Cancelled, Progress, iterate
-from solvers.labels import Labels
-from solvers.laplacian.sweep import Sweep
-from solvers.models.base import Rule, check_labels, hyperparameter
-from solvers.models.class_mass import contrasts
-from solvers.models.harmonic import HFS
-from solvers.models.prepared_graph import GraphModel, PreparedGraph
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, IntArray
+from peewit.solvers.iterate import Cancelled, Progress, iterate
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.sweep import Sweep
+from peewit.solvers.models.base import Rule, check_labels, hyperparameter
+from peewit.solvers.models.class_mass import contrasts
+from peewit.solvers.models.harmonic import HFS
+from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
+from peewit.solvers.solution import Solution, Status
 
 _TIE = 1e-5
 """Shares closer than this are equal: walks run in float32, in half the time of float64."""
@@ -28,12 +28,12 @@ _TIE = 1e-5
 class HarmonicMBO(GraphModel):
     """Hard harmonic functions, then threshold dynamics with walks that get shorter.
 
-    The class that wins `solvers.models.class_mass.contrasts` of the hard HFS solution (D1) makes a
-    first partition of the nodes. Each round then replaces the class of a node by the one that a
-    random walk from it, stopped at labels, most often ends in. A round is one step of
+    The class that wins `peewit.solvers.models.class_mass.contrasts` of the hard HFS solution (D1)
+    makes a first partition of the nodes. Each round then replaces the class of a node by the one
+    that a random walk from it, stopped at labels, most often ends in. A round is one step of
     Merriman-Bence-Osher dynamics: it shortens the border between the classes at the scale of its
-    walks. Walks start at ``walk_length`` steps, which moves whole borders, and shrink to a half
-    and a third of it, which settles single nodes. No class size is asked for or kept.
+    walks. Walks start at ``walk_length`` steps, which moves whole borders, and shrink to a half and
+    a third of it, which settles single nodes. No class size is asked for or kept.
 
     Scores are the shares of the last round's walks that end in each class: they lie in [0, 1] and
     sum to 1. They are those of a very local walk, so most are near 0 or 1.
@@ -84,7 +84,7 @@ class HarmonicMBO(GraphModel):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """Scores of every node; see `solvers.models.base.Model.solve`.
+        """Scores of every node; see `peewit.solvers.models.base.Model.solve`.
 
         A start is not used: its scores say which class won, not what the harmonic function was.
         The harmonic solve starts from that of the labels before, which ``prepared`` keeps.

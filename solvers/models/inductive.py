@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from solvers.arrays import FloatArray
-from solvers.features import FeatureRows, Rows
-from solvers.iterate import Watch
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.embedding import EMBEDDED, spectral_embedding
-from solvers.models.point_model import PointModel, Points
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.features import FeatureRows, Rows
+from peewit.solvers.iterate import Watch
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.embedding import EMBEDDED, spectral_embedding
+from peewit.solvers.models.point_model import PointModel, Points
+from peewit.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

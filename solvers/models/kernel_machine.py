@@ -9,19 +9,19 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.gram.feature_maps import FeatureMap
-from solvers.gram.kernel_spaces import DenseGram
-from solvers.gram.spaces import Expansion, Space
-from solvers.iterate import Watch
-from solvers.labels import Labels, class_scores
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.centring import CentredLabels
-from solvers.models.inductive import InductiveModel
-from solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS, KernelSpaceModel
-from solvers.models.point_model import Points, Stats
-from solvers.solution import Solution, Status
-from solvers.svm.problem import BIASES, BiasName, Minimum
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.gram.feature_maps import FeatureMap
+from peewit.solvers.gram.kernel_spaces import DenseGram
+from peewit.solvers.gram.spaces import Expansion, Space
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels, class_scores
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.inductive import InductiveModel
+from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS, KernelSpaceModel
+from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.solution import Solution, Status
+from peewit.solvers.svm.problem import BIASES, BiasName, Minimum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

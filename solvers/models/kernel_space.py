@@ -5,17 +5,17 @@ from typing import Final, Literal
 
 import numpy as np
 
-from solvers.features import Rows
-from solvers.gram.feature_maps import LinearMap
-from solvers.gram.functions import KERNELS, KernelFunction
-from solvers.gram.kernel_spaces import BlockedGram, DenseGram
-from solvers.gram.landmarks import LandmarkMap
-from solvers.gram.planning import GRAMS, PRECISIONS, GramPlan, GramRequest
-from solvers.gram.spaces import Space
-from solvers.iterate import Watch
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.inductive import EmbeddedModel
-from solvers.models.point_model import Points, Stats
+from peewit.solvers.features import Rows
+from peewit.solvers.gram.feature_maps import LinearMap
+from peewit.solvers.gram.functions import KERNELS, KernelFunction
+from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
+from peewit.solvers.gram.landmarks import LandmarkMap
+from peewit.solvers.gram.planning import GRAMS, PRECISIONS, GramPlan, GramRequest
+from peewit.solvers.gram.spaces import Space
+from peewit.solvers.iterate import Watch
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.inductive import EmbeddedModel
+from peewit.solvers.models.point_model import Points, Stats
 
 FACTORED_ROWS: Final = 5_000
 """Nodes up to which a Gram matrix is factored rather than iterated on."""
@@ -82,7 +82,7 @@ class KernelSpaceModel(EmbeddedModel):
 
         Raises
         ------
-        solvers.gram.planning.GramTooLarge
+        peewit.solvers.gram.planning.GramTooLarge
             The form asked for does not fit ``budget_bytes``.
         """
         request = GramRequest(

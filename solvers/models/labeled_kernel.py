@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array, column_norms
-from solvers.iterate import Cancelled, Progress
-from solvers.laplacian.hierarchy import Hierarchy
-from solvers.laplacian.solver import LaplacianSolver, LinearSolution
-from solvers.models.base import KEPT_BYTES
-from solvers.solution import Status
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, column_norms
+from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.laplacian.hierarchy import Hierarchy
+from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
+from peewit.solvers.models.base import KEPT_BYTES
+from peewit.solvers.solution import Status
 
 KEPT_RTOL = 1e-8
 """Residual of the columns that are kept: answers made of them meet 1e-6 without more work."""

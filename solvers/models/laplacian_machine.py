@@ -6,31 +6,31 @@ from typing import Final, Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array, frozen
-from solvers.gram.feature_maps import FeatureMap, GramFactor
-from solvers.gram.kernel_spaces import DenseGram
-from solvers.gram.spaces import Space
-from solvers.iterate import Watch
-from solvers.labels import Labels, class_scores, one_against_rest
-from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.cross_validation import deal_folds
-from solvers.models.kernel_machine import KernelMachine, is_factored, started
-from solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS
-from solvers.models.point_model import Points, Stats
-from solvers.solution import Solution, Status
-from solvers.svm.conjugate_gradients import descend
-from solvers.svm.dual import maximize, maximize_labeled
-from solvers.svm.labeled_system import (
+from peewit.solvers.arrays import FloatArray, Int64Array, frozen
+from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
+from peewit.solvers.gram.kernel_spaces import DenseGram
+from peewit.solvers.gram.spaces import Space
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels, class_scores, one_against_rest
+from peewit.solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.cross_validation import deal_folds
+from peewit.solvers.models.kernel_machine import KernelMachine, is_factored, started
+from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS
+from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.solution import Solution, Status
+from peewit.solvers.svm.conjugate_gradients import descend
+from peewit.solvers.svm.dual import maximize, maximize_labeled
+from peewit.solvers.svm.labeled_system import (
     DenseInverse,
     FactoredInverse,
     LabeledSystem,
     NoGraphPenalty,
     PenaltyInverse,
 )
-from solvers.svm.newton import minimize, minimize_labeled
-from solvers.svm.problem import LossName, Minimum, Problem
-from solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
+from peewit.solvers.svm.newton import minimize, minimize_labeled
+from peewit.solvers.svm.problem import LossName, Minimum, Problem
+from peewit.solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
 
 MethodName = Literal["newton", "dual", "pcg"]
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from solvers.gram.spaces import Space
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.laplacian_machine import LaplacianMachine, MethodName
-from solvers.svm.problem import LossName
+from peewit.solvers.gram.spaces import Space
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.laplacian_machine import LaplacianMachine, MethodName
+from peewit.solvers.svm.problem import LossName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

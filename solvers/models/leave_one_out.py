@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
-from solvers.iterate import Cancelled, Progress
-from solvers.labels import Labels, Targets
-from solvers.models.labeled_kernel import LabeledKernel
-from solvers.solution import Status
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
+from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.solution import Status
 
 MAX_KERNEL_NODES = 200
 """Labels used for the choice; of more, a stratified sample of this size."""
@@ -89,7 +89,7 @@ def choose_penalty(
     zero_mean : bool
         True for Stable-HFS, False for soft HFS.
     progress, cancelled
-        As in `solvers.iterate.iterate`.
+        As in `peewit.solvers.iterate.iterate`.
 
     Notes
     -----

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.features import Rows
-from solvers.iterate import Watch
-from solvers.labels import Labels, one_against_rest
-from solvers.laplacian.iterated import IteratedLaplacian
-from solvers.linear.row_form import RowForm
-from solvers.linear.rows import HeldRows, LinearRows, rows_of, some_of
-from solvers.linear.transduction import Figures
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.features import Rows
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels, one_against_rest
+from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.rows import HeldRows, LinearRows, rows_of, some_of
+from peewit.solvers.linear.transduction import Figures
+from peewit.solvers.solution import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

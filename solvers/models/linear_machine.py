@@ -7,28 +7,34 @@ from typing import Final, Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.features import FeatureRows, Rows
-from solvers.iterate import Watch
-from solvers.labels import Labels, class_scores, one_against_rest
-from solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
-from solvers.linear.calibration import fitted_sigmoid, flat_sigmoids
-from solvers.linear.finite_newton import ROUGH_RTOL, Hinges, LinearPoint, LinearProblem, minimize
-from solvers.linear.functions import LinearFunctions
-from solvers.linear.row_form import RowForm
-from solvers.linear.rows import (
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.features import FeatureRows, Rows
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels, class_scores, one_against_rest
+from peewit.solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
+from peewit.solvers.linear.calibration import fitted_sigmoid, flat_sigmoids
+from peewit.solvers.linear.finite_newton import (
+    ROUGH_RTOL,
+    Hinges,
+    LinearPoint,
+    LinearProblem,
+    minimize,
+)
+from peewit.solvers.linear.functions import LinearFunctions
+from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.rows import (
     LinearRows,
     StreamedRows,
     rows_of,
 )
-from solvers.models.base import Rule, ScoreKind, hyperparameter
-from solvers.models.centring import CentredLabels
-from solvers.models.class_balance import asked_shares, unknown_classes
-from solvers.models.cross_validation import deal_folds
-from solvers.models.inductive import InductiveModel
-from solvers.models.linear_fit import Fit, Table, rows_form
-from solvers.models.point_model import Points, Stats
-from solvers.solution import Solution, Status
+from peewit.solvers.models.base import Rule, ScoreKind, hyperparameter
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.class_balance import asked_shares, unknown_classes
+from peewit.solvers.models.cross_validation import deal_folds
+from peewit.solvers.models.inductive import InductiveModel
+from peewit.solvers.models.linear_fit import Fit, Table, rows_form
+from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.solution import Solution, Status
 
 PENALTIES: Final = (3e-2, 1e-2, 3e-3, 1e-3)
 """Norm penalties that 'auto' chooses from, for rows of unit length (F.4)."""

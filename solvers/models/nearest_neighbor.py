@@ -7,14 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.iterate import Watch
-from solvers.labels import Labels
-from solvers.models.centring import CentredLabels
-from solvers.models.distances import distance_blocks
-from solvers.models.point_model import Points, ScoringModel, Stats
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.distances import distance_blocks
+from peewit.solvers.models.point_model import Points, ScoringModel, Stats
+from peewit.solvers.solution import Solution, Status
 
 ALONG_EDGES = "shortest paths"
 """What the stats say of distances along the graph."""

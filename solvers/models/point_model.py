@@ -7,15 +7,15 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array, frozen
-from solvers.features import Rows, checked_rows
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress, Stopped, Watch
-from solvers.labels import Labels
-from solvers.models.base import KEPT_BYTES, Model, check_labels
-from solvers.models.centring import CentredLabels
-from solvers.parallel import Parallel
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, frozen
+from peewit.solvers.features import Rows, checked_rows
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled, Progress, Stopped, Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.base import KEPT_BYTES, Model, check_labels
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Solution, Status
 
 _ROW_COPIES = 2
 """What a solve holds of features unless its model knows better: about one copy in float64."""
@@ -161,7 +161,7 @@ class PointModel(Model):
         Raises
         ------
         TypeError, ValueError
-            As `solvers.features.checked_rows`; no node has features.
+            As `peewit.solvers.features.checked_rows`; no node has features.
         """
         rows = None if features is None else checked_rows(features, graph.n_nodes)
         nodes = None if rows is None else rows.nodes
@@ -185,7 +185,7 @@ class PointModel(Model):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """Scores of every node; see `solvers.models.base.Model.solve`."""
+        """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.whole)
         own = prepared.with_features(labels)
         task = prepared.centred(own)

@@ -9,18 +9,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress, Watch, iterate
-from solvers.labels import Labels
-from solvers.laplacian.solver import LinearSolution
-from solvers.laplacian.sweep import Sweep
-from solvers.models.base import Rule, check_labels, hyperparameter
-from solvers.models.centring import CentredLabels
-from solvers.models.class_balance import ClassShares, asked_shares, balanced_weights, share_miss
-from solvers.models.labeled_kernel import accepted
-from solvers.models.prepared_graph import GraphModel, PreparedGraph
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled, Progress, Watch, iterate
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.solver import LinearSolution
+from peewit.solvers.laplacian.sweep import Sweep
+from peewit.solvers.models.base import Rule, check_labels, hyperparameter
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.class_balance import (
+    ClassShares,
+    asked_shares,
+    balanced_weights,
+    share_miss,
+)
+from peewit.solvers.models.labeled_kernel import accepted
+from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
+from peewit.solvers.solution import Solution, Status
 
 _RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
 _MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
@@ -145,7 +150,7 @@ class Poisson(_PoissonModel):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """Scores of every node; see `solvers.models.base.Model.solve`.
+        """Scores of every node; see `peewit.solvers.models.base.Model.solve`.
 
         With class balance, scores are multiplied by the weights of their classes; ``share_miss`` in
         the stats is the most that the share of a class is off by.
@@ -201,7 +206,7 @@ class PoissonMBO(_PoissonModel):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """Scores of every node; see `solvers.models.base.Model.solve`."""
+        """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.graph)
         shares = asked_shares("class_balance", self.class_balance, labels)
         task, poisson = self._poisson(

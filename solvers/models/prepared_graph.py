@@ -5,18 +5,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array, IntArray
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Watch
-from solvers.laplacian.amended import AmendedCycle
-from solvers.laplacian.hierarchy import Hierarchy
-from solvers.laplacian.multigrid import Multigrid
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.models.base import KEPT_BYTES, Model, refuse_features
-from solvers.models.growing import grown
-from solvers.models.labeled_kernel import LabeledKernel
-from solvers.parallel import Parallel
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import FloatArray, Int64Array, IntArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled, Watch
+from peewit.solvers.laplacian.amended import AmendedCycle
+from peewit.solvers.laplacian.hierarchy import Hierarchy
+from peewit.solvers.laplacian.multigrid import Multigrid
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.models.base import KEPT_BYTES, Model, refuse_features
+from peewit.solvers.models.growing import grown
+from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Solution, Status
 
 _AHEAD_COLUMNS = 8
 """Columns solved for at once while nobody waits: what a task that comes in between may cost."""

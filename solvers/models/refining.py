@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.iterate import Cancelled, Progress
-from solvers.labels import Labels, Targets
-from solvers.laplacian.full_graph import FullSystem, Product, solve_full
-from solvers.models.base import Model
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.laplacian.full_graph import FullSystem, Product, solve_full
+from peewit.solvers.models.base import Model
+from peewit.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def refine(
     max_passes : int
         Most products, at least 2.
     progress, cancelled
-        As in `solvers.iterate.iterate`; a step is a pass.
+        As in `peewit.solvers.iterate.iterate`; a step is a pass.
 
     Returns
     -------

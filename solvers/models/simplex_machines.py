@@ -6,18 +6,18 @@ from typing import Final
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.iterate import Watch, iterate
-from solvers.labels import Labels, class_scores, one_against_rest
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.centring import CentredLabels
-from solvers.models.point_model import Points, Stats
-from solvers.models.variational import VariationalModel, mean_degree
-from solvers.solution import Solution, Status, first_failure
-from solvers.variation.fidelity import HingeFidelity
-from solvers.variation.hinge_fit import HingeFit
-from solvers.variation.penalties import GraphInverse, PenaltyInverse
-from solvers.variation.simplex_splitting import SimplexSplitting, on_simplex
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iterate import Watch, iterate
+from peewit.solvers.labels import Labels, class_scores, one_against_rest
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.variational import VariationalModel, mean_degree
+from peewit.solvers.solution import Solution, Status, first_failure
+from peewit.solvers.variation.fidelity import HingeFidelity
+from peewit.solvers.variation.hinge_fit import HingeFit
+from peewit.solvers.variation.penalties import GraphInverse, PenaltyInverse
+from peewit.solvers.variation.simplex_splitting import SimplexSplitting, on_simplex
 
 _RIDGE: Final = 1e-4
 """Weight of |f|^2 that takes the place of the norm where there is none."""
@@ -148,12 +148,12 @@ class SimplexMachine(VariationalModel):
 class LapRLS(SimplexMachine):
     """Lap-RLS as Bresson and Zhang (2012) compare with: squares, all classes on the simplex (G2).
 
-    Of two classes the closed form of `solvers.models.lapsvm.LapRLSC` with weights named as in that
-    paper; without a norm it is soft HFS, whose scores are on the simplex by themselves.
+    Of two classes the closed form of `peewit.solvers.models.lapsvm.LapRLSC` with weights named as
+    in that paper; without a norm it is soft HFS, whose scores are on the simplex by themselves.
 
     References
     ----------
-    As `solvers.models.total_variation.TVRLS`; Belkin, Niyogi and Sindhwani, JMLR 2006.
+    As `peewit.solvers.models.total_variation.TVRLS`; Belkin, Niyogi and Sindhwani, JMLR 2006.
     """
 
     def _function(
@@ -189,8 +189,9 @@ class LapRLS(SimplexMachine):
 class SimplexLapSVM(SimplexMachine):
     """Lap-SVM as Bresson and Zhang (2012) compare with: hinges, all classes on the simplex (G4).
 
-    Of two classes a hinge with an intercept, the problem of `solvers.models.lapsvm.LapSVM` with
-    the hinge; of more the hinge is that of 2 f - 1, as in `solvers.models.total_variation.TVSVM`.
+    Of two classes a hinge with an intercept, the problem of `peewit.solvers.models.lapsvm.LapSVM`
+    with the hinge; of more the hinge is that of 2 f - 1, as in
+    `peewit.solvers.models.total_variation.TVSVM`.
 
     Notes
     -----

@@ -7,18 +7,18 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.iterate import Stopped, Watch
-from solvers.labels import Labels
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.centring import CentredLabels
-from solvers.models.distances import nearest_rows, positive_median
-from solvers.models.harmonic import StableHFS
-from solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths
-from solvers.models.point_model import Points, ScoringModel, Stats
-from solvers.models.prepared_graph import PreparedGraph
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Stopped, Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.distances import nearest_rows, positive_median
+from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths
+from peewit.solvers.models.point_model import Points, ScoringModel, Stats
+from peewit.solvers.models.prepared_graph import PreparedGraph
+from peewit.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -5,18 +5,18 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.gram.planning import GramPlan
-from solvers.gram.spaces import Space
-from solvers.iterate import Watch
-from solvers.labels import Labels, one_against_rest
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.kernel_machine import KernelMachine
-from solvers.models.point_model import Points
-from solvers.solution import Solution
-from solvers.svm.dual import maximize
-from solvers.svm.labeled_system import LabeledSystem, NoGraphPenalty
-from solvers.svm.newton import minimize
-from solvers.svm.problem import BiasName, LossName, Minimum
+from peewit.solvers.gram.planning import GramPlan
+from peewit.solvers.gram.spaces import Space
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels, one_against_rest
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.kernel_machine import KernelMachine
+from peewit.solvers.models.point_model import Points
+from peewit.solvers.solution import Solution
+from peewit.solvers.svm.dual import maximize
+from peewit.solvers.svm.labeled_system import LabeledSystem, NoGraphPenalty
+from peewit.solvers.svm.newton import minimize
+from peewit.solvers.svm.problem import BiasName, LossName, Minimum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

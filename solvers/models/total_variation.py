@@ -6,18 +6,18 @@ from typing import Final, Literal
 
 import numpy as np
 
-from solvers.arrays import BoolArray
-from solvers.graph import Graph
-from solvers.iterate import Watch, iterate
-from solvers.labels import Labels, class_scores, one_against_rest
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.centring import CentredLabels
-from solvers.models.point_model import Points, Stats
-from solvers.models.variational import StartedModel, mean_degree, targets_of
-from solvers.solution import Solution, first_failure
-from solvers.variation.fidelity import Fidelity, HingeFidelity, SquaredFidelity
-from solvers.variation.proximal import SINGLE_RTOL, TotalVariation
-from solvers.variation.splitting import NORMALIZATIONS, Normalization, VariationSplitting
+from peewit.solvers.arrays import BoolArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Watch, iterate
+from peewit.solvers.labels import Labels, class_scores, one_against_rest
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.variational import StartedModel, mean_degree, targets_of
+from peewit.solvers.solution import Solution, first_failure
+from peewit.solvers.variation.fidelity import Fidelity, HingeFidelity, SquaredFidelity
+from peewit.solvers.variation.proximal import SINGLE_RTOL, TotalVariation
+from peewit.solvers.variation.splitting import NORMALIZATIONS, Normalization, VariationSplitting
 
 _AUTO_PENALTIES: Final = (2.0, 0.4)
 """Graph penalties of two classes, and of more."""

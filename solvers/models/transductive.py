@@ -7,19 +7,19 @@ from typing import Final, Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.iterate import Watch
-from solvers.labels import Labels, class_scores
-from solvers.linear.annealing import Schedule, anneal
-from solvers.linear.finite_newton import LinearPoint
-from solvers.linear.switching import SwitchRule, switch_labels
-from solvers.linear.transduction import Transduced, Transduction
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.class_balance import ClassShares, asked_shares
-from solvers.models.linear_fit import Fit
-from solvers.models.linear_machine import LinearMachine
-from solvers.models.point_model import Points
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels, class_scores
+from peewit.solvers.linear.annealing import Schedule, anneal
+from peewit.solvers.linear.finite_newton import LinearPoint
+from peewit.solvers.linear.switching import SwitchRule, switch_labels
+from peewit.solvers.linear.transduction import Transduced, Transduction
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.class_balance import ClassShares, asked_shares
+from peewit.solvers.models.linear_fit import Fit
+from peewit.solvers.models.linear_machine import LinearMachine
+from peewit.solvers.models.point_model import Points
+from peewit.solvers.solution import Status
 
 _FEW_LABELS: Final = 20
 _LARGE_ERROR: Final = 0.1

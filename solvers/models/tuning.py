@@ -7,17 +7,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.iterate import Cancelled, Progress, Stopped, Watch
-from solvers.labels import Labels
-from solvers.models.base import Model
-from solvers.models.cross_validation import cross_validate, deal_folds
-from solvers.models.laplacian_machine import LaplacianMachine
-from solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
-from solvers.models.linear_machine import LinearMachine
-from solvers.models.point_model import Points
-from solvers.models.transductive import TransductiveMachine
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.iterate import Cancelled, Progress, Stopped, Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.cross_validation import cross_validate, deal_folds
+from peewit.solvers.models.laplacian_machine import LaplacianMachine
+from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
+from peewit.solvers.models.linear_machine import LinearMachine
+from peewit.solvers.models.point_model import Points
+from peewit.solvers.models.transductive import TransductiveMachine
+from peewit.solvers.solution import Solution, Status
 
 PHASE: Final = "tuning"
 
@@ -157,7 +157,7 @@ def tune(
     seed : int
         Deals the labels to folds; the same folds for every trial.
     progress, cancelled
-        As in `solvers.iterate.iterate`.
+        As in `peewit.solvers.iterate.iterate`.
 
     Raises
     ------

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Float32Array, FloatArray, IntArray
-from solvers.graph import Graph
-from solvers.iterate import Cancelled, Progress, ProgressReport
-from solvers.labels import Targets
-from solvers.laplacian.resistance import edge_resistance, resistance_embedding
-from solvers.models.base import RegressionModel
-from solvers.solution import Status
+from peewit.solvers.arrays import Float32Array, FloatArray, IntArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Cancelled, Progress, ProgressReport
+from peewit.solvers.labels import Targets
+from peewit.solvers.laplacian.resistance import edge_resistance, resistance_embedding
+from peewit.solvers.models.base import RegressionModel
+from peewit.solvers.solution import Status
 
 RELATIVE_ERROR = 0.125
 """Standard deviation of a variance, over itself, at most."""
@@ -83,7 +83,7 @@ def posterior_variance(
     seed : int
         Of the projection.
     progress, cancelled
-        As in `solvers.iterate.iterate`.
+        As in `peewit.solvers.iterate.iterate`.
 
     Raises
     ------

@@ -5,23 +5,23 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.gram.feature_maps import FeatureMap, GramFactor
-from solvers.gram.kernel_spaces import DenseGram
-from solvers.gram.planning import GramPlan
-from solvers.iterate import Cancelled, Progress, Watch
-from solvers.labels import Labels, one_against_rest
-from solvers.models.base import Rule, hyperparameter
-from solvers.models.class_mass import normalized_masses
-from solvers.models.cut_then_name import N_STARTS, Cuts, NamedCut, cut_then_name
-from solvers.models.harmonic import HFS
-from solvers.models.kernel_space import KernelSpaceModel
-from solvers.models.point_model import Points, Stats
-from solvers.models.poisson import Poisson
-from solvers.models.prepared_graph import GraphModel, PreparedGraph
-from solvers.solution import Solution, Status, first_failure
-from solvers.variation.penalties import SpaceInverse
-from solvers.variation.simplex_splitting import on_simplex
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
+from peewit.solvers.gram.kernel_spaces import DenseGram
+from peewit.solvers.gram.planning import GramPlan
+from peewit.solvers.iterate import Cancelled, Progress, Watch
+from peewit.solvers.labels import Labels, one_against_rest
+from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.models.class_mass import normalized_masses
+from peewit.solvers.models.cut_then_name import N_STARTS, Cuts, NamedCut, cut_then_name
+from peewit.solvers.models.harmonic import HFS
+from peewit.solvers.models.kernel_space import KernelSpaceModel
+from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
+from peewit.solvers.solution import Solution, Status, first_failure
+from peewit.solvers.variation.penalties import SpaceInverse
+from peewit.solvers.variation.simplex_splitting import on_simplex
 
 FEW_LABELS: Final = 5
 """Labels per class, on average, below which clusters come first and labels name them."""
@@ -97,7 +97,7 @@ class VariationalModel(KernelSpaceModel):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """Scores of every node; see `solvers.models.base.Model.solve`.
+        """Scores of every node; see `peewit.solvers.models.base.Model.solve`.
 
         Without a norm features are not used, and nodes without any take part like the others.
         """

@@ -10,12 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, IntArray
-from solvers.iterate import Cancelled, Progress, iterate
-from solvers.solution import Status
-from solvers.svm.line_search import exact_step
-from solvers.svm.problem import Minimum, Problem
-from solvers.svm.stopping import EarlyStop, MeasureName
+from peewit.solvers.arrays import BoolArray, FloatArray, IntArray
+from peewit.solvers.iterate import Cancelled, Progress, iterate
+from peewit.solvers.solution import Status
+from peewit.solvers.svm.line_search import exact_step
+from peewit.solvers.svm.problem import Minimum, Problem
+from peewit.solvers.svm.stopping import EarlyStop, MeasureName
 
 PHASE: Final = "conjugate gradients"
 
@@ -324,7 +324,7 @@ def descend(
     max_iter : int
         Most iterations.
     progress, cancelled
-        As in `solvers.iterate.iterate`.
+        As in `peewit.solvers.iterate.iterate`.
 
     References
     ----------

@@ -11,12 +11,12 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray
-from solvers.iterate import Teller
-from solvers.solution import Status
-from solvers.svm.labeled_system import LabeledSystem
-from solvers.svm.newton import LabeledMinimum
-from solvers.svm.problem import LossName, Minimum
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iterate import Teller
+from peewit.solvers.solution import Status
+from peewit.solvers.svm.labeled_system import LabeledSystem
+from peewit.solvers.svm.newton import LabeledMinimum
+from peewit.solvers.svm.problem import LossName, Minimum
 
 MAX_STEPS: Final = 200
 """Most interior-point iterations of one function; a dozen suffice."""

@@ -13,13 +13,13 @@ import numpy as np
 import scipy.linalg as sl
 from scipy.linalg.blas import dgemm, dgemv
 
-from solvers.arrays import FloatArray, Int64Array, RealArray
-from solvers.gram.feature_maps import FeatureMap
-from solvers.gram.kernel_spaces import DenseGram
-from solvers.gram.spaces import Space
-from solvers.iterate import Teller
-from solvers.laplacian.iterated import IteratedLaplacian
-from solvers.svm.problem import BiasName
+from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
+from peewit.solvers.gram.feature_maps import FeatureMap
+from peewit.solvers.gram.kernel_spaces import DenseGram
+from peewit.solvers.gram.spaces import Space
+from peewit.solvers.iterate import Teller
+from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.svm.problem import BiasName
 
 _CHUNK_COLUMNS: Final = 256
 _PRODUCT_ROWS: Final = 512

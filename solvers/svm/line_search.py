@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.arrays import BoolArray, FloatArray
 
 
 def exact_step(

@@ -6,12 +6,12 @@ from typing import Final
 import numpy as np
 import scipy.linalg as sl
 
-from solvers.arrays import BoolArray, FloatArray
-from solvers.iterate import Teller
-from solvers.solution import Status
-from solvers.svm.labeled_system import LabeledSystem
-from solvers.svm.line_search import exact_step
-from solvers.svm.problem import Minimum
+from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.iterate import Teller
+from peewit.solvers.solution import Status
+from peewit.solvers.svm.labeled_system import LabeledSystem
+from peewit.solvers.svm.line_search import exact_step
+from peewit.solvers.svm.problem import Minimum
 
 PHASE: Final = "newton"
 

@@ -5,10 +5,10 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.gram.spaces import Space
-from solvers.laplacian.iterated import IteratedLaplacian
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.gram.spaces import Space
+from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.solution import Status
 
 BiasName = Literal["none", "free", "penalized"]
 BIASES: tuple[BiasName, ...] = ("none", "free", "penalized")

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 
 StopName = Literal["optimal", "stability", "validation", "mixed"]
 STOPS: tuple[StopName, ...] = ("optimal", "stability", "validation", "mixed")

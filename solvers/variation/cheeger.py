@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import FloatArray, Int64Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

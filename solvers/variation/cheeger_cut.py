@@ -15,14 +15,14 @@ from typing import Final
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray
-from solvers.graph import Graph
-from solvers.iterate import Watch
-from solvers.kernels.total_variation import sweep_cuts
-from solvers.parallel import Parallel
-from solvers.solution import Status
-from solvers.variation.cheeger import Balances, ratio
-from solvers.variation.proximal import TotalVariation
+from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Watch
+from peewit.solvers.kernels.total_variation import sweep_cuts
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Status
+from peewit.solvers.variation.cheeger import Balances, ratio
+from peewit.solvers.variation.proximal import TotalVariation
 
 _FIRST_RTOL: Final = 1e-2
 _LAST_RTOL: Final = 1e-4
@@ -87,7 +87,7 @@ def descend(
 
     Raises
     ------
-    solvers.iterate.Stopped
+    peewit.solvers.iterate.Stopped
         The watch says so.
     """
     weight = weight / weight.mean()
@@ -160,7 +160,7 @@ def best_cut(
 
     Raises
     ------
-    solvers.iterate.Stopped
+    peewit.solvers.iterate.Stopped
         The watch says so.
     """
     functions = starts

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import FloatArray, Int64Array
 
 
 class Fidelity(Protocol):

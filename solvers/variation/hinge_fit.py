@@ -5,11 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.iterate import Teller
-from solvers.solution import Status, first_failure
-from solvers.svm.dual import box_program
-from solvers.variation.penalties import PenaltyInverse
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.iterate import Teller
+from peewit.solvers.solution import Status, first_failure
+from peewit.solvers.svm.dual import box_program
+from peewit.solvers.variation.penalties import PenaltyInverse
 
 _CHUNK_COLUMNS: Final = 64
 

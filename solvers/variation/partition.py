@@ -14,12 +14,12 @@ from typing import Final
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.iterate import Watch
-from solvers.solution import Status
-from solvers.variation.cheeger import partition_balances, ratio
-from solvers.variation.penalties import Smoothing
-from solvers.variation.proximal import TotalVariation
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.iterate import Watch
+from peewit.solvers.solution import Status
+from peewit.solvers.variation.cheeger import partition_balances, ratio
+from peewit.solvers.variation.penalties import Smoothing
+from peewit.solvers.variation.proximal import TotalVariation
 
 STEPS: Final = (200.0, 60.0, 20.0, 6.0, 2.0)
 """How far the subgradient of the balance pushes, longest first: short steps stop at borders that
@@ -55,7 +55,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartitionDescent:
-    """Steps that lower the Cheeger energy of a partition, for `solvers.iterate.iterate`.
+    """Steps that lower the Cheeger energy of a partition, for `peewit.solvers.iterate.iterate`.
 
     Attributes
     ----------

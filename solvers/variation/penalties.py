@@ -10,13 +10,13 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import scipy.linalg as sl
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.gram.feature_maps import FeatureMap
-from solvers.graph import Graph
-from solvers.iterate import Stopped, Teller, Watch
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.parallel import Parallel
-from solvers.solution import Status, first_failure
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.gram.feature_maps import FeatureMap
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Stopped, Teller, Watch
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Status, first_failure
 
 _SOLVER_RTOL: Final = 1e-8
 
@@ -173,7 +173,7 @@ class GraphInverse:
 
         Raises
         ------
-        solvers.iterate.Stopped
+        peewit.solvers.iterate.Stopped
             The caller asked for the run to end.
         """
         start = self._last.copy() if self._last.shape == residual.shape else None

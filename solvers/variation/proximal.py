@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array, RealArray
-from solvers.graph import Graph
-from solvers.iterate import Watch
-from solvers.kernels.total_variation import ascend_rows, primal_rows, variation_rows
-from solvers.parallel import Parallel, RowRanges
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Watch
+from peewit.solvers.kernels.total_variation import ascend_rows, primal_rows, variation_rows
+from peewit.solvers.parallel import Parallel, RowRanges
+from peewit.solvers.solution import Status
 
 _CHECK_EVERY: Final = 10
 """Steps from one look at the gap to the next: a look costs about a third of a step."""
@@ -118,7 +118,7 @@ class TotalVariation:
 
         Raises
         ------
-        solvers.iterate.Stopped
+        peewit.solvers.iterate.Stopped
             The watch says so.
 
         Notes

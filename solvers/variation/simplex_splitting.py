@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.kernels.simplex import project_rows
-from solvers.solution import Status
-from solvers.variation.fidelity import HingeFidelity
-from solvers.variation.penalties import PenaltyInverse
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.kernels.simplex import project_rows
+from peewit.solvers.solution import Status
+from peewit.solvers.variation.fidelity import HingeFidelity
+from peewit.solvers.variation.penalties import PenaltyInverse
 
 
 def on_simplex(values: FloatArray) -> FloatArray:
@@ -36,7 +36,7 @@ class SimplexState:
 class SimplexSplitting:
     """ADMM for min penalty(f) - <linear, f> + hinges(h), base + f = g = h on the simplex.
 
-    For `solvers.iterate.iterate`.
+    For `peewit.solvers.iterate.iterate`.
 
     Attributes
     ----------

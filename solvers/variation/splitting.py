@@ -5,12 +5,12 @@ from typing import Final, Literal
 
 import numpy as np
 
-from solvers.arrays import BoolArray, FloatArray, Int64Array
-from solvers.iterate import Watch
-from solvers.solution import Status
-from solvers.variation.fidelity import Fidelity
-from solvers.variation.penalties import Smoothing
-from solvers.variation.proximal import TotalVariation
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.iterate import Watch
+from peewit.solvers.solution import Status
+from peewit.solvers.variation.fidelity import Fidelity
+from peewit.solvers.variation.penalties import Smoothing
+from peewit.solvers.variation.proximal import TotalVariation
 
 Normalization = Literal["none", "sqrt", "as-printed"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("none", "sqrt", "as-printed")

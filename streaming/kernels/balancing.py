@@ -24,8 +24,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from solvers.arrays import BoolArray, Float32Array, UInt32Array
-from streaming.kernels.sampling import coin, hash_counter, leaning, stream_key
+from peewit.solvers.arrays import BoolArray, Float32Array, UInt32Array
+from peewit.streaming.kernels.sampling import coin, hash_counter, leaning, stream_key
 
 _BATCH = 64
 """Records whose nodes are brought into the cache together, before the coins that need them."""

@@ -9,7 +9,7 @@ arithmetic wraps; without compilation numpy warns of it, see ``blocks``.
 import numba
 import numpy as np
 
-from solvers.arrays import AnyArray, Float32Array, Int32Array
+from peewit.solvers.arrays import AnyArray, Float32Array, Int32Array
 
 GREATEST_WEIGHT = 0x7F7FFFFE
 """``bits - 1`` of the greatest finite float32."""

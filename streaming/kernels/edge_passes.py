@@ -10,8 +10,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from solvers.arrays import Float32Array, FloatArray, Int32Array
-from solvers.kernels.components import find_root
+from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array
+from peewit.solvers.kernels.components import find_root
 
 LANE_COLUMNS = 4
 """Vectors of one lane."""

@@ -9,7 +9,7 @@ and writes memory in sequence. A taken slot sends a key to the next one (linear 
 import numba
 import numpy as np
 
-from solvers.arrays import AnyArray, Int32Array, Int64Array, UInt64Array
+from peewit.solvers.arrays import AnyArray, Int32Array, Int64Array, UInt64Array
 
 DONE, COLLISION, FULL = 0, 1, 2
 """How ``map_rows`` ends: all rows mapped, two ids share a hash, ``max_nodes`` would be passed."""

@@ -13,8 +13,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
-from solvers.kernels.edges import mix64
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from peewit.solvers.kernels.edges import mix64
 
 CARD_PROBES = 28
 """Coordinates that a card holds."""

@@ -5,8 +5,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from solvers.arrays import BoolArray, Float32Array, Int32Array
-from solvers.kernels.components import find_root
+from peewit.solvers.arrays import BoolArray, Float32Array, Int32Array
+from peewit.solvers.kernels.components import find_root
 
 N_CLASSES = 256
 """Classes of conductance: the exponents of float32, zero and infinity among them."""

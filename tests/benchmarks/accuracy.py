@@ -28,15 +28,15 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelSpreading
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models import DEFAULT_MODEL
-from solvers.models.base import Model
-from solvers.models.harmonic import HFS, StableHFS
-from solvers.models.harmonic_mbo import HarmonicMBO
-from solvers.models.poisson import Poisson, PoissonMBO
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.poisson import Poisson, PoissonMBO
+from peewit.solvers.solution import Status
 from tests.data_sets import draw_per_class, labeled_graph
 
 Predict = Callable[[Int64Array], Int64Array]

@@ -22,17 +22,17 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
 
-from service.digits import N_NEIGHBORS, neighbor_edges
-from service.prediction_files import PredictionFile
-from service.solving import WarmSolver
-from service.tasks import Solved, SolveTask
-from solvers.arrays import FloatArray, Int64Array
-from solvers.models import DEFAULT_MODEL
-from streaming.pipeline import Stream
-from streaming.records import SparsifierSettings
-from streaming.settings import StreamSettings
-from streaming.snapshots import GraphPaths, SnapshotStore
-from streaming.sources import ParquetEdges
+from peewit.service.digits import N_NEIGHBORS, neighbor_edges
+from peewit.service.prediction_files import PredictionFile
+from peewit.service.solving import WarmSolver
+from peewit.service.tasks import Solved, SolveTask
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.models import DEFAULT_MODEL
+from peewit.streaming.pipeline import Stream
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.sources import ParquetEdges
 from tests.data_sets import draw_per_class
 
 Order = Literal["shuffled", "arrival"]

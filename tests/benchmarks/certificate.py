@@ -17,18 +17,18 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from solvers.arrays import FloatArray
-from streaming.blocks import BadEdges, EdgeBlock
-from streaming.certificate import Certificate, CertifySettings, certify
-from streaming.checkpoints import AbsorbedFile, CheckpointStore
-from streaming.engine import RawEdges
-from streaming.nodes import DenseNodes
-from streaming.pipeline import Stream
-from streaming.records import SparsifierSettings
-from streaming.settings import StreamSettings
-from streaming.snapshots import GraphPaths, SnapshotStore
-from streaming.sources import ParquetEdges, read_parts, stage
-from streaming.spool import Spool
+from peewit.solvers.arrays import FloatArray
+from peewit.streaming.blocks import BadEdges, EdgeBlock
+from peewit.streaming.certificate import Certificate, CertifySettings, certify
+from peewit.streaming.checkpoints import AbsorbedFile, CheckpointStore
+from peewit.streaming.engine import RawEdges
+from peewit.streaming.nodes import DenseNodes
+from peewit.streaming.pipeline import Stream
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.sources import ParquetEdges, read_parts, stage
+from peewit.streaming.spool import Spool
 from tests.benchmarks.communities import Communities
 from tests.benchmarks.reading import Measure, measure, read_plainly
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from solvers.arrays import Int32Array
+from peewit.solvers.arrays import Int32Array
 
 ROW_GROUP_ROWS = 1 << 20
 FILE_ROWS = 10 * ROW_GROUP_ROWS

@@ -26,13 +26,13 @@ from distributed import LocalCluster
 from rich.console import Console
 from rich.table import Table
 
-from solvers.graph import Graph
-from streaming.events import IngestEvent, Progress
-from streaming.pipeline import Stream
-from streaming.records import SparsifierSettings
-from streaming.settings import StreamSettings
-from streaming.snapshots import GraphPaths, SnapshotStore
-from streaming.sources import ParquetEdges
+from peewit.solvers.graph import Graph
+from peewit.streaming.events import IngestEvent, Progress
+from peewit.streaming.pipeline import Stream
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.sources import ParquetEdges
 from tests.benchmarks.communities import Communities
 from tests.reference.spectrum import spectral_error
 

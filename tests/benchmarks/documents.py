@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import FloatArray, Int64Array
 
 _BLOCK_ROWS = 20_000
 _DRAWN_FOR_EACH = 1.33

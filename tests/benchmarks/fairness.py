@@ -16,11 +16,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from solvers.arrays import Float32Array, FloatArray, Int32Array
-from streaming.kernels.balancing import throw_leaning_coins
-from streaming.kernels.sampling import throw_coins
-from streaming.records import Coins, SparsifierSettings
-from streaming.sample_size import expected_size
+from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array
+from peewit.streaming.kernels.balancing import throw_leaning_coins
+from peewit.streaming.kernels.sampling import throw_coins
+from peewit.streaming.records import Coins, SparsifierSettings
+from peewit.streaming.sample_size import expected_size
 from tests.streaming.graphs import EdgeList, sparsified
 
 COINS: tuple[Coins, ...] = ("dependent", "independent")

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors
 
-from solvers.arrays import FloatArray, IntArray
+from peewit.solvers.arrays import FloatArray, IntArray
 from tests.streaming.graphs import EdgeList
 
 _MASK_NODES = 20_000

@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from streaming.pipeline import Stream
-from streaming.records import SparsifierSettings
-from streaming.settings import StreamSettings
-from streaming.snapshots import GraphPaths, SnapshotStore
-from streaming.sources import ParquetEdges
+from peewit.streaming.pipeline import Stream
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.sources import ParquetEdges
 from tests.benchmarks.communities import Communities
 
 

@@ -26,12 +26,12 @@ from rich.table import Table
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
-from solvers.features import FeatureRows
-from solvers.iterate import Watch
-from solvers.neighbors import NeighborLists
-from streaming.knn import KnnPlace, KnnSettings, make_knn
-from streaming.neighbor_search import NeighborSearch
-from streaming.nodes import DenseNodes
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.iterate import Watch
+from peewit.solvers.neighbors import NeighborLists
+from peewit.streaming.knn import KnnPlace, KnnSettings, make_knn
+from peewit.streaming.neighbor_search import NeighborSearch
+from peewit.streaming.nodes import DenseNodes
 
 QUIET = Watch(progress=None, cancelled=None)
 _LOOK_SECONDS = 0.02

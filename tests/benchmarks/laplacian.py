@@ -24,10 +24,10 @@ from rich.table import Table
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.neighbors import NearestNeighbors
 
-from service.warm import warm as compile_kernels
-from solvers.arrays import FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.laplacian.solver import LaplacianSolver
+from peewit.service.warm import warm as compile_kernels
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.solver import LaplacianSolver
 
 RTOL = 1e-8
 MOST_STEPS = 5_000

@@ -31,9 +31,9 @@ from typing import get_args
 import numpy as np
 from rich.console import Console
 
-from solvers.arrays import FloatArray
-from solvers.gram.functions import KERNELS
-from solvers.svm.problem import BIASES
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.gram.functions import KERNELS
+from peewit.solvers.svm.problem import BIASES
 from tests.benchmarks.lapsvm.cases import Case, Joined
 from tests.benchmarks.lapsvm.methods import (
     Run,

@@ -26,15 +26,15 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from service.catalog import Catalog
-from service.client import Client
-from service.database import open_database
-from service.job_queue import DatabaseJobQueue
-from service.jobs import JobSpec
-from service.prediction_files import PredictionMeta, write_predictions
-from service.predictions import PredictionStore
-from service.settings import Settings
-from solvers.arrays import Int64Array
+from peewit.service.catalog import Catalog
+from peewit.service.client import Client
+from peewit.service.database import open_database
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import JobSpec
+from peewit.service.prediction_files import PredictionMeta, write_predictions
+from peewit.service.predictions import PredictionStore
+from peewit.service.settings import Settings
+from peewit.solvers.arrays import Int64Array
 from tests.end_to_end.processes import Home, Server, descendants
 
 N_CLASSES: Final = 10

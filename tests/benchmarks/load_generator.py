@@ -20,7 +20,7 @@ from typing import cast
 import numpy as np
 import uvloop
 
-from solvers.arrays import AnyArray
+from peewit.solvers.arrays import AnyArray
 
 BATCH = 1000
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from solvers.arrays import AnyArray, RealArray
-from solvers.merging import WeightedEdges
+from peewit.solvers.arrays import AnyArray, RealArray
+from peewit.solvers.merging import WeightedEdges
 
 _ROW_GROUP = 1 << 20
 

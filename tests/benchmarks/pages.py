@@ -22,17 +22,17 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from service.catalog import Catalog, GraphSettings
-from service.database import open_database
-from service.ingest import Ingestor
-from service.job_queue import DatabaseJobQueue
-from service.jobs import LANES, JobSpec
-from service.labels import LabelStore
-from service.manifest import Manifest
-from service.prediction_files import PredictionMeta, write_predictions
-from service.settings import Settings
-from streaming.embedding import N_PROBES_LARGE, EmbeddingMeta, EmbeddingStore, NodeEmbedding
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import open_database
+from peewit.service.ingest import Ingestor
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import LANES, JobSpec
+from peewit.service.labels import LabelStore
+from peewit.service.manifest import Manifest
+from peewit.service.prediction_files import PredictionMeta, write_predictions
+from peewit.service.settings import Settings
+from peewit.streaming.embedding import N_PROBES_LARGE, EmbeddingMeta, EmbeddingStore, NodeEmbedding
+from peewit.streaming.snapshots import GraphPaths
 from tests.end_to_end.processes import Home, Server
 
 N_CLASSES = 10

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.laplacian.resistance import edge_resistance, resistance_embedding
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.resistance import edge_resistance, resistance_embedding
 from tests.streaming.graphs import EdgeList
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from solvers.graph import Graph
-from streaming.records import SparsifierSettings
-from streaming.sparsifier import expected_epsilon, sparsifier_graph, thinned
+from peewit.solvers.graph import Graph
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.sparsifier import expected_epsilon, sparsifier_graph, thinned
 from tests.benchmarks.graphs import four_rectangles, mnist, small_clusters
 from tests.benchmarks.peers import draws_for, leverages, spielman_srivastava, uniform
 from tests.benchmarks.spectra import extremes

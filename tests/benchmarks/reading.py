@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from streaming.blocks import RawBlock
-from streaming.nodes import DenseNodes
-from streaming.sources import ParquetEdges, StagedFile, Staging, read_parts, stage
+from peewit.streaming.blocks import RawBlock
+from peewit.streaming.nodes import DenseNodes
+from peewit.streaming.sources import ParquetEdges, StagedFile, Staging, read_parts, stage
 
 COLUMNS = ["src", "dst", "weight"]
 N_NODES = 200_000

@@ -19,16 +19,16 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from solvers.arrays import FloatArray, IntArray
-from solvers.labels import Labels
-from solvers.models.harmonic import StableHFS
-from solvers.models.refining import refine
-from streaming.engine import snapshot_edges
-from streaming.pipeline import Stream
-from streaming.records import SparsifierSettings
-from streaming.settings import StreamSettings
-from streaming.snapshots import GraphPaths, SnapshotStore
-from streaming.sources import ParquetEdges
+from peewit.solvers.arrays import FloatArray, IntArray
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.refining import refine
+from peewit.streaming.engine import snapshot_edges
+from peewit.streaming.pipeline import Stream
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.sources import ParquetEdges
 from tests.benchmarks.communities import Communities
 
 N_CLASSES = 10

@@ -19,10 +19,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.observing import Observed
-from service.logs import configure_logging
-from service.request_metrics import RequestMetrics
-from service.settings import LogLevel
+from peewit.service.api.observing import Observed
+from peewit.service.logs import configure_logging
+from peewit.service.request_metrics import RequestMetrics
+from peewit.service.settings import LogLevel
 
 N_ROUNDS = 5
 

@@ -25,14 +25,14 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
-from service.warm import warm as compile_kernels
-from solvers.arrays import FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models import DEFAULT_MODEL
-from solvers.models.harmonic import StableHFS
-from solvers.models.harmonic_mbo import HarmonicMBO
-from solvers.models.prepared_graph import PreparedGraph
+from peewit.service.warm import warm as compile_kernels
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.prepared_graph import PreparedGraph
 from tests.benchmarks.laplacian import mixture
 
 N_LABELS = 100

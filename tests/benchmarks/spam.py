@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfTransformer
 
-from solvers.arrays import FloatArray, IntArray
+from peewit.solvers.arrays import FloatArray, IntArray
 from tests.benchmarks.neighbor_files import write_edges
 
 N_COLUMNS = 65_536

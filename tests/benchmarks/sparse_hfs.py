@@ -33,16 +33,16 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from solvers.arrays import FloatArray, IntArray
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models.base import Model
-from solvers.models.eigenfunctions import EigFun
-from solvers.models.harmonic import StableHFS
-from solvers.models.nearest_neighbor import NearestNeighbor
-from solvers.models.simple_hfs import SimpleHFS
-from solvers.models.subsampling import SubSampling
-from streaming.notebook import sparsify
+from peewit.solvers.arrays import FloatArray, IntArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.eigenfunctions import EigFun
+from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.nearest_neighbor import NearestNeighbor
+from peewit.solvers.models.simple_hfs import SimpleHFS
+from peewit.solvers.models.subsampling import SubSampling
+from peewit.streaming.notebook import sparsify
 from tests.benchmarks.graphs import rectangle_points
 from tests.benchmarks.neighbor_files import EdgesOfFile, write_edges
 from tests.benchmarks.spam import edge_file, messages, nearest

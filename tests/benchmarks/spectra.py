@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.solution import Status
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.solution import Status
 
 _DENSE_NODES = 1_200
 _MAX_STEPS = 300

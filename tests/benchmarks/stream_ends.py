@@ -26,10 +26,10 @@ from rich.console import Console
 from rich.table import Table
 from scipy.sparse.csgraph import connected_components
 
-from solvers.graph import Graph
-from streaming.checkpoints import EMPTY, Checkpoint, CheckpointStore
-from streaming.records import Records, SparsifierState
-from streaming.snapshots import SnapshotMeta, SnapshotStore
+from peewit.solvers.graph import Graph
+from peewit.streaming.checkpoints import EMPTY, Checkpoint, CheckpointStore
+from peewit.streaming.records import Records, SparsifierState
+from peewit.streaming.snapshots import SnapshotMeta, SnapshotStore
 from tests.reference.adjacency import symmetric_matrix
 
 CHUNK = 1_000_000

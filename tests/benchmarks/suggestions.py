@@ -2,10 +2,10 @@
 
 Run ``python -m tests.benchmarks.suggestions --set facebook_pagepage`` or ``mnist_knn10``, read from
 the folder that ``PEEWIT_DATA`` names, or ``digits``. Each run begins with one random label of each
-class and adds some in each round: drawn at random, or as `solvers.active_learning` suggests by the
-predictions of the round before and the resistance embedding that a job of kind embed makes. What is
-suggested gets its true label. Accuracy counts the nodes without label; figures are means over the
-runs, which begin alike for every strategy. ``--figure FILE`` draws them.
+class and adds some in each round: drawn at random, or as `peewit.solvers.active_learning` suggests
+by the predictions of the round before and the resistance embedding that a job of kind embed makes.
+What is suggested gets its true label. Accuracy counts the nodes without label; figures are means
+over the runs, which begin alike for every strategy. ``--figure FILE`` draws them.
 """
 
 import argparse
@@ -17,13 +17,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from solvers.active_learning import coverage, least_margins, least_variance, unsureness
-from solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models import CATALOGUE
-from solvers.models.base import Model
-from streaming.embedding import locate
+from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import Model
+from peewit.streaming.embedding import locate
 from tests.data_sets import accuracy, digits_graph, draw_per_class, labeled_graph
 
 STRATEGIES = ("random", "margin", "variance", "coverage")

@@ -33,18 +33,18 @@ from rich.console import Console
 from rich.table import Table
 from scipy.spatial import cKDTree
 
-from solvers.arrays import FloatArray, Int64Array
-from solvers.graph import Graph
-from solvers.iterate import Watch
-from solvers.labels import Labels
-from solvers.models import CATALOGUE
-from solvers.models.base import Model
-from solvers.models.cut_then_name import cut_starts
-from solvers.models.total_variation import TVRLS
-from solvers.neighbors import NeighborLists, TieRule, edges_of
-from solvers.variation.cheeger_cut import best_cut, best_threshold, descend
-from solvers.variation.splitting import NORMALIZATIONS
-from streaming.notebook import sparsify
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.cut_then_name import cut_starts
+from peewit.solvers.models.total_variation import TVRLS
+from peewit.solvers.neighbors import NeighborLists, TieRule, edges_of
+from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, descend
+from peewit.solvers.variation.splitting import NORMALIZATIONS
+from peewit.streaming.notebook import sparsify
 from tests.data_sets import draw_per_class, labeled_graph
 
 SETS: Final = {"4 vs 9": (4, 9), "0, 1, 4, 9": (0, 1, 4, 9)}

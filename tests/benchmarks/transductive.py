@@ -42,17 +42,17 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.svm import LinearSVC
 
-from solvers.arrays import Int64Array
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models.base import Model
-from solvers.models.harmonic import HFS
-from solvers.models.lapsvm import LapSVM
-from solvers.models.linear_machine import LinearMachine, LinearSVM
-from solvers.models.transductive import DASVM, TSVM, TransductiveMachine
-from solvers.parallel import Parallel
-from solvers.solution import Solution, Status
-from streaming.feature_files import ParquetFeatures
+from peewit.solvers.arrays import Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.harmonic import HFS
+from peewit.solvers.models.lapsvm import LapSVM
+from peewit.solvers.models.linear_machine import LinearMachine, LinearSVM
+from peewit.solvers.models.transductive import DASVM, TSVM, TransductiveMachine
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Solution, Status
+from peewit.streaming.feature_files import ParquetFeatures
 from tests.benchmarks.documents import Corpus
 from tests.data_sets import labeled_graph
 

@@ -14,13 +14,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models.cross_validation import cross_validate
-from solvers.models.generalization import generalization_bound
-from solvers.models.harmonic import HFS, StableHFS
-from solvers.models.uncertainty import posterior_variance
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.cross_validation import cross_validate
+from peewit.solvers.models.generalization import generalization_bound
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.uncertainty import posterior_variance
 from tests.data_sets import digits_graph, draw_per_class
 
 N_QUARTERS = 4

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from solvers.features import FeatureRows
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport
-from solvers.labels import Labels
-from solvers.models import CATALOGUE
-from solvers.models.base import Model, parameter_schema
-from solvers.models.laplacian_machine import LaplacianMachine
-from solvers.models.linear_machine import LinearMachine
-from solvers.models.variational import VariationalModel
-from solvers.solution import Solution, Status
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import Model, parameter_schema
+from peewit.solvers.models.laplacian_machine import LaplacianMachine
+from peewit.solvers.models.linear_machine import LinearMachine
+from peewit.solvers.models.variational import VariationalModel
+from peewit.solvers.solution import Solution, Status
 
 N_NODES = 90
 HUGE = 10**400

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streaming.blocks import BadEdges, RawBlock
-from streaming.sources import (
+from peewit.streaming.blocks import BadEdges, RawBlock
+from peewit.streaming.sources import (
     EdgeSource,
     ParquetEdges,
     Part,

@@ -237,7 +237,7 @@ class Composed:
         """A command line with the programs of the image found here."""
         program, *arguments = words
         start = {
-            "peewit": [self._python, "-m", "service.cli"],
+            "peewit": [self._python, "-m", "peewit"],
             "dask": [self._python, "-m", "dask"],
             "python3": [self._python],
         }[program]
@@ -289,14 +289,14 @@ class Composed:
 
 def _runner() -> tuple[str, str, dict[str, Any]]:
     """An interpreter, its import path and the account: that of the image where it can be had."""
-    here = str(REPOSITORY)
+    here = str(REPOSITORY / ".src")
     if os.geteuid() != 0:
         return sys.executable, here, {}
     user, group = map(int, in_dockerfile(r"USER (\d+:\d+)").split(":"))
     account: dict[str, Any] = {"user": user, "group": group, "extra_groups": []}
     packages = sysconfig.get_path("purelib")
     for python, import_path in _interpreters(here, packages):
-        program = [python, "-c", "import orjson, psycopg, service"]
+        program = [python, "-c", "import orjson, psycopg, peewit.service"]
         environment = {"PYTHONPATH": import_path}
         try:
             tried = subprocess.run(

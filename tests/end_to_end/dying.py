@@ -12,10 +12,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from service.catalog import Catalog
-from service.database import open_database
-from service.ingest import Ingestor
-from service.settings import Settings
+from peewit.service.catalog import Catalog
+from peewit.service.database import open_database
+from peewit.service.ingest import Ingestor
+from peewit.service.settings import Settings
 
 WATCHED = (
     "service/feature_commit.py",

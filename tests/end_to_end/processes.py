@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 import psutil
 
-from service.client import Client
+from peewit.service.client import Client
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 60.0
@@ -70,7 +70,7 @@ class Home:
 
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         """Start ``peewit <arguments>`` and return at once."""
-        command = [sys.executable, "-m", "service.cli", *map(str, arguments)]
+        command = [sys.executable, "-m", "peewit", *map(str, arguments)]
         process = subprocess.Popen(
             command, env=self.environment, cwd=REPOSITORY, text=True, **options
         )

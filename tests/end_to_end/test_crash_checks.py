@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import delete, insert, select, update
 
-from service.catalog import AutoSolve, GraphSettings
-from service.database import files, graphs, job_events, jobs, label_events
-from service.jobs import JobSpec, JobStatus
-from service.known_nodes import KnownNodes
-from service.labeling import Labeling
-from service.uploads import UploadedLabels
-from service.worker import Worker
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import AutoSolve, GraphSettings
+from peewit.service.database import files, graphs, job_events, jobs, label_events
+from peewit.service.jobs import JobSpec, JobStatus
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labeling import Labeling
+from peewit.service.uploads import UploadedLabels
+from peewit.service.worker import Worker
+from peewit.streaming.snapshots import GraphPaths
 from tests.end_to_end.crashing.checks import (
     History,
     check_auto_solve,

@@ -13,10 +13,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from service.database import open_database
-from service.digits import digit_edges, digit_labels, draw_labels, write_pictures
-from service.keys import KeyStore
-from service.settings import Settings
+from peewit.service.database import open_database
+from peewit.service.digits import digit_edges, digit_labels, draw_labels, write_pictures
+from peewit.service.keys import KeyStore
+from peewit.service.settings import Settings
 from tests.end_to_end.processes import Home, Server, eventually
 
 CHROMIUM = os.environ.get("PEEWIT_TEST_CHROMIUM") or shutil.which("chromium")

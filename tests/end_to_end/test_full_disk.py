@@ -17,17 +17,17 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
-from service.catalog import Catalog, GraphSettings
-from service.database import Database, open_database
-from service.full_disk import is_disk_full
-from service.ingest import Ingestor
-from service.ingest_daemon import IngestDaemon
-from service.job_queue import DatabaseJobQueue
-from service.jobs import JobSpec, JobStatus
-from service.manifest import Manifest
-from service.settings import Settings
-from service.worker import Worker
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import Database, open_database
+from peewit.service.full_disk import is_disk_full
+from peewit.service.ingest import Ingestor
+from peewit.service.ingest_daemon import IngestDaemon
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import JobSpec, JobStatus
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
+from peewit.service.worker import Worker
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 from tests.end_to_end.processes import Home, Server, eventually
 from tests.service.solvable import Solvable, two_communities
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from service.catalog import Catalog, GraphSettings
-from service.database import open_database
-from service.ingest import Ingestor
-from service.manifest import Manifest
-from service.settings import Settings
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import open_database
+from peewit.service.ingest import Ingestor
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
 from tests.end_to_end.processes import REPOSITORY
 from tests.service.test_feature_commit import Home
 

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import delete
 
-from service.catalog import Catalog, GraphProgress
-from service.database import leases, open_database
-from service.manifest import Manifest
-from service.settings import Settings
-from streaming.nodes import open_nodes
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.catalog import Catalog, GraphProgress
+from peewit.service.database import leases, open_database
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
+from peewit.streaming.nodes import open_nodes
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 from tests.end_to_end.processes import Home, eventually
 
 N_FILES = 6

@@ -9,11 +9,11 @@ from urllib.request import urlopen
 import pyarrow as pa
 import pytest
 
-from service.catalog import Catalog
-from service.database import open_database
-from service.manifest import Manifest
-from service.settings import Settings
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import Catalog
+from peewit.service.database import open_database
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
+from peewit.streaming.snapshots import GraphPaths
 from tests.end_to_end.processes import Home, Server, eventually, free_port
 
 N_KILLS = 4

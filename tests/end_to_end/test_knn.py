@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_digits
 
-from service.client import Job
-from solvers.estimators import HarmonicMBO
+from peewit.service.client import Job
+from peewit.solvers.estimators import HarmonicMBO
 from tests.end_to_end.processes import Home, Server, eventually
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from service.catalog import Catalog
-from service.database import open_database
-from service.manifest import Manifest, SourceRecord
-from service.settings import Settings
+from peewit.service.catalog import Catalog
+from peewit.service.database import open_database
+from peewit.service.manifest import Manifest, SourceRecord
+from peewit.service.settings import Settings
 from tests.end_to_end.object_store import ObjectStore, needs_object_store, object_store, parquet
 from tests.end_to_end.processes import Home, eventually
 

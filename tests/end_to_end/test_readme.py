@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import _MODULE_OF
-from service.settings import Settings
+from peewit.service.cli import _MODULE_OF
+from peewit.service.settings import Settings
 from tests.end_to_end.processes import REPOSITORY, Home, Server
 
 FENCE = re.compile(r"```(bash|text)\n(.*?)```", re.DOTALL)

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from service.client import InvalidArgument
-from solvers.graph import Graph
-from solvers.labels import Labels
+from peewit.service.client import InvalidArgument
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
 from tests.end_to_end.processes import Home, Server, eventually
 from tests.reference.harmonic import stable_hfs_scores
 

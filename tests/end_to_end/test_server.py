@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from service.client import GraphDetails
+from peewit.service.client import GraphDetails
 from tests.end_to_end.processes import (
     Home,
     Server,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from service.catalog import Catalog
-from service.database import open_database
-from service.ingest import Ingestor
-from service.manifest import Manifest
-from service.settings import Settings
+from peewit.service.catalog import Catalog
+from peewit.service.database import open_database
+from peewit.service.ingest import Ingestor
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
 from tests.end_to_end.object_store import needs_object_store
 from tests.end_to_end.processes import Home, eventually
 

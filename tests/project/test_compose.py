@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 from distributed.cli import dask_scheduler, dask_worker
 
-from service.settings import Settings
+from peewit.service.settings import Settings
 from tests.end_to_end.composed import interpolated, seconds
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def peewit_commands() -> dict[str, list[str]]:
 
 def run_peewit(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "service.cli", *arguments],
+        [sys.executable, "-m", "peewit", *arguments],
         capture_output=True,
         text=True,
         check=False,

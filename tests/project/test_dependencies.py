@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("service", "streaming", "solvers")
+PACKAGES = ("service", "streaming", "solvers", ".src/peewit")
 
 # Imported beside the library that is made of them and chooses their versions.
 COMES_WITH = {"distributed": "dask", "click": "typer", "starlette": "fastapi"}
@@ -85,7 +85,7 @@ def undeclared_imports(package: str, requirements: list[Requirement]) -> set[str
     distributions = metadata.packages_distributions()
     undeclared = set()
     for module, path in imported_modules(package):
-        if module in sys.stdlib_module_names or module in (*PACKAGES, "tests"):
+        if module in sys.stdlib_module_names or module in ("peewit", "tests"):
             continue
         # what is not installed is taken to be called like its module
         providers = {canonicalize_name(name) for name in distributions.get(module, (module,))}

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import FloatArray, IntArray
+from peewit.solvers.arrays import FloatArray, IntArray
 
 
 def symmetric_matrix(u: IntArray, v: IntArray, weight: FloatArray, n_nodes: int) -> Any:

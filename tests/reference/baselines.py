@@ -4,9 +4,9 @@ import numpy as np
 import scipy.linalg
 from scipy.interpolate import interp1d
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.labels import Labels
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
 from tests.reference.laplacian import dense_laplacian
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from solvers.arrays import FloatArray, IntArray
-from solvers.graph import Graph
-from solvers.labels import Labels
+from peewit.solvers.arrays import FloatArray, IntArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
 from tests.reference.laplacian import dense_laplacian
 
 

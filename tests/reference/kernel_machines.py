@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.graph import Graph
+from peewit.solvers.graph import Graph
 
 
 def kernel_matrix(name: str, rows: np.ndarray, others: np.ndarray, width: float, degree: int = 3):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
 
 
 def dense_laplacian(graph: Graph) -> FloatArray:

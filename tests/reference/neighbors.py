@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solvers.arrays import FloatArray
+from peewit.solvers.arrays import FloatArray
 
 
 def ties(distances: FloatArray, n_neighbors: int) -> FloatArray:

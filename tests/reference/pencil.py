@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.linalg import eigh, null_space
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
 from tests.reference.laplacian import dense_laplacian
 
 

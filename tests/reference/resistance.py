@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.arrays import FloatArray, IntArray, UInt64Array
-from solvers.graph import Graph
+from peewit.solvers.arrays import FloatArray, IntArray, UInt64Array
+from peewit.solvers.graph import Graph
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse
 from tests.reference.signs import probe_signs
 

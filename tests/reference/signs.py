@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solvers.arrays import UInt64Array
+from peewit.solvers.arrays import UInt64Array
 
 _MASK = 2**64 - 1
 

@@ -3,8 +3,8 @@
 import numpy as np
 import scipy.linalg
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
 
 
 def relative_spectrum(graph: Graph, sparsifier: Graph) -> FloatArray:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.labels import Targets
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Targets
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse
 
 

@@ -7,7 +7,7 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.graph import Graph
+from peewit.solvers.graph import Graph
 
 
 def incidence(graph: Graph) -> tuple[sp.csr_matrix, np.ndarray]:

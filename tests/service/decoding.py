@@ -23,11 +23,11 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
-from service.catalog import Catalog, GraphRecord, GraphSettings
-from service.database import open_database
-from service.feature_reading import table_blocks
-from service.new_points import checked_points
-from service.uploads import (
+from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.database import open_database
+from peewit.service.feature_reading import table_blocks
+from peewit.service.new_points import checked_points
+from peewit.service.uploads import (
     BadUpload,
     LabelValue,
     NodeId,
@@ -36,8 +36,8 @@ from service.uploads import (
     point_batches,
     read_labels,
 )
-from streaming.blocks import MAX_NODE_BYTES, BadEdges, NodeKind, RawBlock, read_columns
-from streaming.feature_blocks import BadFeatures
+from peewit.streaming.blocks import MAX_NODE_BYTES, BadEdges, NodeKind, RawBlock, read_columns
+from peewit.streaming.feature_blocks import BadFeatures
 from tests.service.damaged import Sent, damaged
 
 LIMIT_SECONDS: Final = 60

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from service.catalog import Catalog, GraphRecord, GraphSettings
-from service.database import Database
-from service.feature_sets import FeatureSets
-from service.ingest import Ingestor
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobSpec
-from service.manifest import Manifest
-from service.settings import Settings
-from service.worker import Worker
-from solvers.arrays import Float32Array
-from streaming.feature_blocks import read_features
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.database import Database
+from peewit.service.feature_sets import FeatureSets
+from peewit.service.ingest import Ingestor
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, JobSpec
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
+from peewit.service.worker import Worker
+from peewit.solvers.arrays import Float32Array
+from peewit.streaming.feature_blocks import read_features
+from peewit.streaming.snapshots import GraphPaths
 
 
 def feature_table(values: Float32Array) -> pa.Table:

@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from service.catalog import Catalog, GraphSettings
-from service.database import open_database
-from service.formats import Format
-from service.ingest import Ingestor
-from service.job_queue import DatabaseJobQueue
-from service.labels import LabelStore
-from service.manifest import Manifest
-from service.pushes import PushStore
-from service.settings import Settings
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import open_database
+from peewit.service.formats import Format
+from peewit.service.ingest import Ingestor
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.labels import LabelStore
+from peewit.service.manifest import Manifest
+from peewit.service.pushes import PushStore
+from peewit.service.settings import Settings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 
 
 class Place:

@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import update
 
-from service.catalog import Catalog, GraphProgress, GraphSettings
-from service.database import Database, graphs
-from service.labels import LabelStore
-from service.settings import Settings
-from solvers.arrays import Float32Array, IntArray
-from solvers.graph import Graph
-from streaming.blocks import NodeKind
-from streaming.features import FeatureStore, NewRows
-from streaming.nodes import open_nodes
-from streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
+from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
+from peewit.service.database import Database, graphs
+from peewit.service.labels import LabelStore
+from peewit.service.settings import Settings
+from peewit.solvers.arrays import Float32Array, IntArray
+from peewit.solvers.graph import Graph
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.features import FeatureStore, NewRows
+from peewit.streaming.nodes import open_nodes
+from peewit.streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
 
 TIGHT = {"graph_penalty": 1.0, "rtol": 1e-14}
 """Parameters of a long solve: the residual cannot fall so far."""

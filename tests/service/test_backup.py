@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import URL, func, select, update
 
-from service.backup import STAGING_PREFIX, BackupRefused, abandoned_stagings, back_up
-from service.backup_format import (
+from peewit.service.backup import STAGING_PREFIX, BackupRefused, abandoned_stagings, back_up
+from peewit.service.backup_format import (
     DATABASE,
     MANIFEST,
     DamagedBackup,
@@ -24,22 +24,22 @@ from service.backup_format import (
     digest_of,
     read_manifest,
 )
-from service.database import (
+from peewit.service.database import (
     Database,
     files,
     metadata,
     pushes,
 )
-from service.ingest import Ingestor
-from service.jobs import JobSpec, JobStatus, Lane
-from service.keys import KeyStore
-from service.leases import LeaseStore
-from service.migrations import DatabaseVersionError
-from service.needed_files import GRAPHS
-from service.restore import MARK, HomeNotEmpty, restore
-from service.supervisor import sole_supervisor
-from service.workers import WorkerRegistry
-from streaming.pipeline import Interrupted
+from peewit.service.ingest import Ingestor
+from peewit.service.jobs import JobSpec, JobStatus, Lane
+from peewit.service.keys import KeyStore
+from peewit.service.leases import LeaseStore
+from peewit.service.migrations import DatabaseVersionError
+from peewit.service.needed_files import GRAPHS
+from peewit.service.restore import MARK, HomeNotEmpty, restore
+from peewit.service.supervisor import sole_supervisor
+from peewit.service.workers import WorkerRegistry
+from peewit.streaming.pipeline import Interrupted
 from tests.conftest import fresh_database
 from tests.service.places import Place, create, random_edges
 
@@ -338,9 +338,9 @@ def test_a_full_disk_leaves_nothing_and_names_the_file(backed_up: Path, tmp_path
     script = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from service.backup import back_up\n"
-        "from service.database import open_database\n"
-        "from service.settings import Settings\n"
+        "from peewit.service.backup import back_up\n"
+        "from peewit.service.database import open_database\n"
+        "from peewit.service.settings import Settings\n"
         "settings = Settings(home=sys.argv[1])\n"
         "database = open_database(settings.database)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (260_000, resource.RLIM_INFINITY))\n"
@@ -372,13 +372,13 @@ def test_second_names_of_a_killed_backup_are_removed_by_the_next(
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "import service.backup\n"
-        "from service.database import open_database\n"
-        "from service.settings import Settings\n"
+        "import peewit.service.backup\n"
+        "from peewit.service.database import open_database\n"
+        "from peewit.service.settings import Settings\n"
         "settings = Settings(home=sys.argv[1], database_url=sys.argv[2])\n"
         "database = open_database(settings.database)\n"
         "kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "service.backup.back_up(database, settings, Path(sys.argv[3]), progress=kill)\n"
+        "peewit.service.backup.back_up(database, settings, Path(sys.argv[3]), progress=kill)\n"
     )
     url = place.database.engine.url.render_as_string(hide_password=False)
     command = [sys.executable, "-c", script, place.settings.home, url, tmp_path / "killed"]
@@ -487,9 +487,9 @@ def test_a_backup_of_the_first_schema_is_migrated(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import service.restore as module
-from service.database import open_database
-from service.settings import Settings
+import peewit.service.restore as module
+from peewit.service.database import open_database
+from peewit.service.settings import Settings
 
 home, url, backup, moment = sys.argv[1:]
 settings = Settings(home=home, database_url=url)

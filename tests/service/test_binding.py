@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from service.binding import check_binding, is_loopback
-from service.database import Database, open_database
-from service.keys import KeyStore
-from service.settings import Settings
+from peewit.service.binding import check_binding, is_loopback
+from peewit.service.database import Database, open_database
+from peewit.service.keys import KeyStore
+from peewit.service.settings import Settings
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, func, select, update
 
-from service.catalog import (
+from peewit.service.catalog import (
     AutoSolve,
     Catalog,
     GraphConflict,
@@ -23,7 +23,7 @@ from service.catalog import (
     SnapshotEvery,
     lock_graph,
 )
-from service.database import (
+from peewit.service.database import (
     Database,
     files,
     graphs,
@@ -33,9 +33,9 @@ from service.database import (
     open_database,
     sources,
 )
-from service.labels import LabelStore
-from service.manifest import Manifest
-from service.manifest_records import NewPush
+from peewit.service.labels import LabelStore
+from peewit.service.manifest import Manifest
+from peewit.service.manifest_records import NewPush
 from tests.service.pushing import pushed
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from service.certifying import certify_task, validate_certify
-from service.tasks import Advanced, Certified, CertifyTask, Stopped
-from streaming.certificate import CertificateStore, CertifySettings
+from peewit.service.certifying import certify_task, validate_certify
+from peewit.service.tasks import Advanced, Certified, CertifyTask, Stopped
+from peewit.streaming.certificate import CertificateStore, CertifySettings
 from tests.streaming.streamed import StreamedGraph, random_file, streamed
 
 

@@ -8,24 +8,24 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from service.connecting import (
+from peewit.service.connecting import (
     ConnectedBefore,
     finish_knn,
     knn_task,
     require_connectable,
     sweep_knn,
 )
-from service.connecting import validate_knn as validate
-from service.database import Database, open_database
-from service.ingest_daemon import IngestDaemon
-from service.jobs import Job, JobStatus, LeaseLost
-from service.manifest import Manifest
-from service.settings import Settings
-from service.tasks import Advanced, Connected, KnnTask, Stopped
-from service.worker import Worker
-from solvers.neighbors import neighbor_graph
-from streaming.knn import KnnSettings
-from streaming.snapshots import SnapshotStore
+from peewit.service.connecting import validate_knn as validate
+from peewit.service.database import Database, open_database
+from peewit.service.ingest_daemon import IngestDaemon
+from peewit.service.jobs import Job, JobStatus, LeaseLost
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
+from peewit.service.tasks import Advanced, Connected, KnnTask, Stopped
+from peewit.service.worker import Worker
+from peewit.solvers.neighbors import neighbor_graph
+from peewit.streaming.knn import KnnSettings
+from peewit.streaming.snapshots import SnapshotStore
 from tests.service.featured import Featured, clusters
 from tests.service.lost_answers import commits_unanswered
 

@@ -14,12 +14,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from service.catalog import Catalog, GraphRecord, GraphSettings
-from service.database import Database, open_database
-from service.ingest import Ingestor
-from service.manifest import Manifest
-from service.settings import Settings
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.database import Database, open_database
+from peewit.service.ingest import Ingestor
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 from tests.service.damaged import broken, damaged, parquet_edges
 
 SEED: Final = 5

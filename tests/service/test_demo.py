@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_digits
 
-from service.catalog import Catalog, GraphSettings
-from service.database import open_database
-from service.demo import (
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import open_database
+from peewit.service.demo import (
     LABELS_PER_CLASS,
     DemoFiles,
     DemoResult,
@@ -20,13 +20,13 @@ from service.demo import (
     demo_settings,
     run_demo,
 )
-from service.digits import digit_edges, digit_labels, draw_labels, write_shuffled
-from service.settings import COMPILED, Settings
-from service.workers import WorkerRegistry
-from solvers.labels import Labels
-from solvers.models import CATALOGUE, DEFAULT_MODEL
-from streaming.nodes import open_nodes
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.digits import digit_edges, digit_labels, draw_labels, write_shuffled
+from peewit.service.settings import COMPILED, Settings
+from peewit.service.workers import WorkerRegistry
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
+from peewit.streaming.nodes import open_nodes
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 
 N_DRAWS = 10
 

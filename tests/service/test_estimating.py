@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from service.catalog import Catalog, GraphRecord
-from service.database import open_database
-from service.estimating import DoesNotFit, Estimate, Estimator, NoSnapshot
-from service.job_queue import DatabaseJobQueue
-from service.jobs import JobSpec
-from service.labels import LabelStore
-from service.settings import Settings
-from service.solve_memory import RESERVED_BYTES, graph_bytes
-from service.solving import WarmSolver
-from solvers.graph import Graph
-from solvers.models import CATALOGUE
-from streaming.features import FeatureStore, NewRows
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.database import open_database
+from peewit.service.estimating import DoesNotFit, Estimate, Estimator, NoSnapshot
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import JobSpec
+from peewit.service.labels import LabelStore
+from peewit.service.settings import Settings
+from peewit.service.solve_memory import RESERVED_BYTES, graph_bytes
+from peewit.service.solving import WarmSolver
+from peewit.solvers.graph import Graph
+from peewit.solvers.models import CATALOGUE
+from peewit.streaming.features import FeatureStore, NewRows
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 from tests.service.solvable import Solvable, parity_features, two_communities
 from tests.service.test_solving import solved, task
 

@@ -15,12 +15,12 @@ import pytest
 from psycopg import sql
 from sqlalchemy.engine import URL
 
-from service.database import Database, open_database
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobSpec, JobStatus
-from service.predictions import PredictionStore
-from service.settings import Settings
-from service.workers import WorkerRegistry
+from peewit.service.database import Database, open_database
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, JobSpec, JobStatus
+from peewit.service.predictions import PredictionStore
+from peewit.service.settings import Settings
+from peewit.service.workers import WorkerRegistry
 from tests.service.solvable import (
     ENDLESS_CLASSES,
     ENDLESS_SIDE,
@@ -43,10 +43,10 @@ LEASE_SECONDS = 6.0
 
 WORKER = """
 import sys
-from service.database import open_database
-from service.lifetime import StopSignal
-from service.settings import Settings, prepare_environment
-from service.worker import Worker
+from peewit.service.database import open_database
+from peewit.service.lifetime import StopSignal
+from peewit.service.settings import Settings, prepare_environment
+from peewit.service.worker import Worker
 
 if __name__ == "__main__":
     settings = Settings(home=sys.argv[1], database_url=sys.argv[2])

@@ -10,24 +10,24 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from service.catalog import AutoSolve, Catalog, GraphRecord, GraphSettings
-from service.database import Database, open_database
-from service.feature_log import FeatureSetNotFound, FeatureSetRecord
-from service.feature_sets import FeatureSets
-from service.ingest import Ingestor
-from service.ingest_daemon import IngestDaemon
-from service.job_queue import DatabaseJobQueue
-from service.known_nodes import KnownNodes
-from service.labels import LabelStore
-from service.leases import LeaseExpired, LeaseStore
-from service.manifest import Manifest
-from service.manifest_records import BacklogFull
-from service.settings import Settings
-from solvers.features import FeatureRows
-from streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
-from streaming.features import FeatureStore
-from streaming.pipeline import Interrupted
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.catalog import AutoSolve, Catalog, GraphRecord, GraphSettings
+from peewit.service.database import Database, open_database
+from peewit.service.feature_log import FeatureSetNotFound, FeatureSetRecord
+from peewit.service.feature_sets import FeatureSets
+from peewit.service.ingest import Ingestor
+from peewit.service.ingest_daemon import IngestDaemon
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.known_nodes import KnownNodes
+from peewit.service.labels import LabelStore
+from peewit.service.leases import LeaseExpired, LeaseStore
+from peewit.service.manifest import Manifest
+from peewit.service.manifest_records import BacklogFull
+from peewit.service.settings import Settings
+from peewit.solvers.features import FeatureRows
+from peewit.streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
+from peewit.streaming.features import FeatureStore
+from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 from tests.service.lost_answers import commits_unanswered
 from tests.service.test_ingest import write_edges
 

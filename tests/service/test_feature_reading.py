@@ -14,12 +14,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
-from service.catalog import GraphProgress, GraphRecord, GraphSettings
-from service.feature_reading import n_rows_known, path_blocks, point_rows, table_blocks
-from service.formats import Format
-from service.uploads import BadUpload
-from streaming.blocks import NodeKind
-from streaming.feature_blocks import BadFeatures, FeatureBlock
+from peewit.service.catalog import GraphProgress, GraphRecord, GraphSettings
+from peewit.service.feature_reading import n_rows_known, path_blocks, point_rows, table_blocks
+from peewit.service.formats import Format
+from peewit.service.uploads import BadUpload
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.feature_blocks import BadFeatures, FeatureBlock
 
 VALUES = np.array([[1.5, -2.0], [0.0, 3.25], [1e10, 4.0]], np.float32)
 NAMES = ["a", "b", "c"]

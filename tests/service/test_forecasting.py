@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from service.catalog import Catalog, GraphSettings
-from service.database import open_database
-from service.forecasting import Forecast, last_equal, seconds_by_stage
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobSpec
-from service.tasks import Advanced
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import open_database
+from peewit.service.forecasting import Forecast, last_equal, seconds_by_stage
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, JobSpec
+from peewit.service.tasks import Advanced
 
 TAKEN = {"loading": 1.0, "preparing": 2.0, "solving": 10.0, "writing": 0.5}
 

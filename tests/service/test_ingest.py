@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from structlog.testing import capture_logs
 
-from service.catalog import (
+from peewit.service.catalog import (
     AutoSolve,
     Catalog,
     GraphNotFound,
@@ -21,27 +21,27 @@ from service.catalog import (
     GraphSettings,
     SnapshotEvery,
 )
-from service.database import Database, open_database
-from service.ingest import FEATURES_GRACE_SECONDS, Ingestor, LeaseHeld
-from service.ingest_daemon import (
+from peewit.service.database import Database, open_database
+from peewit.service.ingest import FEATURES_GRACE_SECONDS, Ingestor, LeaseHeld
+from peewit.service.ingest_daemon import (
     CLEAN_SECONDS,
     LONGEST_FULL_DISK_SECONDS,
     RETRY_SECONDS,
     IngestDaemon,
 )
-from service.job_queue import DatabaseJobQueue
-from service.labels import LabelStore
-from service.leases import LeaseExpired, LeaseStore
-from service.manifest import FileRecord, Manifest
-from service.manifest_records import NewPush
-from service.pushes import PushStore
-from service.settings import Settings
-from service.workers import WorkerRegistry
-from streaming.checkpoints import CheckpointStore
-from streaming.events import Committed, IngestEvent
-from streaming.features import FeatureStore
-from streaming.pipeline import Interrupted
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.labels import LabelStore
+from peewit.service.leases import LeaseExpired, LeaseStore
+from peewit.service.manifest import FileRecord, Manifest
+from peewit.service.manifest_records import NewPush
+from peewit.service.pushes import PushStore
+from peewit.service.settings import Settings
+from peewit.service.workers import WorkerRegistry
+from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.events import Committed, IngestEvent
+from peewit.streaming.features import FeatureStore
+from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 from tests.service.featured import Featured, clusters
 from tests.service.pushing import pushed
 

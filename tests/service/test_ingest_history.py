@@ -12,12 +12,12 @@ import pytest
 from sqlalchemy import insert
 from sqlalchemy.exc import OperationalError
 
-from service.catalog import Catalog, GraphSettings
-from service.database import Database, ingest_points, open_database
-from service.ingest import Ingestor
-from service.ingest_history import MAX_POINTS, IngestHistory, IngestPoint, edges_per_second
-from service.manifest import Manifest
-from service.settings import Settings
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import Database, ingest_points, open_database
+from peewit.service.ingest import Ingestor
+from peewit.service.ingest_history import MAX_POINTS, IngestHistory, IngestPoint, edges_per_second
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
 from tests.service.solvable import two_communities
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

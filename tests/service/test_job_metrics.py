@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.catalog import Catalog, GraphSettings
-from service.database import Database, open_database
-from service.job_queue import DatabaseJobQueue
-from service.jobs import JobSpec
-from service.labels import LabelStore
-from service.leases import LeaseStore
-from service.metrics import exposition, store_registry
-from service.settings import Settings
-from service.workers import WorkerRegistry
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import Database, open_database
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import JobSpec
+from peewit.service.labels import LabelStore
+from peewit.service.leases import LeaseStore
+from peewit.service.metrics import exposition, store_registry
+from peewit.service.settings import Settings
+from peewit.service.workers import WorkerRegistry
 
 
 @pytest.fixture

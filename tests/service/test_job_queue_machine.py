@@ -20,10 +20,10 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import delete, update
 
-from service.catalog import Catalog, GraphSettings
-from service.database import Database, graphs, jobs, now, open_database
-from service.job_queue import DatabaseJobQueue, coalesce_key
-from service.jobs import IdempotencyConflict, Job, JobSpec, JobStatus, LeaseLost
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import Database, graphs, jobs, now, open_database
+from peewit.service.job_queue import DatabaseJobQueue, coalesce_key
+from peewit.service.jobs import IdempotencyConflict, Job, JobSpec, JobStatus, LeaseLost
 
 FINAL = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
 MAX_ATTEMPTS = 2

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from service.auto_solving import renew_given_up, request_auto_solve
-from service.catalog import AutoSolve, Catalog, GraphNotFound, GraphSettings
-from service.database import Database, graphs, jobs, now, open_database
-from service.job_queue import DatabaseJobQueue
-from service.jobs import (
+from peewit.service.auto_solving import renew_given_up, request_auto_solve
+from peewit.service.catalog import AutoSolve, Catalog, GraphNotFound, GraphSettings
+from peewit.service.database import Database, graphs, jobs, now, open_database
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import (
     IdempotencyConflict,
     Job,
     JobSpec,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from service.database import Database, keys, now, open_database
-from service.keys import KeyNotFound, KeyStore
+from peewit.service.database import Database, keys, now, open_database
+from peewit.service.keys import KeyNotFound, KeyStore
 
 ADMIN = "admin." + "0123456789abcdef" * 4
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from service.catalog import Catalog, GraphRecord, GraphSettings
-from service.database import Database, open_database
-from service.formats import Format
-from service.gathering import gather_pushes
-from service.ingest import Ingestor
-from service.known_nodes import MAX_OPEN, KnownNodes
-from service.leases import LeaseStore
-from service.manifest import Manifest
-from service.pushes import PushStore
-from service.settings import Settings
-from service.uploads import node_array
-from streaming.blocks import NodeKind
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.database import Database, open_database
+from peewit.service.formats import Format
+from peewit.service.gathering import gather_pushes
+from peewit.service.ingest import Ingestor
+from peewit.service.known_nodes import MAX_OPEN, KnownNodes
+from peewit.service.leases import LeaseStore
+from peewit.service.manifest import Manifest
+from peewit.service.pushes import PushStore
+from peewit.service.settings import Settings
+from peewit.service.uploads import node_array
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.snapshots import GraphPaths
 
 
 class Graphs:

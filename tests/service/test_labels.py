@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
-from service.catalog import Catalog, GraphNotFound, GraphSettings
-from service.database import Database, label_events, now, open_database, workers
-from service.labels import BadLabels, LabelStore
-from solvers.arrays import BoolArray
+from peewit.service.catalog import Catalog, GraphNotFound, GraphSettings
+from peewit.service.database import Database, label_events, now, open_database, workers
+from peewit.service.labels import BadLabels, LabelStore
+from peewit.solvers.arrays import BoolArray
 
 LabelValue = str | int
 

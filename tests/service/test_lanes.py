@@ -16,9 +16,9 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from service.lanes import KILL_AFTER_SECONDS, WarmChild
-from service.settings import Settings
-from service.tasks import Advanced, Answer, CertifyTask, Failed, Solved, SolveTask, Stopped
+from peewit.service.lanes import KILL_AFTER_SECONDS, WarmChild
+from peewit.service.settings import Settings
+from peewit.service.tasks import Advanced, Answer, CertifyTask, Failed, Solved, SolveTask, Stopped
 from tests.service.solvable import (
     ENDLESS_CLASSES,
     ENDLESS_SIDE,
@@ -34,8 +34,8 @@ DEADLINE_SECONDS = 30.0
 
 PARENT = """
 import sys, time
-from service.lanes import WarmChild
-from service.settings import Settings
+from peewit.service.lanes import WarmChild
+from peewit.service.settings import Settings
 
 if __name__ == "__main__":
     child = WarmChild("orphan", Settings(home=sys.argv[1]))

@@ -10,7 +10,7 @@ import pytest
 
 LONG_COMPUTATION = """
 import hashlib
-from service.lifetime import StopSignal, exit_after_signal
+from peewit.service.lifetime import StopSignal, exit_after_signal
 
 with StopSignal() as stop, exit_after_signal(0.5):
     print("started", flush=True)
@@ -67,7 +67,7 @@ GIVE_WAY = """
 import os, subprocess, sys
 from pathlib import Path
 group = Path("/proc/self/autogroup")
-child = "from service.lifetime import give_way; give_way()"
+child = "from peewit.service.lifetime import give_way; give_way()"
 subprocess.run([sys.executable, "-c", child], check=True)
 print(os.nice(0), group.read_text().split()[-1] if group.exists() else "none")
 """

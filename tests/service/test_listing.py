@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from service.catalog import Catalog, GraphRecord, GraphSettings
-from service.database import Database, open_database
-from service.directory_watch import DirectoryWatch
-from service.ingest import Ingestor
-from service.listing import LONGEST_REST_SECONDS, SLOW_SECONDS, SourceLister
-from service.manifest import FILE_GONE, Manifest, SourceRecord
-from service.settings import Settings
-from streaming.pipeline import FileUnreadable
+from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.database import Database, open_database
+from peewit.service.directory_watch import DirectoryWatch
+from peewit.service.ingest import Ingestor
+from peewit.service.listing import LONGEST_REST_SECONDS, SLOW_SECONDS, SourceLister
+from peewit.service.manifest import FILE_GONE, Manifest, SourceRecord
+from peewit.service.settings import Settings
+from peewit.streaming.pipeline import FileUnreadable
 
 DEADLINE_SECONDS = 60.0
 

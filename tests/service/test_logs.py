@@ -10,7 +10,7 @@ import pytest
 LOGGING = """
 import logging, threading, warnings
 import structlog
-from service.logs import configure_logging
+from peewit.service.logs import configure_logging
 configure_logging("info", {log_format!r})
 log = structlog.get_logger("ours")
 {body}

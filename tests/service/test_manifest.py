@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, event, update
 
-from service.catalog import Catalog, GraphNotFound, GraphProgress, GraphSettings
-from service.database import Database, leases, now, open_database
-from service.leases import Lease, LeaseExpired, LeaseStore
-from service.manifest import (
+from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphSettings
+from peewit.service.database import Database, leases, now, open_database
+from peewit.service.leases import Lease, LeaseExpired, LeaseStore
+from peewit.service.manifest import (
     FILE_GONE,
     Backlog,
     FileNotListed,
@@ -21,7 +21,7 @@ from service.manifest import (
     PushRecord,
     SourceNotFound,
 )
-from service.manifest_records import NewPush
+from peewit.service.manifest_records import NewPush
 from tests.service.pushing import pushed
 
 LISTING = [("edges/b", "1", 20), ("edges/a", "1", 10), ("edges/c", "1", 30)]

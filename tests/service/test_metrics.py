@@ -7,12 +7,12 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.catalog import Catalog, GraphProgress, GraphSettings
-from service.database import Database, open_database
-from service.leases import LeaseStore
-from service.manifest import FileOutcome, Manifest
-from service.manifest_records import NewPush
-from service.metrics import (
+from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
+from peewit.service.database import Database, open_database
+from peewit.service.leases import LeaseStore
+from peewit.service.manifest import FileOutcome, Manifest
+from peewit.service.manifest_records import NewPush
+from peewit.service.metrics import (
     MAX_GRAPHS,
     OTHERS,
     IngestMetrics,
@@ -20,9 +20,9 @@ from service.metrics import (
     metrics_server,
     store_registry,
 )
-from service.settings import Settings
-from streaming.events import Committed, Progress, Quarantined, StreamSummary
-from streaming.sources import EdgeFile
+from peewit.service.settings import Settings
+from peewit.streaming.events import Committed, Progress, Quarantined, StreamSummary
+from peewit.streaming.sources import EdgeFile
 from tests.service.pushing import pushed
 
 SUMMARY = StreamSummary(

@@ -17,14 +17,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, make_url, text
 
-from service.catalog import AutoSolve, Catalog, SnapshotEvery
-from service.database import Database, metadata, open_database
-from service.job_queue import DatabaseJobQueue
-from service.jobs import IdempotencyConflict, JobSpec, JobStatus
-from service.keys import KeyStore
-from service.labels import LabelStore
-from service.manifest import Manifest
-from service.migrations import newest_revision, revision_of
+from peewit.service.catalog import AutoSolve, Catalog, SnapshotEvery
+from peewit.service.database import Database, metadata, open_database
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import IdempotencyConflict, JobSpec, JobStatus
+from peewit.service.keys import KeyStore
+from peewit.service.labels import LabelStore
+from peewit.service.manifest import Manifest
+from peewit.service.migrations import newest_revision, revision_of
 
 DUMPS = Path(__file__).parent / "first_release"
 GRAPH = "a" * 32

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from service import prediction_files
-from service.prediction_files import PredictionFile, PredictionMeta, write_predictions
-from service.prediction_summary import RowFilter, Summaries, rows
+from peewit.service import prediction_files
+from peewit.service.prediction_files import PredictionFile, PredictionMeta, write_predictions
+from peewit.service.prediction_summary import RowFilter, Summaries, rows
 
 META: dict[str, Any] = {
     "graph_id": "g",

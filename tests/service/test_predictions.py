@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from service.catalog import Catalog, GraphSettings
-from service.database import Database, jobs, now, open_database
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobSpec
-from service.prediction_files import predictor_path
-from service.predictions import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
-from streaming.durable import TEMPORARY_PREFIX
+from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database import Database, jobs, now, open_database
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, JobSpec
+from peewit.service.prediction_files import predictor_path
+from peewit.service.predictions import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
+from peewit.streaming.durable import TEMPORARY_PREFIX
 from tests.service.test_prediction_files import META, written
 
 

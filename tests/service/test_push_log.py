@@ -11,21 +11,21 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
-from service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord, GraphSettings
-from service.database import Database, files, graphs, now, open_database, pushes
-from service.formats import Format
-from service.gathering import GATHER_ROWS, gather_pushes
-from service.jobs import IdempotencyConflict
-from service.leases import Lease, LeaseExpired, LeaseStore
-from service.manifest import FileOutcome, FileRecord, Manifest
-from service.manifest_records import (
+from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord, GraphSettings
+from peewit.service.database import Database, files, graphs, now, open_database, pushes
+from peewit.service.formats import Format
+from peewit.service.gathering import GATHER_ROWS, gather_pushes
+from peewit.service.jobs import IdempotencyConflict
+from peewit.service.leases import Lease, LeaseExpired, LeaseStore
+from peewit.service.manifest import FileOutcome, FileRecord, Manifest
+from peewit.service.manifest_records import (
     BacklogFull,
     NewPush,
     PushLimits,
     PushNotFound,
 )
-from service.push_log import WaitingPush
-from service.pushes import SMALL_BYTES, PushStore
+from peewit.service.push_log import WaitingPush
+from peewit.service.pushes import SMALL_BYTES, PushStore
 from tests.service.lost_answers import commits_unanswered
 from tests.service.pushing import NO_LIMITS, pushed
 

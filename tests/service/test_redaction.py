@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.redaction import redacted, shown_url
+from peewit.service.redaction import redacted, shown_url
 
 
 @pytest.mark.parametrize(

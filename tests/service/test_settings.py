@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from service.settings import Settings, prepare_environment
+from peewit.service.settings import Settings, prepare_environment
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +135,7 @@ def test_variables_that_are_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_reading_the_settings_loads_neither_numpy_nor_numba() -> None:
     code = (
-        "import sys; from service.settings import Settings, prepare_environment; "
+        "import sys; from peewit.service.settings import Settings, prepare_environment; "
         "prepare_environment(Settings()); "
         "print([name for name in ('numpy', 'numba', 'pyarrow') if name in sys.modules])"
     )

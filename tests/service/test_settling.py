@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from service.manifest import ListedFile
-from service.settling import Settling, has_parquet_end
-from streaming.sources import ParquetEdges
+from peewit.service.manifest import ListedFile
+from peewit.service.settling import Settling, has_parquet_end
+from peewit.streaming.sources import ParquetEdges
 
 WRITER = """
 import sys, time

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.jobs import FAST_MODELS, HEAVY_OPTIONS, lane_of
-from service.solve_options import SolveOptions, options_schema, validate_solve
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models import CATALOGUE
-from solvers.models.base import Model, RegressionModel, Rule
-from solvers.solution import Solution, Status
+from peewit.service.jobs import FAST_MODELS, HEAVY_OPTIONS, lane_of
+from peewit.service.solve_options import SolveOptions, options_schema, validate_solve
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import Model, RegressionModel, Rule
+from peewit.solvers.solution import Solution, Status
 
 OPTIONS = {each.name for each in fields(SolveOptions)}
 

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from service.prediction_files import PredictionFile
-from service.solving import WarmSolver
-from service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
-from solvers.models import CATALOGUE
-from solvers.models.base import RegressionModel
-from solvers.models.transductive import TransductiveMachine
-from streaming.blocks import NodeKind
-from streaming.snapshots import SnapshotNotFound
+from peewit.service.prediction_files import PredictionFile
+from peewit.service.solving import WarmSolver
+from peewit.service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import RegressionModel
+from peewit.solvers.models.transductive import TransductiveMachine
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.snapshots import SnapshotNotFound
 from tests.service.solvable import (
     TIGHT,
     external_ids,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from service.child import _answer
-from service.prediction_files import PredictionFile
-from service.solving import WarmSolver
-from service.tasks import Failed, Solved, SolveTask
-from solvers.models import CATALOGUE
-from streaming.features import FeaturesNotFound, FeatureStore, NewRows
-from streaming.snapshots import GraphPaths
+from peewit.service.child import _answer
+from peewit.service.prediction_files import PredictionFile
+from peewit.service.solving import WarmSolver
+from peewit.service.tasks import Failed, Solved, SolveTask
+from peewit.solvers.models import CATALOGUE
+from peewit.streaming.features import FeaturesNotFound, FeatureStore, NewRows
+from peewit.streaming.snapshots import GraphPaths
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
 from tests.service.test_solving import MEMORY_BYTES, ignore, run, solved, task, two_communities
 

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.core import url_to_fs
 
-from service.catalog import Catalog, GraphRecord, GraphSettings
-from service.confinement import SourceRefused, SourceRules, confine_redirects, is_within
-from service.database import Database, open_database
-from service.ingest import Ingestor
-from service.listing import list_files
-from service.manifest import Manifest, TooManySources
-from service.settings import Settings
+from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.confinement import SourceRefused, SourceRules, confine_redirects, is_within
+from peewit.service.database import Database, open_database
+from peewit.service.ingest import Ingestor
+from peewit.service.listing import list_files
+from peewit.service.manifest import Manifest, TooManySources
+from peewit.service.settings import Settings
 
 
 @pytest.fixture

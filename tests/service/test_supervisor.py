@@ -13,9 +13,9 @@ import psutil
 import pytest
 from sqlalchemy import make_url
 
-from service.lifetime import StopSignal
-from service.settings import Settings
-from service.supervisor import (
+from peewit.service.lifetime import StopSignal
+from peewit.service.settings import Settings
+from peewit.service.supervisor import (
     LONGEST_DELAY_SECONDS,
     AlreadyServedError,
     Role,
@@ -51,9 +51,9 @@ with open(sys.argv[1], "a") as file:
 
 SUPERVISE = """
 import sys
-from service.lifetime import StopSignal
-from service.logs import configure_logging
-from service.supervisor import Role, Supervisor
+from peewit.service.lifetime import StopSignal
+from peewit.service.logs import configure_logging
+from peewit.service.supervisor import Role, Supervisor
 configure_logging("info")
 roles = [Role(name="child", command=(sys.executable, "-c", sys.argv[2], sys.argv[1]))]
 with StopSignal() as stop:

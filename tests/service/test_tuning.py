@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from service.child import _answer
-from service.solve_options import validate_solve
-from service.solving import WarmSolver
-from service.tasks import Failed, Stopped, Tuned, TuneTask
-from service.tuning import validate_tune
-from solvers.models.lapsvm import LapSVM
-from solvers.models.tuning import PENALTIES
+from peewit.service.child import _answer
+from peewit.service.solve_options import validate_solve
+from peewit.service.solving import WarmSolver
+from peewit.service.tasks import Failed, Stopped, Tuned, TuneTask
+from peewit.service.tuning import validate_tune
+from peewit.solvers.models.lapsvm import LapSVM
+from peewit.solvers.models.tuning import PENALTIES
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
 from tests.service.test_solving import MEMORY_BYTES, ignore, task, two_communities
 

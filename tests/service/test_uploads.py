@@ -10,8 +10,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from service.formats import Format, encode
-from service.uploads import (
+from peewit.service.formats import Format, encode
+from peewit.service.uploads import (
     BadUpload,
     UploadedLabels,
     edge_batches,
@@ -19,8 +19,8 @@ from service.uploads import (
     node_id,
     read_labels,
 )
-from service.uploads.limits import ROWS_PER_BATCH
-from streaming.blocks import BadEdges, NodeKind, read_columns
+from peewit.service.uploads.limits import ROWS_PER_BATCH
+from peewit.streaming.blocks import BadEdges, NodeKind, read_columns
 
 
 def written(table: pa.Table, table_format: Format) -> io.BytesIO:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-import solvers.kernels
-import streaming.kernels
-from service.warm import warm
+import peewit.solvers.kernels
+import peewit.streaming.kernels
+from peewit.service.warm import warm
 
 
 def kernels(package: ModuleType) -> Iterator[tuple[str, Any]]:
@@ -22,7 +22,7 @@ def kernels(package: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_kernel_is_compiled() -> None:
-    everything = dict(kernels(solvers.kernels)) | dict(kernels(streaming.kernels))
+    everything = dict(kernels(peewit.solvers.kernels)) | dict(kernels(peewit.streaming.kernels))
     if not everything:
         pytest.skip("needs compiled kernels; unset NUMBA_DISABLE_JIT")
     assert len(everything) > 15

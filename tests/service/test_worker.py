@@ -13,17 +13,17 @@ import psutil
 import pytest
 from sqlalchemy import update
 
-from service.auto_solving import request_auto_solve
-from service.catalog import AutoSolve, Catalog, GraphSettings
-from service.database import Database, jobs, now, open_database
-from service.job_queue import DatabaseJobQueue
-from service.jobs import Job, JobSpec, JobStatus, Lane
-from service.labels import LabelStore
-from service.leases import LeaseStore
-from service.predictions import PredictionStore
-from service.settings import Settings
-from service.worker import AnotherWorkerRunsError, Worker, run_until_finished
-from service.workers import WorkerRegistry
+from peewit.service.auto_solving import request_auto_solve
+from peewit.service.catalog import AutoSolve, Catalog, GraphSettings
+from peewit.service.database import Database, jobs, now, open_database
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import Job, JobSpec, JobStatus, Lane
+from peewit.service.labels import LabelStore
+from peewit.service.leases import LeaseStore
+from peewit.service.predictions import PredictionStore
+from peewit.service.settings import Settings
+from peewit.service.worker import AnotherWorkerRunsError, Worker, run_until_finished
+from peewit.service.workers import WorkerRegistry
 from tests.service.lost_answers import first_success_fails
 from tests.service.solvable import (
     ENDLESS_CLASSES,
@@ -188,7 +188,7 @@ def test_a_cancel_is_seen_between_heartbeats_though_the_child_tells_nothing(
     job = service.submit(service.endless("deaf"), TIGHT)
     eventually(lambda: service.is_iterating(job))
     deaf = children()
-    monkeypatch.setattr("service.worker.HEARTBEAT_SECONDS", 3600.0)
+    monkeypatch.setattr("peewit.service.worker.HEARTBEAT_SECONDS", 3600.0)
     try:
         for child in deaf:
             child.suspend()

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.features import FeatureRows
-from solvers.graph import Graph
-from solvers.linear.finite_newton import Hinges, LinearProblem
-from solvers.linear.row_form import RowForm
-from solvers.linear.rows import LinearRows, rows_of
-from solvers.linear.transduction import Transduction
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.graph import Graph
+from peewit.solvers.linear.finite_newton import Hinges, LinearProblem
+from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.rows import LinearRows, rows_of
+from peewit.solvers.linear.transduction import Transduction
 from tests.reference.linear_machines import DenseMachine, DenseTransduction, formed
 
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from solvers.active_learning import (
+from peewit.solvers.active_learning import (
     LEAST_WEIGHT,
     NOISE,
     coverage,
@@ -14,7 +14,7 @@ from solvers.active_learning import (
     least_variance,
     unsureness,
 )
-from solvers.arrays import BoolArray, Float32Array, FloatArray
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
 
 
 def points_of(n_nodes: int, n_coordinates: int = 6, seed: int = 0) -> Float32Array:
@@ -142,7 +142,7 @@ def test_unsureness_falls_with_the_margin() -> None:
 def test_what_takes_long_to_load_is_loaded_where_it_is_asked_for() -> None:
     code = """
 import sys
-from solvers import active_learning
+from peewit.solvers import active_learning
 assert "sklearn.cluster" not in sys.modules
 active_learning.preload()
 assert "sklearn.cluster" in sys.modules

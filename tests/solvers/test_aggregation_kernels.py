@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from solvers.graph import Graph
-from solvers.kernels.aggregation import (
+from peewit.solvers.graph import Graph
+from peewit.solvers.kernels.aggregation import (
     contract,
     dense_rows,
     pair_up,

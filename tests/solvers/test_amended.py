@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from solvers.graph import Graph
-from solvers.laplacian.amended import MAX_AMENDED, AmendedCycle
-from solvers.laplacian.hierarchy import Hierarchy
-from solvers.laplacian.multigrid import Multigrid
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.solution import Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.amended import MAX_AMENDED, AmendedCycle
+from peewit.solvers.laplacian.hierarchy import Hierarchy
+from peewit.solvers.laplacian.multigrid import Multigrid
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.solution import Status
 from tests.solvers.test_multigrid import clouds
 
 N_NODES = 8_000

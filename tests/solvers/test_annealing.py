@@ -8,12 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from solvers.iterate import Stopped, Watch
-from solvers.linear import annealing
-from solvers.linear.annealing import Schedule, anneal, beliefs, divergence, entropy, loss_gain
-from solvers.linear.finite_newton import LinearPoint
-from solvers.linear.transduction import Transduced, Transduction
-from solvers.solution import Status
+from peewit.solvers.iterate import Stopped, Watch
+from peewit.solvers.linear import annealing
+from peewit.solvers.linear.annealing import (
+    Schedule,
+    anneal,
+    beliefs,
+    divergence,
+    entropy,
+    loss_gain,
+)
+from peewit.solvers.linear.finite_newton import LinearPoint
+from peewit.solvers.linear.transduction import Transduced, Transduction
+from peewit.solvers.solution import Status
 from tests.reference.linear_machines import root_beliefs
 from tests.solvers.linear_problems import small, transductive_twin
 from tests.solvers.test_switching import SILENT, switched

@@ -5,17 +5,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from service.digits import neighbor_edges
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport, Stopped, Watch
-from solvers.labels import Labels
-from solvers.models.eigenfunctions import EigFun, bin_eigenfunctions, principal_coordinates
-from solvers.models.embedding import spectral_embedding
-from solvers.models.harmonic import StableHFS
-from solvers.models.nearest_neighbor import NearestNeighbor
-from solvers.models.simple_hfs import SimpleHFS, kernel_eigenvectors
-from solvers.models.subsampling import SubSampling
-from solvers.solution import Solution, Status
+from peewit.service.digits import neighbor_edges
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport, Stopped, Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.eigenfunctions import EigFun, bin_eigenfunctions, principal_coordinates
+from peewit.solvers.models.embedding import spectral_embedding
+from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.nearest_neighbor import NearestNeighbor
+from peewit.solvers.models.simple_hfs import SimpleHFS, kernel_eigenvectors
+from peewit.solvers.models.subsampling import SubSampling
+from peewit.solvers.solution import Solution, Status
 from tests.data_sets import accuracy, draw_per_class
 from tests.reference.baselines import (
     commute_times,

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.iterate import Watch
-from solvers.models.embedding import spectral_embedding
-from solvers.solution import Status
-from solvers.variation.cheeger import Balances, ratio
-from solvers.variation.cheeger_cut import best_cut, best_threshold, descend
-from solvers.variation.proximal import TotalVariation
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Watch
+from peewit.solvers.models.embedding import spectral_embedding
+from peewit.solvers.solution import Status
+from peewit.solvers.variation.cheeger import Balances, ratio
+from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, descend
+from peewit.solvers.variation.proximal import TotalVariation
 from tests.strategies import graphs
 
 N_STARTS = 5

@@ -1,10 +1,10 @@
 import numpy as np
 from hypothesis import given
 
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models.class_mass import contrasts, label_shares, normalized_masses
-from solvers.models.harmonic import HFS
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.class_mass import contrasts, label_shares, normalized_masses
+from peewit.solvers.models.harmonic import HFS
 from tests.data_sets import accuracy, digits_graph, draw_per_class
 from tests.reference import class_mass as reference
 from tests.reference.harmonic import hfs_scores

@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.labels import Labels, RealLabels
-from solvers.models import CATALOGUE
-from solvers.models.cross_validation import CrossValidation, cross_validate, deal_folds
-from solvers.models.harmonic import HFS
-from solvers.solution import Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.cross_validation import CrossValidation, cross_validate, deal_folds
+from peewit.solvers.models.harmonic import HFS
+from peewit.solvers.solution import Status
 from tests.streaming.graphs import random_graph
 
 CLASSES = st.lists(st.sampled_from("aabc"), min_size=4, max_size=40)

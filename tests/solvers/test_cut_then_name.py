@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport, Stopped, Watch
-from solvers.labels import Labels
-from solvers.models.cut_then_name import Cuts, NamedCut, cut_then_name
-from solvers.models.harmonic import HFS
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport, Stopped, Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.cut_then_name import Cuts, NamedCut, cut_then_name
+from peewit.solvers.models.harmonic import HFS
 from tests.strategies import problems
 
 SILENT = Watch(progress=None, cancelled=None)

@@ -15,14 +15,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
-from solvers import estimators
-from solvers.estimators import HFS, HarmonicMBO, Poisson, StableHFS
-from solvers.estimators.base import GraphEstimator
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models import CATALOGUE
-from solvers.models.base import RegressionModel
-from solvers.solution import Status
+from peewit.solvers import estimators
+from peewit.solvers.estimators import HFS, HarmonicMBO, Poisson, StableHFS
+from peewit.solvers.estimators.base import GraphEstimator
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import RegressionModel
+from peewit.solvers.solution import Status
 from tests.reference.neighbors import harmonic_extension, self_tuned_adjacency
 from tests.strategies import problems
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from solvers.features import FeatureRows
+from peewit.solvers.features import FeatureRows
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize_scalar
 from sklearn.svm import LinearSVC
 
-from solvers.graph import Graph
-from solvers.iterate import Stopped
-from solvers.laplacian.iterated import IteratedLaplacian
-from solvers.linear import finite_newton
-from solvers.linear.finite_newton import (
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Stopped
+from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.linear import finite_newton
+from peewit.solvers.linear.finite_newton import (
     ROUGH_RTOL,
     RTOL,
     Hinges,
@@ -20,7 +20,7 @@ from solvers.linear.finite_newton import (
     LinearProblem,
     minimize,
 )
-from solvers.solution import Status
+from peewit.solvers.solution import Status
 from tests.reference.kernel_machines import laplacian_power
 from tests.reference.linear_machines import DenseMachine, ridge
 from tests.solvers.linear_problems import in_memory, small, twin

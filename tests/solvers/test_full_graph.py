@@ -7,14 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport
-from solvers.labels import Labels
-from solvers.laplacian.full_graph import FullSolution, FullSystem, OtherComponents, solve_full
-from solvers.models.harmonic import HFS, StableHFS
-from solvers.models.refining import Refinable, refine
-from solvers.solution import Solution, Status
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.full_graph import (
+    FullSolution,
+    FullSystem,
+    OtherComponents,
+    solve_full,
+)
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.refining import Refinable, refine
+from peewit.solvers.solution import Solution, Status
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.reference.laplacian import dense_laplacian, shifted_inverse
 from tests.strategies import labelings

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.labels import Labels, RealLabels
-from solvers.models.generalization import (
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.models.generalization import (
     generalization_bound,
     risk_bound,
     sparsifier_distance,
@@ -15,8 +15,8 @@ from solvers.models.generalization import (
     stability,
     transduction_factor,
 )
-from solvers.models.harmonic import StableHFS
-from solvers.solution import Status
+from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.solution import Status
 from tests.reference.harmonic import stable_hfs_d3
 from tests.reference.laplacian import dense_laplacian
 from tests.strategies import edge_lists, graphs

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from solvers.features import FeatureRows
-from solvers.gram import kernel_spaces, landmarks
-from solvers.gram.feature_maps import GramFactor, LinearMap
-from solvers.gram.functions import KernelFunction
-from solvers.gram.kernel_spaces import BlockedGram, DenseGram
-from solvers.gram.landmarks import LandmarkMap
-from solvers.gram.planning import GramRequest, GramTooLarge
-from solvers.laplacian.iterated import IteratedLaplacian
-from solvers.models.lapsvm import LapSVM
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.gram import kernel_spaces, landmarks
+from peewit.solvers.gram.feature_maps import GramFactor, LinearMap
+from peewit.solvers.gram.functions import KernelFunction
+from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
+from peewit.solvers.gram.landmarks import LandmarkMap
+from peewit.solvers.gram.planning import GramRequest, GramTooLarge
+from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.models.lapsvm import LapSVM
 from tests.reference.kernel_machines import kernel_matrix, laplacian_power
 from tests.solvers.machines import small
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from scipy.sparse.csgraph import connected_components
 
-from solvers.graph import Graph
+from peewit.solvers.graph import Graph
 from tests.reference.adjacency import symmetric_matrix
 from tests.reference.laplacian import dense_laplacian
 from tests.strategies import EdgeList, edge_lists, graphs

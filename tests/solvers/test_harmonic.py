@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models.harmonic import HFS, StableHFS
-from solvers.models.poisson import Poisson
-from solvers.solution import Solution, Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.solution import Solution, Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class, labeled_graph
 from tests.reference.harmonic import (
     hfs_scores,

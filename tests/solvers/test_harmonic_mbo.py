@@ -3,13 +3,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport
-from solvers.labels import Labels
-from solvers.models.harmonic import HFS
-from solvers.models.harmonic_mbo import HarmonicMBO
-from solvers.models.poisson import Poisson
-from solvers.solution import Solution, Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.harmonic import HFS
+from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.solution import Solution, Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class
 from tests.reference import class_mass as reference
 from tests.reference.harmonic import hfs_scores

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from solvers.gram.feature_maps import GramFactor
-from solvers.iterate import Stopped, Watch
-from solvers.solution import Status
-from solvers.variation.hinge_fit import HingeFit
-from solvers.variation.penalties import GraphInverse, PenaltyInverse, SpaceInverse
+from peewit.solvers.gram.feature_maps import GramFactor
+from peewit.solvers.iterate import Stopped, Watch
+from peewit.solvers.solution import Status
+from peewit.solvers.variation.hinge_fit import HingeFit
+from peewit.solvers.variation.penalties import GraphInverse, PenaltyInverse, SpaceInverse
 from tests.reference.kernel_machines import laplacian_power
 from tests.reference.variation import Composite, Hinge
 from tests.solvers.machines import Small, small

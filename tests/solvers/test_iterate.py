@@ -1,7 +1,7 @@
 import pytest
 
-from solvers.iterate import ProgressReport, iterate
-from solvers.solution import Status
+from peewit.solvers.iterate import ProgressReport, iterate
+from peewit.solvers.solution import Status
 
 
 class CountDown:

@@ -7,10 +7,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
-from solvers.estimators import RLSC, SVM, LapRLSC, LapSVM
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.neighbors import neighbor_graph
+from peewit.solvers.estimators import RLSC, SVM, LapRLSC, LapSVM
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.neighbors import neighbor_graph
 
 ALL = [LapSVM, LapRLSC, SVM, RLSC]
 LAPLACIAN = [LapSVM, LapRLSC]

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize_scalar
 
-from solvers.gram.feature_maps import GramFactor
-from solvers.gram.kernel_spaces import DenseGram
-from solvers.gram.landmarks import LandmarkMap
-from solvers.graph import Graph
-from solvers.laplacian.iterated import IteratedLaplacian
-from solvers.solution import Status
-from solvers.svm.conjugate_gradients import Descent, descend
-from solvers.svm.dual import maximize
-from solvers.svm.labeled_system import (
+from peewit.solvers.gram.feature_maps import GramFactor
+from peewit.solvers.gram.kernel_spaces import DenseGram
+from peewit.solvers.gram.landmarks import LandmarkMap
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.solution import Status
+from peewit.solvers.svm.conjugate_gradients import Descent, descend
+from peewit.solvers.svm.dual import maximize
+from peewit.solvers.svm.labeled_system import (
     DenseInverse,
     FactoredInverse,
     LabeledSystem,
     NoGraphPenalty,
 )
-from solvers.svm.line_search import exact_step
-from solvers.svm.newton import minimize, minimize_labeled
-from solvers.svm.problem import Minimum, Problem
-from solvers.svm.stopping import MEASURES, RTOL, EarlyStop, Validation
+from peewit.solvers.svm.line_search import exact_step
+from peewit.solvers.svm.newton import minimize, minimize_labeled
+from peewit.solvers.svm.problem import Minimum, Problem
+from peewit.solvers.svm.stopping import MEASURES, RTOL, EarlyStop, Validation
 from tests.reference.kernel_machines import laplacian_power
 from tests.solvers.machines import small, twin
 

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
-from solvers.kernels.block_products import (
+from peewit.solvers.kernels.block_products import (
     CHUNK_ROWS,
     advance,
     column_dots,
@@ -23,15 +23,15 @@ from solvers.kernels.block_products import (
     subtract_by_component,
     vector_rows,
 )
-from solvers.kernels.chebyshev import (
+from peewit.solvers.kernels.chebyshev import (
     chebyshev_rows,
     first_directions,
     project_rows,
     scaled_energies,
     smooth_rows,
 )
-from solvers.kernels.components import find_root, join_edges, number_components
-from solvers.kernels.edges import (
+from peewit.solvers.kernels.components import find_root, join_edges, number_components
+from peewit.solvers.kernels.edges import (
     add_projected_nodes,
     count_ends,
     estimated_resistances,
@@ -39,7 +39,7 @@ from solvers.kernels.edges import (
     row_sums,
     spread_over_edges,
 )
-from solvers.kernels.random_walk import (
+from peewit.solvers.kernels.random_walk import (
     UNIT,
     lanczos_rows,
     normalize_rows,
@@ -448,7 +448,7 @@ def test_components_are_numbered_by_their_first_node(run, n_edges) -> None:
 def test_an_embedding_is_the_same_without_the_compiler() -> None:
     program = """
 import numpy as np
-from solvers.laplacian.resistance import resistance_embedding
+from peewit.solvers.laplacian.resistance import resistance_embedding
 nodes = np.arange(30)
 embedding = resistance_embedding(
     nodes, (nodes * 7 + 1) % 30, 1.0 + nodes, nodes.astype(np.uint64),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from solvers.variation.fidelity import HingeFidelity, SquaredFidelity, balanced_intercept
+from peewit.solvers.variation.fidelity import HingeFidelity, SquaredFidelity, balanced_intercept
 from tests.reference.variation import bisected_intercept
 
 NODES = np.array([1, 2, 4, 5, 7, 8])

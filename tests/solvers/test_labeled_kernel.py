@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.models.harmonic import HFS, StableHFS
-from solvers.models.labeled_kernel import LabeledKernel
-from solvers.models.poisson import Poisson
-from solvers.models.prepared_graph import PreparedGraph
-from solvers.solution import Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.prepared_graph import PreparedGraph
+from peewit.solvers.solution import Status
 from tests.data_sets import digits_graph, draw_per_class
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse
 from tests.strategies import problems

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.labels import Labels, RealLabels
+from peewit.solvers.labels import Labels, RealLabels
 
 
 @given(st.dictionaries(st.integers(0, 10**9), st.sampled_from(["b", "a", 7, -3, "7"]), min_size=1))

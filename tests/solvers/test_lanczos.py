@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.laplacian.lanczos import (
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.lanczos import (
     InnerProduct,
     Krylov,
     advance_krylov,
     spectrum_ends,
     start_krylov,
 )
-from solvers.laplacian.refinement import RefinedSolution, RefinedSolver
+from peewit.solvers.laplacian.refinement import RefinedSolution, RefinedSolver
 from tests.reference.pencil import pencil_spectrum
 from tests.strategies import EdgeList, edge_lists
 

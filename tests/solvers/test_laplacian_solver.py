@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.solver import PATIENCE, LaplacianSolver
-from solvers.solution import Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.solver import PATIENCE, LaplacianSolver
+from peewit.solvers.solution import Status
 from tests.reference.laplacian import pseudo_inverse, shifted_inverse, zero_sum_projection
 from tests.strategies import graphs
 
@@ -437,9 +437,9 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     program = """
 import hashlib
 import numpy as np
-from solvers.graph import Graph
-from solvers.laplacian.resistance import resistance_embedding
-from solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.resistance import resistance_embedding
+from peewit.solvers.laplacian.solver import LaplacianSolver
 rng = np.random.default_rng(0)
 n_nodes = 20_000
 u = np.tile(np.arange(n_nodes), 3)

@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from solvers.features import FeatureRows
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport
-from solvers.labels import Labels
-from solvers.models.lapsvm import LapRLSC, LapSVM
-from solvers.models.svm import RLSC, SVM
-from solvers.neighbors import neighbor_graph
-from solvers.solution import Status
-from streaming.feature_files import ParquetFeatures
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
+from peewit.solvers.models.svm import RLSC, SVM
+from peewit.solvers.neighbors import neighbor_graph
+from peewit.solvers.solution import Status
+from peewit.streaming.feature_files import ParquetFeatures
 
 N_POINTS = 240
 

@@ -3,19 +3,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport
-from solvers.labels import Labels
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.models.labeled_kernel import LabeledKernel
-from solvers.models.leave_one_out import (
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.models.leave_one_out import (
     MAX_KERNEL_NODES,
     UNITS_PER_DECADE,
     choose_penalty,
     left_out_targets,
     stratified_sample,
 )
-from solvers.solution import Status
+from peewit.solvers.solution import Status
 from tests.data_sets import digits_graph, draw_per_class
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse

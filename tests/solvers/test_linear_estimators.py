@@ -10,10 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
-from solvers.estimators import DASVM, TSVM, LinearSVM
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.neighbors import neighbor_graph
+from peewit.solvers.estimators import DASVM, TSVM, LinearSVM
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.neighbors import neighbor_graph
 
 ALL = [LinearSVM, TSVM, DASVM]
 TRANSDUCTIVE = [TSVM, DASVM]

@@ -10,17 +10,17 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from solvers.features import FeatureRows
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.linear.calibration import fitted_sigmoid
-from solvers.linear.transduction import Transduction
-from solvers.models.cross_validation import cross_validate
-from solvers.models.linear_machine import PENALTIES, LinearSVM
-from solvers.models.transductive import DASVM, TSVM
-from solvers.models.tuning import tune
-from solvers.solution import Solution, Status
-from streaming.feature_files import ParquetFeatures
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.linear.calibration import fitted_sigmoid
+from peewit.solvers.linear.transduction import Transduction
+from peewit.solvers.models.cross_validation import cross_validate
+from peewit.solvers.models.linear_machine import PENALTIES, LinearSVM
+from peewit.solvers.models.transductive import DASVM, TSVM
+from peewit.solvers.models.tuning import tune
+from peewit.solvers.solution import Solution, Status
+from peewit.streaming.feature_files import ParquetFeatures
 from tests.reference.kernel_machines import laplacian_power
 from tests.reference.linear_machines import DenseMachine, DenseTransduction, formed, sigmoid
 from tests.solvers.linear_problems import no_graph, sparse_points

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from solvers.features import BLOCK_BYTES, FeatureRows, SourceRows
-from solvers.linear.row_form import RowForm
-from solvers.linear.rows import DenseRows, LinearRows, SparseRows, StreamedRows, rows_of
+from peewit.solvers.features import BLOCK_BYTES, FeatureRows, SourceRows
+from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.rows import DenseRows, LinearRows, SparseRows, StreamedRows, rows_of
 from tests.reference.linear_machines import formed
 from tests.solvers.linear_problems import in_memory
 

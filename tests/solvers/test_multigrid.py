@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from solvers.graph import Graph
-from solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy
-from solvers.laplacian.multigrid import Multigrid
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.solution import Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy
+from peewit.solvers.laplacian.multigrid import Multigrid
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.solution import Status
 from tests.strategies import graphs
 
 

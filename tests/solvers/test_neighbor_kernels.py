@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.kernels.neighbors import mark_mutual
+from peewit.solvers.kernels.neighbors import mark_mutual
 from tests.uncompiled import assert_passes_uncompiled, only_compiled
 
 

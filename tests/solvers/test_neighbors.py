@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs
 
-from solvers.neighbors import (
+from peewit.solvers.neighbors import (
     LEAST_WEIGHT,
     NeighborLists,
     TieRule,

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.iterate import iterate
-from solvers.labels import Labels
-from solvers.models.variational import held_classes
-from solvers.solution import Status
-from solvers.variation.cheeger import Balances, partition_balances
-from solvers.variation.partition import PartitionDescent
-from solvers.variation.proximal import TotalVariation
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import iterate
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.variational import held_classes
+from peewit.solvers.solution import Status
+from peewit.solvers.variation.cheeger import Balances, partition_balances
+from peewit.solvers.variation.partition import PartitionDescent
+from peewit.solvers.variation.proximal import TotalVariation
 from tests.strategies import problems
 
 

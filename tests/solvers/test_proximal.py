@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.solution import Status
-from solvers.variation.proximal import TotalVariation
-from solvers.variation.simplex_splitting import on_simplex
+from peewit.solvers.graph import Graph
+from peewit.solvers.solution import Status
+from peewit.solvers.variation.proximal import TotalVariation
+from peewit.solvers.variation.simplex_splitting import on_simplex
 from tests.reference.variation import proximal_by_conic_program
 from tests.strategies import graphs
 

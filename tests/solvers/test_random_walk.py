@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
-from solvers.graph import Graph
-from solvers.iterate import iterate
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.random_walk import RandomWalk
-from solvers.laplacian.resistance import ResistanceSystem
-from solvers.laplacian.spectrum import SpectralBounds
-from solvers.parallel import Parallel
-from solvers.solution import Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import iterate
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.random_walk import RandomWalk
+from peewit.solvers.laplacian.resistance import ResistanceSystem
+from peewit.solvers.laplacian.spectrum import SpectralBounds
+from peewit.solvers.parallel import Parallel
+from peewit.solvers.solution import Status
 from tests.reference.laplacian import dense_laplacian
 from tests.strategies import graphs
 from tests.streaming.graphs import heavy_tailed, random_graph, two_communities

@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from solvers.kernels.inner_products import (
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.kernels.inner_products import (
     cross_products,
     gaussian_edge_sums,
     subtract_combination,
 )
-from solvers.laplacian.refinement import RefinedSolver
+from peewit.solvers.laplacian.refinement import RefinedSolver
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse
 
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.labels import Labels, RealLabels
-from solvers.laplacian.solver import LaplacianSolver
-from solvers.models import CATALOGUE
-from solvers.models.base import RegressionModel, check_labels
-from solvers.models.harmonic import HFS, StableHFS
-from solvers.models.labeled_kernel import LabeledKernel
-from solvers.models.leave_one_out import choose_penalty
-from solvers.models.refining import refine
-from solvers.solution import Solution, Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import RegressionModel, check_labels
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.models.leave_one_out import choose_penalty
+from peewit.solvers.models.refining import refine
+from peewit.solvers.solution import Solution, Status
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.strategies import problems, real_problems
 from tests.streaming.graphs import random_graph

@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from solvers import estimators
-from solvers.graph import Graph
-from solvers.labels import RealLabels
-from solvers.solution import Status
+from peewit.solvers import estimators
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import RealLabels
+from peewit.solvers.solution import Status
 from tests.reference.neighbors import harmonic_extension
 from tests.strategies import problems
 

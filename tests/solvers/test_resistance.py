@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.laplacian.resistance import (
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.resistance import (
     Embedding,
     ResistanceSystem,
     edge_resistance,
     resistance_embedding,
 )
-from solvers.solution import Status
+from peewit.solvers.solution import Status
 from tests.reference.laplacian import resistances
 from tests.reference.resistance import DenseGraph, projected_vectors
 from tests.reference.signs import probe_signs

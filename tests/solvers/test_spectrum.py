@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from solvers.graph import Graph
-from solvers.iterate import iterate
-from solvers.laplacian.chebyshev import Chebyshev
-from solvers.laplacian.operator import ShiftedLaplacian
-from solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
-from solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
-from solvers.solution import Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import iterate
+from peewit.solvers.laplacian.chebyshev import Chebyshev
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
+from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
+from peewit.solvers.solution import Status
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse, zero_sum_projection
 from tests.strategies import graphs
 from tests.streaming.graphs import heavy_tailed, random_graph, two_communities

@@ -3,17 +3,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.iterate import ProgressReport
-from solvers.labels import Labels
-from solvers.models.cross_validation import cross_validate
-from solvers.models.harmonic import StableHFS
-from solvers.models.lapsvm import LapRLSC, LapSVM
-from solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
-from solvers.models.linear_machine import LinearSVM
-from solvers.models.poisson import Poisson
-from solvers.models.transductive import DASVM, TSVM
-from solvers.models.tuning import PENALTIES, UNLABELED_WEIGHTS, default_grid, grid_models, tune
-from solvers.solution import Status
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.cross_validation import cross_validate
+from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
+from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
+from peewit.solvers.models.linear_machine import LinearSVM
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.transductive import DASVM, TSVM
+from peewit.solvers.models.tuning import (
+    PENALTIES,
+    UNLABELED_WEIGHTS,
+    default_grid,
+    grid_models,
+    tune,
+)
+from peewit.solvers.solution import Status
 from tests.solvers.test_lapsvm import clouds, graph_of, labels_of
 
 
@@ -165,7 +171,7 @@ def test_linear_machines_try_penalties_and_unlabeled_weights(case) -> None:
 
 
 def test_labels_without_features_are_left_aside(case) -> None:
-    from solvers.features import FeatureRows
+    from peewit.solvers.features import FeatureRows
 
     graph, points, labels, _ = case
     known = np.setdiff1d(np.arange(graph.n_nodes), labels.nodes[:2])

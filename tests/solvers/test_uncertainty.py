@@ -3,17 +3,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport
-from solvers.labels import Labels, RealLabels
-from solvers.models.harmonic import HFS, StableHFS
-from solvers.models.uncertainty import (
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.uncertainty import (
     RELATIVE_ERROR,
     GaussianField,
     Uncertainty,
     posterior_variance,
 )
-from solvers.solution import Status
+from peewit.solvers.solution import Status
 from tests.reference.uncertainty import variance_by_conditioning, variance_by_inversion
 from tests.strategies import problems
 from tests.streaming.graphs import random_graph

@@ -8,14 +8,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from solvers.graph import Graph
-from solvers.labels import Labels
-from solvers.models import CATALOGUE
-from solvers.models.base import Model
-from solvers.models.cheeger import CheegerModel, CheegerRLS, CheegerSVM
-from solvers.models.simplex_machines import LapRLS, SimplexLapSVM, SimplexMachine
-from solvers.models.total_variation import TVRLS, TVSVM, TotalVariationModel
-from solvers.solution import Solution, Status
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.cheeger import CheegerModel, CheegerRLS, CheegerSVM
+from peewit.solvers.models.simplex_machines import LapRLS, SimplexLapSVM, SimplexMachine
+from peewit.solvers.models.total_variation import TVRLS, TVSVM, TotalVariationModel
+from peewit.solvers.solution import Solution, Status
 from tests.reference.kernel_machines import kernel_matrix, laplacian_power
 from tests.reference.variation import Composite, Hinge, incidence
 
@@ -465,7 +465,7 @@ def test_two_runs_have_equal_bits_and_one_preparation_serves_both(
 
 
 def test_threads_change_no_bit(model, n_classes, monkeypatch) -> None:
-    monkeypatch.setattr("solvers.parallel._LEAST_WORK", 1)  # many ranges of few rows
+    monkeypatch.setattr("peewit.solvers.parallel._LEAST_WORK", 1)  # many ranges of few rows
     given = clouds(n_classes, size=8, n_labels=2)
     alone = solved(model, given)
     with ThreadPoolExecutor(2) as pool:

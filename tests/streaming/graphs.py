@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import FloatArray, IntArray
-from solvers.graph import Graph
-from streaming.blocks import EdgeBlock
-from streaming.records import Records, SparsifierSettings, SparsifierState
-from streaming.sparsifier import absorb, is_full, resparsify
+from peewit.solvers.arrays import FloatArray, IntArray
+from peewit.solvers.graph import Graph
+from peewit.streaming.blocks import EdgeBlock
+from peewit.streaming.records import Records, SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier import absorb, is_full, resparsify
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

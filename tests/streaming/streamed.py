@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from solvers.arrays import FloatArray, IntArray
-from solvers.graph import Graph
-from streaming.blocks import NodeKind
-from streaming.checkpoints import CheckpointStore
-from streaming.engine import RawEdges
-from streaming.nodes import open_nodes
-from streaming.pipeline import Stream
-from streaming.records import SparsifierSettings
-from streaming.settings import StreamSettings
-from streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
-from streaming.sources import ParquetEdges
-from streaming.spool import Spool
+from peewit.solvers.arrays import FloatArray, IntArray
+from peewit.solvers.graph import Graph
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.engine import RawEdges
+from peewit.streaming.nodes import open_nodes
+from peewit.streaming.pipeline import Stream
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
+from peewit.streaming.sources import ParquetEdges
+from peewit.streaming.spool import Spool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from solvers.arrays import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array
-from streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
-from streaming.kernels.sampling import throw_coins
+from peewit.solvers.arrays import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array
+from peewit.streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
+from peewit.streaming.kernels.sampling import throw_coins
 from tests.reference.balancing import Throw, outcomes, walk
 from tests.reference.sampling import short_coin
 from tests.uncompiled import COMPILED, assert_passes_uncompiled, only_compiled

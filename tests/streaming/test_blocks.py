@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.arrays import frozen
-from streaming.blocks import (
+from peewit.solvers.arrays import frozen
+from peewit.streaming.blocks import (
     MAX_NODES,
     BadEdges,
     NodeKind,

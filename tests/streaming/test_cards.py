@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.arrays import Float32Array
-from solvers.laplacian.resistance import Embedding, edge_resistance, resistance_embedding
-from streaming.cards import NodeCards
-from streaming.kernels.sampling import CARD_HEADER, CARD_PROBES, CARD_WIDTH
+from peewit.solvers.arrays import Float32Array
+from peewit.solvers.laplacian.resistance import Embedding, edge_resistance, resistance_embedding
+from peewit.streaming.cards import NodeCards
+from peewit.streaming.kernels.sampling import CARD_HEADER, CARD_PROBES, CARD_WIDTH
 from tests.streaming.graphs import core_with_paths, random_graph
 
 

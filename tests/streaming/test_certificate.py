@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport
-from streaming.blocks import NODE_KINDS, NodeKind
-from streaming.certificate import (
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport
+from peewit.streaming.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.certificate import (
     Certificate,
     CertificateStore,
     CertifySettings,
     certify,
     epsilon_between,
 )
-from streaming.engine import PassStopped, RawEdgesGone
-from streaming.snapshots import Snapshot, SnapshotNotFound, SnapshotStore
+from peewit.streaming.engine import PassStopped, RawEdgesGone
+from peewit.streaming.snapshots import Snapshot, SnapshotNotFound, SnapshotStore
 from tests.reference.pencil import pencil_spectrum, spectral_epsilon
 from tests.streaming.graphs import (
     EdgeList,

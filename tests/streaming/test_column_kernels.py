@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.arrays import AnyArray, frozen
-from streaming.kernels.columns import GREATEST_WEIGHT, fill_self_loops, narrow_ids, survey_edges
+from peewit.solvers.arrays import AnyArray, frozen
+from peewit.streaming.kernels.columns import (
+    GREATEST_WEIGHT,
+    fill_self_loops,
+    narrow_ids,
+    survey_edges,
+)
 from tests.reference.columns import Edge, is_float32_weight, without_self_loops
 from tests.uncompiled import assert_passes_uncompiled, only_compiled
 

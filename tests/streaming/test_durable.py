@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.durable import (
+from peewit.streaming.durable import (
     naming,
     publish_directory,
     publish_file,

@@ -5,7 +5,12 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from streaming.kernels.edge_passes import LANE_COLUMNS, add_edge_differences, all_roots, join_ends
+from peewit.streaming.kernels.edge_passes import (
+    LANE_COLUMNS,
+    add_edge_differences,
+    all_roots,
+    join_ends,
+)
 from tests.uncompiled import assert_passes_uncompiled, only_compiled
 
 N_NODES = 40

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solvers.graph import Graph
-from streaming.embedding import (
+from peewit.solvers.graph import Graph
+from peewit.streaming.embedding import (
     N_PROBES,
     EmbeddingStopped,
     EmbeddingStore,
     embed,
 )
-from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
 from tests.service.solvable import grid, publish_snapshot
 
 

@@ -9,9 +9,9 @@ import fsspec
 import numpy as np
 import pytest
 
-from streaming.blocks import NODE_KINDS, NodeKind
-from streaming.checkpoints import CheckpointStore
-from streaming.engine import LANE_BYTES, PassStopped, RawEdges, RawEdgesGone, n_lanes
+from peewit.streaming.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.engine import LANE_BYTES, PassStopped, RawEdges, RawEdgesGone, n_lanes
 from tests.reference.laplacian import dense_laplacian
 from tests.streaming.streamed import RawFile, StreamedGraph, random_file, streamed
 

@@ -13,11 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from solvers.features import FeatureRows
-from streaming.blocks import NodeKind
-from streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
-from streaming.feature_files import ParquetFeatures, read_blocks, set_owners, set_values, write_set
-from streaming.features import FeaturesNotFound, FeatureStore, NewRows, repeated_row
+from peewit.solvers.features import FeatureRows
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
+from peewit.streaming.feature_files import (
+    ParquetFeatures,
+    read_blocks,
+    set_owners,
+    set_values,
+    write_set,
+)
+from peewit.streaming.features import FeaturesNotFound, FeatureStore, NewRows, repeated_row
 
 MAX_NODES = 1_000_000
 

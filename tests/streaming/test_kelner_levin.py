@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from solvers.arrays import FloatArray
-from solvers.graph import Graph
-from streaming.kelner_levin import (
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.streaming.kelner_levin import (
     CopiesState,
     KelnerLevinSettings,
     RidgeSettings,

@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_blobs
 
-from solvers.features import FeatureRows
-from solvers.graph import Graph
-from solvers.iterate import ProgressReport, Stopped, Watch
-from solvers.neighbors import neighbor_graph
-from streaming.knn import KnnPlace, KnnSettings, KnnSummary, make_knn
-from streaming.nodes import DenseNodes, NodeIndex, Nodes
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import ProgressReport, Stopped, Watch
+from peewit.solvers.neighbors import neighbor_graph
+from peewit.streaming.knn import KnnPlace, KnnSettings, KnnSummary, make_knn
+from peewit.streaming.nodes import DenseNodes, NodeIndex, Nodes
 
 QUIET = Watch(progress=None, cancelled=None)
 POINTS = make_blobs(400, n_features=4, random_state=0)[0].astype(np.float32)

@@ -6,10 +6,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_blobs
 
-from solvers.features import FeatureRows
-from solvers.iterate import ProgressReport, Stopped, Watch
-from solvers.neighbors import NeighborLists, neighbor_lists
-from streaming.neighbor_search import NeighborSearch
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.iterate import ProgressReport, Stopped, Watch
+from peewit.solvers.neighbors import NeighborLists, neighbor_lists
+from peewit.streaming.neighbor_search import NeighborSearch
 
 QUIET = Watch(progress=None, cancelled=None)
 POINTS = make_blobs(3000, n_features=6, centers=20, random_state=0)[0].astype(np.float32)

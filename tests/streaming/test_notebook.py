@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-import streaming
-import streaming.notebook
-from solvers.graph import Graph
-from streaming import Sparsified, sparsify
-from streaming.blocks import BadEdges
-from streaming.notebook import METHODS
+import peewit.streaming
+import peewit.streaming.notebook
+from peewit.solvers.graph import Graph
+from peewit.streaming import Sparsified, sparsify
+from peewit.streaming.blocks import BadEdges
+from peewit.streaming.notebook import METHODS
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, heavy_tailed, random_graph, two_communities
 
@@ -36,7 +36,7 @@ def same(a: Sparsified, b: Sparsified) -> bool:
 
 
 def test_the_docstring_is_true() -> None:
-    results = doctest.testmod(streaming.notebook)
+    results = doctest.testmod(peewit.streaming.notebook)
     assert results.attempted > 5
     assert results.failed == 0
 
@@ -246,11 +246,11 @@ def test_faults_are_named(tmp_path: Path) -> None:
 
 def test_the_package_loads_it_on_demand() -> None:
     program = (
-        "import sys, streaming.blocks\n"
-        "assert 'streaming.notebook' not in sys.modules\n"
-        "from streaming import sparsify\n"
+        "import sys, peewit.streaming.blocks\n"
+        "assert 'peewit.streaming.notebook' not in sys.modules\n"
+        "from peewit.streaming import sparsify\n"
         "assert 'distributed' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=REPOSITORY)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        streaming.nothing  # noqa: B018
+        peewit.streaming.nothing  # noqa: B018

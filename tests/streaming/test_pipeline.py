@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import streaming.pipeline
-from streaming.blocks import BadEdges
-from streaming.checkpoints import CheckpointStore
-from streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
-from streaming.nodes import Nodes, open_nodes
-from streaming.pipeline import Interrupted, Stream
-from streaming.records import SparsifierSettings
-from streaming.settings import StreamSettings
-from streaming.snapshots import GraphPaths, SnapshotStore
-from streaming.sources import EdgeFile, ParquetEdges
+import peewit.streaming.pipeline
+from peewit.streaming.blocks import BadEdges
+from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+from peewit.streaming.nodes import Nodes, open_nodes
+from peewit.streaming.pipeline import Interrupted, Stream
+from peewit.streaming.records import SparsifierSettings
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.sources import EdgeFile, ParquetEdges
 
 N_NODES = 150
 ROW_GROUP = 8_192
@@ -398,7 +398,7 @@ def test_a_half_absorbed_file_that_was_cut_in_another_way_is_begun_again(
 
     paths = GraphPaths(root=tmp_path / "graph")
     with monkeypatch.context() as earlier:
-        earlier.setattr(streaming.pipeline, "CUTTING", 1)
+        earlier.setattr(peewit.streaming.pipeline, "CUTTING", 1)
         stream = Stream(paths, settings(), on_event=recorder, should_stop=is_inside)
         with pytest.raises(Interrupted):
             stream.ingest(listing(data))

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from streaming.records import Coins, SparsifierSettings
-from streaming.sample_size import AIM, expected_size, local_factor, sampling_constant
+from peewit.streaming.records import Coins, SparsifierSettings
+from peewit.streaming.sample_size import AIM, expected_size, local_factor, sampling_constant
 
 Size = Callable[[SparsifierSettings, int], float]
 

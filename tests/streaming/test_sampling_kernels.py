@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.arrays import AnyArray, BoolArray, Float32Array, FloatArray
-from streaming.cards import NodeCards
-from streaming.kernels.sampling import (
+from peewit.solvers.arrays import AnyArray, BoolArray, Float32Array, FloatArray
+from peewit.streaming.cards import NodeCards
+from peewit.streaming.kernels.sampling import (
     CARD_HEADER,
     CARD_PROBES,
     CARD_WIDTH,
@@ -27,8 +27,8 @@ from streaming.kernels.sampling import (
     take_survivors,
     throw_coins,
 )
-from streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
-from streaming.records import Records
+from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
+from peewit.streaming.records import Records
 from tests.reference.sampling import (
     Card,
     arriving,

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming import shares as shares_module
-from streaming.blocks import BadEdges, NodeKind
-from streaming.merging import leaf, without_embedding
-from streaming.parts import Part, StagedFile
-from streaming.records import SparsifierSettings, SparsifierState
-from streaming.shares import (
+from peewit.streaming import shares as shares_module
+from peewit.streaming.blocks import BadEdges, NodeKind
+from peewit.streaming.merging import leaf, without_embedding
+from peewit.streaming.parts import Part, StagedFile
+from peewit.streaming.records import SparsifierSettings, SparsifierState
+from peewit.streaming.shares import (
     CodedShare,
     Share,
     ShareSettings,
@@ -31,7 +31,7 @@ from streaming.shares import (
     sparsify_coded,
     sparsify_dense,
 )
-from streaming.sources import ParquetEdges, stage
+from peewit.streaming.sources import ParquetEdges, stage
 from tests.streaming.graphs import EdgeList, random_graph
 
 N_NODES = 300

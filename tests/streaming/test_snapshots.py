@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from solvers.graph import Graph
-from streaming.records import Records, SparsifierSettings
-from streaming.snapshots import Snapshot, SnapshotMeta, SnapshotNotFound, SnapshotStore
-from streaming.sparsifier import sparsifier_graph
+from peewit.solvers.graph import Graph
+from peewit.streaming.records import Records, SparsifierSettings
+from peewit.streaming.snapshots import Snapshot, SnapshotMeta, SnapshotNotFound, SnapshotStore
+from peewit.streaming.sparsifier import sparsifier_graph
 from tests.reference.adjacency import summed_pairs
 from tests.streaming.graphs import random_graph, sparsified
 
@@ -173,7 +173,7 @@ FULL_DISK = """
 import resource, sys
 from dataclasses import replace
 from pathlib import Path
-from streaming.snapshots import SnapshotStore
+from peewit.streaming.snapshots import SnapshotStore
 from tests.streaming.test_snapshots import META, random_records
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))

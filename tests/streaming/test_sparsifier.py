@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from solvers.arrays import IntArray
-from streaming.blocks import EdgeBlock
-from streaming.merging import leaf, merge, without_embedding
-from streaming.records import Coins, SparsifierSettings, SparsifierState
-from streaming.sample_size import expected_size, sampling_constant
-from streaming.sparsifier import (
+from peewit.solvers.arrays import IntArray
+from peewit.streaming.blocks import EdgeBlock
+from peewit.streaming.merging import leaf, merge, without_embedding
+from peewit.streaming.records import Coins, SparsifierSettings, SparsifierState
+from peewit.streaming.sample_size import expected_size, sampling_constant
+from peewit.streaming.sparsifier import (
     ARRIVAL_LANES,
     BUFFER_FACTOR,
     absorb,

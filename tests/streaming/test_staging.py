@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from blake3 import blake3
 
-from streaming.blocks import BadEdges
-from streaming.sources import EdgeFile, ParquetEdges, Staging, stage
-from streaming.staging import Abandoned
+from peewit.streaming.blocks import BadEdges
+from peewit.streaming.sources import EdgeFile, ParquetEdges, Staging, stage
+from peewit.streaming.staging import Abandoned
 
 
 def write(path: Path, n_rows: int = 10) -> Path:

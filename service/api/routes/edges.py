@@ -6,18 +6,18 @@ from typing import Any
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from service.api.auth import requires
-from service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_schema
-from service.api.errors import problems
-from service.api.routes.common import ONE_GRAPH, IdempotencyKey, resource
-from service.api.schemas.sources import PushOut
-from service.api.stores import GraphHere, Stores, StoresHere
-from service.api.waiting import WaitSeconds, wait_until
-from service.catalog import GraphNotFound, GraphRecord
-from service.jobs import IdempotencyConflict
-from service.manifest_records import BacklogFull, PushNotFound, PushRecord
-from service.uploads import BadUpload, TableTooLarge
-from streaming.blocks import BadEdges
+from peewit.service.api.auth import requires
+from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_schema
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import ONE_GRAPH, IdempotencyKey, resource
+from peewit.service.api.schemas.sources import PushOut
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.waiting import WaitSeconds, wait_until
+from peewit.service.catalog import GraphNotFound, GraphRecord
+from peewit.service.jobs import IdempotencyConflict
+from peewit.service.manifest_records import BacklogFull, PushNotFound, PushRecord
+from peewit.service.uploads import BadUpload, TableTooLarge
+from peewit.streaming.blocks import BadEdges
 
 router = resource("edges", f"{ONE_GRAPH}/edges")
 pushes = resource("edges", f"{ONE_GRAPH}/pushes")

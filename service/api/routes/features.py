@@ -6,19 +6,25 @@ from typing import Any
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from service.api.auth import requires
-from service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, TableUpload, body_schema
-from service.api.errors import problems
-from service.api.routes.common import ONE_GRAPH, resource
-from service.api.schemas.features import FeatureSetOut, FeaturesOut
-from service.api.stores import GraphHere, Stores, StoresHere
-from service.api.waiting import WaitSeconds, wait_until
-from service.catalog import GraphNotFound, GraphRecord
-from service.feature_log import FeatureSetNotFound, FeatureSetRecord, SetMode
-from service.feature_reading import table_blocks
-from service.manifest_records import BacklogFull
-from service.uploads import BadUpload, TableTooLarge
-from streaming.feature_blocks import BadFeatures
+from peewit.service.api.auth import requires
+from peewit.service.api.bodies import (
+    BodyTooLarge,
+    BodyTypeUnknown,
+    TableBody,
+    TableUpload,
+    body_schema,
+)
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import ONE_GRAPH, resource
+from peewit.service.api.schemas.features import FeatureSetOut, FeaturesOut
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.waiting import WaitSeconds, wait_until
+from peewit.service.catalog import GraphNotFound, GraphRecord
+from peewit.service.feature_log import FeatureSetNotFound, FeatureSetRecord, SetMode
+from peewit.service.feature_reading import table_blocks
+from peewit.service.manifest_records import BacklogFull
+from peewit.service.uploads import BadUpload, TableTooLarge
+from peewit.streaming.feature_blocks import BadFeatures
 
 router = resource("features", f"{ONE_GRAPH}/features")
 

@@ -4,12 +4,12 @@ from http import HTTPStatus
 
 from fastapi import Response
 
-from service.api.auth import requires
-from service.api.errors import problems
-from service.api.routes.common import resource
-from service.api.schemas.base import InvalidArgument, refusing
-from service.api.schemas.features import FeaturesOut
-from service.api.schemas.graphs import (
+from peewit.service.api.auth import requires
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import resource
+from peewit.service.api.schemas.base import InvalidArgument, refusing
+from peewit.service.api.schemas.features import FeaturesOut
+from peewit.service.api.schemas.graphs import (
     BacklogOut,
     CertificateOut,
     GraphCreate,
@@ -18,11 +18,17 @@ from service.api.schemas.graphs import (
     GraphOut,
     GraphPatch,
 )
-from service.api.stores import GraphHere, Stores, StoresHere
-from service.auto_solving import request_auto_solve
-from service.catalog import GraphConflict, GraphExists, GraphNotFound, GraphRecord, TooManyGraphs
-from streaming.certificate import CertificateStore
-from streaming.snapshots import GraphPaths
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.auto_solving import request_auto_solve
+from peewit.service.catalog import (
+    GraphConflict,
+    GraphExists,
+    GraphNotFound,
+    GraphRecord,
+    TooManyGraphs,
+)
+from peewit.streaming.certificate import CertificateStore
+from peewit.streaming.snapshots import GraphPaths
 
 router = resource("graphs", "/v1/graphs")
 

@@ -11,21 +11,29 @@ from fastapi import Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from service.api.auth import requires
-from service.api.errors import problems
-from service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
-from service.api.schemas.base import InvalidArgument
-from service.api.schemas.jobs import EstimateOut, JobIn, JobList, JobOut, KnnIn, SolveIn, TuneIn
-from service.api.stopping import Stopping, stopping_of
-from service.api.stores import GraphHere, Stores, StoresHere
-from service.api.waiting import WaitSeconds, wait_until
-from service.catalog import GraphNotFound
-from service.connecting import ConnectedBefore, NoFeatures, require_connectable
-from service.estimating import DoesNotFit, NoSnapshot
-from service.jobs import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
-from service.tuning import validate_tune
-from streaming.features import FeaturesNotFound
-from streaming.snapshots import SnapshotNotFound
+from peewit.service.api.auth import requires
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
+from peewit.service.api.schemas.base import InvalidArgument
+from peewit.service.api.schemas.jobs import (
+    EstimateOut,
+    JobIn,
+    JobList,
+    JobOut,
+    KnnIn,
+    SolveIn,
+    TuneIn,
+)
+from peewit.service.api.stopping import Stopping, stopping_of
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.waiting import WaitSeconds, wait_until
+from peewit.service.catalog import GraphNotFound
+from peewit.service.connecting import ConnectedBefore, NoFeatures, require_connectable
+from peewit.service.estimating import DoesNotFit, NoSnapshot
+from peewit.service.jobs import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
+from peewit.service.tuning import validate_tune
+from peewit.streaming.features import FeaturesNotFound
+from peewit.streaming.snapshots import SnapshotNotFound
 
 router = resource("jobs", "/v1")
 

@@ -7,8 +7,8 @@ from fastapi import Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from service.api.auth import requires
-from service.api.bodies import (
+from peewit.service.api.auth import requires
+from peewit.service.api.bodies import (
     BodyTooLarge,
     BodyTypeUnknown,
     JsonUpload,
@@ -16,15 +16,15 @@ from service.api.bodies import (
     TableUpload,
     body_schema,
 )
-from service.api.errors import problems
-from service.api.routes.common import ONE_GRAPH, resource
-from service.api.schemas.labels import LabelsIn, LabelsOut
-from service.api.stores import GraphHere, StoresHere
-from service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
-from service.catalog import GraphNotFound
-from service.labeling import LabelsRefused, UnknownNodes, encode_labels
-from service.labels import BadLabels, LabelReceipt
-from service.uploads import (
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import ONE_GRAPH, resource
+from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
+from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
+from peewit.service.catalog import GraphNotFound
+from peewit.service.labeling import LabelsRefused, UnknownNodes, encode_labels
+from peewit.service.labels import BadLabels, LabelReceipt
+from peewit.service.uploads import (
     BadUpload,
     TableTooLarge,
     UploadedLabels,
@@ -33,7 +33,7 @@ from service.uploads import (
     node_id,
     read_labels,
 )
-from streaming.blocks import NodeKind
+from peewit.streaming.blocks import NodeKind
 
 _FEW_BYTES: Final = 1 << 16
 """JSON of so many bytes waits for no table; a table may come to millions of rows however short."""

@@ -6,16 +6,16 @@ from inspect import getdoc
 from fastapi import APIRouter, Request, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from service.api.auth import requires
-from service.api.errors import any_problem, problems
-from service.api.readiness import NotReady, require_ready
-from service.api.schemas.operations import Health, ModelList, ModelOut, VersionOut
-from service.api.stopping import stopping_of
-from service.api.stores import StoresHere
-from service.metrics import exposition
-from service.solve_options import options_schema
-from solvers.models import CATALOGUE
-from solvers.models.base import parameter_schema
+from peewit.service.api.auth import requires
+from peewit.service.api.errors import any_problem, problems
+from peewit.service.api.readiness import NotReady, require_ready
+from peewit.service.api.schemas.operations import Health, ModelList, ModelOut, VersionOut
+from peewit.service.api.stopping import stopping_of
+from peewit.service.api.stores import StoresHere
+from peewit.service.metrics import exposition
+from peewit.service.solve_options import options_schema
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import parameter_schema
 
 router = APIRouter(tags=["operations"], responses=any_problem())
 

@@ -6,13 +6,13 @@ from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from service.api.answers import json_response
-from service.api.auth import requires
-from service.api.errors import problems
-from service.api.routes.common import ONE_GRAPH, resource
-from service.api.schemas.predictions import LookupIn, LookupOut, NodePrediction
-from service.api.stores import GraphHere, StoresHere
-from service.api.tables import (
+from peewit.service.api.answers import json_response
+from peewit.service.api.auth import requires
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import ONE_GRAPH, resource
+from peewit.service.api.schemas.predictions import LookupIn, LookupOut, NodePrediction
+from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.tables import (
     ChosenFormat,
     FormatNotOffered,
     IfNoneMatch,
@@ -21,13 +21,13 @@ from service.api.tables import (
     table_answer,
     table_response,
 )
-from service.catalog import GraphNotFound, GraphRecord
-from service.formats import Format, encode
-from service.jobs import Job, UnknownJob
-from service.prediction_files import Prediction, PredictionFile
-from service.predictions import PredictionsNotFound
-from service.reading import NodeNotFound, NodeNotPredicted, PredictionReader
-from service.uploads import BadUpload, NodeId, node_id
+from peewit.service.catalog import GraphNotFound, GraphRecord
+from peewit.service.formats import Format, encode
+from peewit.service.jobs import Job, UnknownJob
+from peewit.service.prediction_files import Prediction, PredictionFile
+from peewit.service.predictions import PredictionsNotFound
+from peewit.service.reading import NodeNotFound, NodeNotPredicted, PredictionReader
+from peewit.service.uploads import BadUpload, NodeId, node_id
 
 router = resource("predictions", ONE_GRAPH)
 

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 from fastapi.responses import StreamingResponse
 
-from service.api.auth import requires
-from service.api.bodies import (
+from peewit.service.api.auth import requires
+from peewit.service.api.bodies import (
     BodyTooLarge,
     BodyTypeUnknown,
     JsonUpload,
@@ -14,24 +14,24 @@ from service.api.bodies import (
     TableUpload,
     body_schema,
 )
-from service.api.errors import problems
-from service.api.routes.common import resource
-from service.api.schemas.predictions import PointsIn
-from service.api.stores import StoresHere
-from service.api.tables import (
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import resource
+from peewit.service.api.schemas.predictions import PointsIn
+from peewit.service.api.stores import StoresHere
+from peewit.service.api.tables import (
     ChosenFormat,
     FormatNotOffered,
     provenance_headers,
     table_answer,
     table_response,
 )
-from service.formats import encode
-from service.jobs import UnknownJob
-from service.new_points import checked_points
-from service.predictions import PredictionsNotFound
-from service.predictors import JobNotSucceeded, NotInductive, predictor_of
-from service.uploads import BadUpload, TableTooLarge, json_point_batches, point_batches
-from streaming.feature_blocks import BadFeatures
+from peewit.service.formats import encode
+from peewit.service.jobs import UnknownJob
+from peewit.service.new_points import checked_points
+from peewit.service.predictions import PredictionsNotFound
+from peewit.service.predictors import JobNotSucceeded, NotInductive, predictor_of
+from peewit.service.uploads import BadUpload, TableTooLarge, json_point_batches, point_batches
+from peewit.streaming.feature_blocks import BadFeatures
 
 router = resource("predictions", "/v1")
 

@@ -5,12 +5,12 @@ from typing import Annotated
 from fastapi import Path, Response
 from fastapi.responses import StreamingResponse
 
-from service.api.auth import requires
-from service.api.errors import problems
-from service.api.routes.common import MAX_ID, ONE_GRAPH, resource
-from service.api.schemas.graphs import SnapshotList, SnapshotOut
-from service.api.stores import GraphHere, StoresHere
-from service.api.tables import (
+from peewit.service.api.auth import requires
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, resource
+from peewit.service.api.schemas.graphs import SnapshotList, SnapshotOut
+from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.tables import (
     ChosenFormat,
     FormatNotOffered,
     IfNoneMatch,
@@ -18,11 +18,11 @@ from service.api.tables import (
     table_answer,
     table_response,
 )
-from service.catalog import GraphNotFound
-from service.export import snapshot_edges
-from service.formats import encode
-from streaming.certificate import CertificateStore
-from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.service.catalog import GraphNotFound
+from peewit.service.export import snapshot_edges
+from peewit.service.formats import encode
+from peewit.streaming.certificate import CertificateStore
+from peewit.streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
 
 router = resource("snapshots", f"{ONE_GRAPH}/snapshots")
 

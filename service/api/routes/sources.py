@@ -5,23 +5,30 @@ from typing import Annotated
 
 from fastapi import Path, Query, Request, Response
 
-from service.api.auth import requires
-from service.api.errors import problems
-from service.api.routes.common import MAX_ID, ONE_GRAPH, PageSize, resource
-from service.api.schemas.base import InvalidArgument, refusing
-from service.api.schemas.sources import FileOut, FilePage, RetryOut, SourceIn, SourceList, SourceOut
-from service.api.stores import GraphHere, Stores, StoresHere
-from service.api.waiting import WaitSeconds, wait_until
-from service.catalog import GraphNotFound, GraphRecord
-from service.confinement import SourceRefused, SourceRules
-from service.manifest import (
+from peewit.service.api.auth import requires
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, PageSize, resource
+from peewit.service.api.schemas.base import InvalidArgument, refusing
+from peewit.service.api.schemas.sources import (
+    FileOut,
+    FilePage,
+    RetryOut,
+    SourceIn,
+    SourceList,
+    SourceOut,
+)
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.waiting import WaitSeconds, wait_until
+from peewit.service.catalog import GraphNotFound, GraphRecord
+from peewit.service.confinement import SourceRefused, SourceRules
+from peewit.service.manifest import (
     FileNotListed,
     FileStatus,
     SourceNotFound,
     SourceRecord,
     TooManySources,
 )
-from streaming.sources import ParquetEdges
+from peewit.streaming.sources import ParquetEdges
 
 router = resource("sources", ONE_GRAPH)
 

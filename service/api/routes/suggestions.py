@@ -6,19 +6,19 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from service.api.auth import requires
-from service.api.errors import problems
-from service.api.routes.common import ONE_GRAPH, resource
-from service.api.routes.predictions import JobId, Model
-from service.api.schemas.jobs import JobOut
-from service.api.schemas.suggestions import SuggestionsOut
-from service.api.stores import GraphHere, StoresHere
-from service.api.waiting import WaitSeconds, wait_until
-from service.catalog import GraphNotFound
-from service.jobs import UnknownJob
-from service.predictions import PredictionsNotFound
-from service.pushes import RETRY_SECONDS
-from service.suggesting import (
+from peewit.service.api.auth import requires
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.common import ONE_GRAPH, resource
+from peewit.service.api.routes.predictions import JobId, Model
+from peewit.service.api.schemas.jobs import JobOut
+from peewit.service.api.schemas.suggestions import SuggestionsOut
+from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.waiting import WaitSeconds, wait_until
+from peewit.service.catalog import GraphNotFound
+from peewit.service.jobs import UnknownJob
+from peewit.service.predictions import PredictionsNotFound
+from peewit.service.pushes import RETRY_SECONDS
+from peewit.service.suggesting import (
     MAX_SUGGESTIONS,
     EmbeddingFailed,
     NoEmbedding,

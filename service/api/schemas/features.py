@@ -6,9 +6,9 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from service.api.schemas.base import Answer
-from service.feature_log import FeatureSetRecord, SetMode, SetStatus
-from service.feature_sets import FeaturesStatus
+from peewit.service.api.schemas.base import Answer
+from peewit.service.feature_log import FeatureSetRecord, SetMode, SetStatus
+from peewit.service.feature_sets import FeaturesStatus
 
 
 class FeatureSetOut(Answer):

@@ -6,14 +6,14 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from service.api.schemas.base import Answer, Body
-from service.api.schemas.features import FeaturesOut
-from service.api.schemas.jobs import Solve
-from service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
-from service.manifest import FileStatus
-from streaming.blocks import NodeKind
-from streaming.certificate import Certificate
-from streaming.snapshots import SnapshotMeta
+from peewit.service.api.schemas.base import Answer, Body
+from peewit.service.api.schemas.features import FeaturesOut
+from peewit.service.api.schemas.jobs import Solve
+from peewit.service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
+from peewit.service.manifest import FileStatus
+from peewit.streaming.blocks import NodeKind
+from peewit.streaming.certificate import Certificate
+from peewit.streaming.snapshots import SnapshotMeta
 
 _DEFAULTS = {
     each.name: each.default for each in fields(GraphSettings) if each.default is not MISSING

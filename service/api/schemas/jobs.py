@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from service.api.schemas.base import Answer, Body
-from service.certifying import validate_certify
-from service.connecting import validate_knn
-from service.jobs import KINDS, MAX_PRIORITY, Job, JobSpec, JobStatus, Lane, lane_of
-from service.solve_options import validate_solve
-from service.tuning import validate_tune
-from solvers.neighbors import Metric, Symmetrization, WeightName
-from streaming.certificate import CertifySettings
-from streaming.knn import KnnSettings, Method
+from peewit.service.api.schemas.base import Answer, Body
+from peewit.service.certifying import validate_certify
+from peewit.service.connecting import validate_knn
+from peewit.service.jobs import KINDS, MAX_PRIORITY, Job, JobSpec, JobStatus, Lane, lane_of
+from peewit.service.solve_options import validate_solve
+from peewit.service.tuning import validate_tune
+from peewit.solvers.neighbors import Metric, Symmetrization, WeightName
+from peewit.streaming.certificate import CertifySettings
+from peewit.streaming.knn import KnnSettings, Method
 
 _CERTIFY = CertifySettings()
 _KNN = KnnSettings()

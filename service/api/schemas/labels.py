@@ -4,8 +4,8 @@ from typing import Self
 
 from pydantic import Field
 
-from service.api.schemas.base import Answer, Body, NodeIn
-from service.labels import LabelReceipt
+from peewit.service.api.schemas.base import Answer, Body, NodeIn
+from peewit.service.labels import LabelReceipt
 
 
 class LabelIn(Body):

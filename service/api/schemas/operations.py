@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from service.api.schemas.base import Answer
+from peewit.service.api.schemas.base import Answer
 
 
 class ModelOut(Answer):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.api.schemas.base import Answer, Body, NodeIn
+from peewit.service.api.schemas.base import Answer, Body, NodeIn
 
 MAX_LOOKUP: int = 10_000
 """Nodes in one lookup; more come as a table."""
@@ -31,7 +31,7 @@ class LookupIn(Body):
 
 
 class PredictionOut(Answer):
-    """What is predicted for one node; `service.prediction_files.Prediction` has these fields."""
+    """What is predicted for one node; fields of a `Prediction` in a file."""
 
     node: NodeIn = Field(description="A string where a float would not hold the integer.")
     label: int | str | float | None = Field(description="Null where no label reaches.")

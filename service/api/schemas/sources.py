@@ -6,9 +6,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints
 
-from service.api.schemas.base import Answer, Body
-from service.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
-from service.redaction import shown_url
+from peewit.service.api.schemas.base import Answer, Body
+from peewit.service.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
+from peewit.service.redaction import shown_url
 
 
 class FileOut(Answer):

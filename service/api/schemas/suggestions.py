@@ -4,9 +4,9 @@ from typing import Self
 
 from pydantic import Field
 
-from service.api.schemas.base import Answer, NodeIn
-from service.api.schemas.predictions import PredictionOut
-from service.suggesting import Strategy, Suggestions
+from peewit.service.api.schemas.base import Answer, NodeIn
+from peewit.service.api.schemas.predictions import PredictionOut
+from peewit.service.suggesting import Strategy, Suggestions
 
 
 class SuggestionOut(Answer):

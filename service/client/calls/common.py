@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
-from service.client.answers import Refusal
-from service.client.errors import ServerFault
-from service.client.exchange import Call, Flow, Item, Request, answered
+from peewit.service.client.answers import Refusal
+from peewit.service.client.errors import ServerFault
+from peewit.service.client.exchange import Call, Flow, Item, Request, answered
 
 T = TypeVar("T")
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from uuid import uuid4
 
-from service.client.answers import File, FileStatus, Push, Refusal, Source
-from service.client.calls.common import get, pages, path, read, until
-from service.client.errors import InvalidArgument
-from service.client.exchange import Call, Flow, Request, answered
-from service.client.tables import TableLike, table_body
+from peewit.service.client.answers import File, FileStatus, Push, Refusal, Source
+from peewit.service.client.calls.common import get, pages, path, read, until
+from peewit.service.client.errors import InvalidArgument
+from peewit.service.client.exchange import Call, Flow, Request, answered
+from peewit.service.client.tables import TableLike, table_body
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def push_edges(
     Conflict
         The key is that of another push.
     ValueError, TypeError, OSError
-        See `service.client.tables.table_body`.
+        See `peewit.service.client.tables.table_body`.
     """
     request = Request(
         method="POST",

@@ -7,10 +7,10 @@ from typing import Final
 
 import httpx
 
-from service.client.answers import Job, JobEvent, Refusal
-from service.client.calls.common import get, read
-from service.client.errors import ServerUnreachable, unreachable
-from service.client.exchange import (
+from peewit.service.client.answers import Job, JobEvent, Refusal
+from peewit.service.client.calls.common import get, read
+from peewit.service.client.errors import ServerUnreachable, unreachable
+from peewit.service.client.exchange import (
     AskRetries,
     Flow,
     Item,

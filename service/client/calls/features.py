@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-from service.client.answers import Features, FeatureSet, Refusal
-from service.client.calls.common import get, path, read, until
-from service.client.errors import InvalidArgument
-from service.client.exchange import Call, Request
-from service.client.tables import TableLike, table_body
+from peewit.service.client.answers import Features, FeatureSet, Refusal
+from peewit.service.client.calls.common import get, path, read, until
+from peewit.service.client.errors import InvalidArgument
+from peewit.service.client.exchange import Call, Request
+from peewit.service.client.tables import TableLike, table_body
 
 
 def put_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Call[FeatureSet]:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, Unpack
 
-from service.client.answers import Graph, GraphDetails, Snapshot
-from service.client.calls.common import get, path, read
-from service.client.exchange import Call, Request, answered
+from peewit.service.client.answers import Graph, GraphDetails, Snapshot
+from peewit.service.client.calls.common import get, path, read
+from peewit.service.client.exchange import Call, Request, answered
 
 
 class ChangeableSettings(TypedDict, total=False):

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from service.client.answers import Estimate, Job, JobStatus, Predictions
-from service.client.calls.common import get, pages, path, read, until
-from service.client.calls.predictions import predictions
-from service.client.errors import JobCancelled, JobFailed, StillWaiting
-from service.client.exchange import Call, Flow, Request
+from peewit.service.client.answers import Estimate, Job, JobStatus, Predictions
+from peewit.service.client.calls.common import get, pages, path, read, until
+from peewit.service.client.calls.predictions import predictions
+from peewit.service.client.errors import JobCancelled, JobFailed, StillWaiting
+from peewit.service.client.exchange import Call, Flow, Request
 
 DEFAULT_MODEL: Final = "harmonic-mbo"
 """Needs no parameter and no class sizes; `peewit solve` takes it, too."""

@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx
 import pyarrow as pa
 
-from service.client.answers import Lookup, NodeId, NodePrediction, Predictions
-from service.client.calls.common import get, path, read
-from service.client.calls.reading import batches_of, download, table_of
-from service.client.exchange import Call, Flow, Item, Request
-from service.client.tables import TableLike, plain, table_body
+from peewit.service.client.answers import Lookup, NodeId, NodePrediction, Predictions
+from peewit.service.client.calls.common import get, path, read
+from peewit.service.client.calls.reading import batches_of, download, table_of
+from peewit.service.client.exchange import Call, Flow, Item, Request
+from peewit.service.client.tables import TableLike, plain, table_body
 
 _NODES_PER_REQUEST = 10_000
 """As many as the server takes in one lookup."""

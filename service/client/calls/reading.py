@@ -10,9 +10,9 @@ from uuid import uuid4
 import httpx
 import pyarrow as pa
 
-from service.client.answers import Refusal
-from service.client.errors import ServerUnreachable, unreachable
-from service.client.exchange import (
+from peewit.service.client.answers import Refusal
+from peewit.service.client.errors import ServerUnreachable, unreachable
+from peewit.service.client.exchange import (
     Answer,
     Call,
     Flow,
@@ -23,8 +23,8 @@ from service.client.exchange import (
     once,
     repeated,
 )
-from service.client.tables import ArrowDecoder
-from service.formats import Format
+from peewit.service.client.tables import ArrowDecoder
+from peewit.service.formats import Format
 
 
 def table_of(request: Request) -> Call[tuple[pa.Table, httpx.Headers]]:

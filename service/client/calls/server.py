@@ -2,10 +2,10 @@
 
 import httpx
 
-from service.client.answers import Model, Version
-from service.client.calls.common import get, read
-from service.client.errors import ServerUnavailable
-from service.client.exchange import Call, Request, answered, once
+from peewit.service.client.answers import Model, Version
+from peewit.service.client.calls.common import get, read
+from peewit.service.client.errors import ServerUnavailable
+from peewit.service.client.exchange import Call, Request, answered, once
 
 
 def models() -> Call[list[Model]]:

@@ -6,10 +6,10 @@ from typing import Literal
 
 import httpx
 
-from service.client.answers import Job, Suggestions
-from service.client.calls.common import POLL_SECONDS, get, parsed
-from service.client.errors import JobCancelled, StillWaiting
-from service.client.exchange import Call, answered
+from peewit.service.client.answers import Job, Suggestions
+from peewit.service.client.calls.common import POLL_SECONDS, get, parsed
+from peewit.service.client.errors import JobCancelled, StillWaiting
+from peewit.service.client.exchange import Call, answered
 
 
 def suggestions(

@@ -7,21 +7,21 @@ from fastapi import Request, Response
 from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
-from service.api.answers import json_response
-from service.api.routes.graphs import graph_details
-from service.api.schemas.graphs import SnapshotOut
-from service.api.stores import GraphHere, Stores, StoresHere
-from service.catalog import GraphRecord
-from service.dashboard.access import viewing
-from service.dashboard.drawing import Spectrum
-from service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
-from service.dashboard.routes.common import Seen
-from service.database import now
-from service.ingest_history import IngestHistory, edges_per_second
-from service.jobs import JobSpec, JobStatus
-from service.manifest import FileNotListed
-from streaming.certificate import CertificateStore
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.api.answers import json_response
+from peewit.service.api.routes.graphs import graph_details
+from peewit.service.api.schemas.graphs import SnapshotOut
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.drawing import Spectrum
+from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
+from peewit.service.dashboard.routes.common import Seen
+from peewit.service.database import now
+from peewit.service.ingest_history import IngestHistory, edges_per_second
+from peewit.service.jobs import JobSpec, JobStatus
+from peewit.service.manifest import FileNotListed
+from peewit.streaming.certificate import CertificateStore
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 
 router = page_router()
 

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from service.api.auth import ScopeMissing
-from service.api.schemas.base import InvalidArgument
-from service.api.stores import GraphHere, Stores, StoresHere
-from service.catalog import AutoSolve, GraphRecord
-from service.dashboard.access import Viewer, viewing
-from service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
-from service.dashboard.routes.common import PAGE_ROWS, Seen
-from service.jobs import Job, JobSpec, JobStatus, lane_of
-from service.solve_options import validate_solve
-from solvers.models import CATALOGUE, DEFAULT_MODEL
+from peewit.service.api.auth import ScopeMissing
+from peewit.service.api.schemas.base import InvalidArgument
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.catalog import AutoSolve, GraphRecord
+from peewit.service.dashboard.access import Viewer, viewing
+from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
+from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
+from peewit.service.jobs import Job, JobSpec, JobStatus, lane_of
+from peewit.service.solve_options import validate_solve
+from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
 
 router = page_router()
 

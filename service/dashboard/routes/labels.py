@@ -5,15 +5,15 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from service.api.answers import json_response
-from service.api.bodies import TableOrJsonBody
-from service.api.routes.labels import put_labels
-from service.api.stores import GraphHere, StoresHere
-from service.dashboard.access import viewing
-from service.dashboard.pages import back_to, form_of, page, page_router, piece
-from service.dashboard.routes.common import PAGE_ROWS, Seen, label_of
-from service.labeling import UnknownNodes
-from service.uploads import UploadedLabels, node_id
+from peewit.service.api.answers import json_response
+from peewit.service.api.bodies import TableOrJsonBody
+from peewit.service.api.routes.labels import put_labels
+from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
+from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen, label_of
+from peewit.service.labeling import UnknownNodes
+from peewit.service.uploads import UploadedLabels, node_id
 
 router = page_router()
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from service.dashboard.access import viewing
-from service.dashboard.pages import page, page_router
-from service.solve_options import options_schema
-from solvers.models import CATALOGUE, DEFAULT_MODEL
-from solvers.models.base import parameter_schema
+from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.pages import page, page_router
+from peewit.service.solve_options import options_schema
+from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
+from peewit.solvers.models.base import parameter_schema
 
 router = page_router()
 

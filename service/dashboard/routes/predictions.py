@@ -10,25 +10,25 @@ from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
 from pydantic import BeforeValidator, NonNegativeFloat
 
-from service.api.routes.predictions import get_predictions
-from service.api.stores import GraphHere, Stores, StoresHere
-from service.api.tables import ChosenFormat
-from service.catalog import GraphRecord
-from service.dashboard.access import viewing
-from service.dashboard.drawing import SmallGraph
-from service.dashboard.pages import back_to, page, page_router, piece
-from service.dashboard.routes.common import PAGE_ROWS, Seen
-from service.formats import Format
-from service.items import Item, Items
-from service.jobs import Job
-from service.labels import LabelValue
-from service.neighborhoods import Neighborhood, neighborhood
-from service.prediction_files import Prediction, PredictionFile
-from service.prediction_summary import RowFilter, Summaries, rows
-from service.predictions import PredictionsNotFound
-from service.reading import NodeNotFound
-from service.uploads import node_array, node_id
-from streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.service.api.routes.predictions import get_predictions
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.tables import ChosenFormat
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.drawing import SmallGraph
+from peewit.service.dashboard.pages import back_to, page, page_router, piece
+from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
+from peewit.service.formats import Format
+from peewit.service.items import Item, Items
+from peewit.service.jobs import Job
+from peewit.service.labels import LabelValue
+from peewit.service.neighborhoods import Neighborhood, neighborhood
+from peewit.service.prediction_files import Prediction, PredictionFile
+from peewit.service.prediction_summary import RowFilter, Summaries, rows
+from peewit.service.predictions import PredictionsNotFound
+from peewit.service.reading import NodeNotFound
+from peewit.service.uploads import node_array, node_id
+from peewit.streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
 
 router = page_router()
 
@@ -159,7 +159,7 @@ def node_values(
 
     Raises
     ------
-    service.uploads.BadUpload, NodeNotFound
+    peewit.service.uploads.BadUpload, NodeNotFound
         It is no id of this graph.
     """
     asked = node_id(node, graph.settings.node_ids, name="id")

@@ -5,11 +5,11 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from service.api.auth import KeyRefused, verified
-from service.api.stores import StoresHere
-from service.dashboard.access import require_own_form
-from service.dashboard.pages import back_to, form_of, page, page_router
-from service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
+from peewit.service.api.auth import KeyRefused, verified
+from peewit.service.api.stores import StoresHere
+from peewit.service.dashboard.access import require_own_form
+from peewit.service.dashboard.pages import back_to, form_of, page, page_router
+from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
 
 router = page_router()
 

@@ -7,22 +7,22 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from service.api.schemas.base import InvalidArgument
-from service.api.stores import GraphHere, Stores, StoresHere
-from service.catalog import GraphRecord
-from service.dashboard.access import viewing
-from service.dashboard.pages import form_of, page, page_router, piece
-from service.dashboard.rounds import Rounds
-from service.dashboard.routes.common import Seen, label_of
-from service.dashboard.routes.predictions import node_values
-from service.jobs import JobStatus
-from service.labels import LabelValue
-from service.prediction_files import PredictionFile
-from service.prediction_summary import Summaries
-from service.predictions import PredictionsNotFound
-from service.suggesting import STRATEGIES, EmbeddingFailed, NoEmbedding, NoMargins, Strategy
-from service.uploads import UploadedLabels, node_id
-from solvers.models import DEFAULT_MODEL
+from peewit.service.api.schemas.base import InvalidArgument
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.pages import form_of, page, page_router, piece
+from peewit.service.dashboard.rounds import Rounds
+from peewit.service.dashboard.routes.common import Seen, label_of
+from peewit.service.dashboard.routes.predictions import node_values
+from peewit.service.jobs import JobStatus
+from peewit.service.labels import LabelValue
+from peewit.service.prediction_files import PredictionFile
+from peewit.service.prediction_summary import Summaries
+from peewit.service.predictions import PredictionsNotFound
+from peewit.service.suggesting import STRATEGIES, EmbeddingFailed, NoEmbedding, NoMargins, Strategy
+from peewit.service.uploads import UploadedLabels, node_id
+from peewit.solvers.models import DEFAULT_MODEL
 
 router = page_router()
 

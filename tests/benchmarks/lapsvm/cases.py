@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from solvers.arrays import FloatArray, Int64Array, RealArray
-from solvers.features import FeatureRows
-from solvers.gram.functions import KernelFunction
-from solvers.gram.kernel_spaces import BlockedGram, DenseGram
-from solvers.gram.spaces import Expansion
-from solvers.laplacian.iterated import IteratedLaplacian
-from solvers.neighbors import neighbor_graph
-from solvers.svm.problem import BiasName, LossName, Problem
-from solvers.svm.stopping import decisions
+from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.gram.functions import KernelFunction
+from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
+from peewit.solvers.gram.spaces import Expansion
+from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.neighbors import neighbor_graph
+from peewit.solvers.svm.problem import BiasName, LossName, Problem
+from peewit.solvers.svm.stopping import decisions
 from tests.benchmarks.lapsvm.sets import DataSet, Split
 
 PARTS: Final = ("unlabeled", "validation", "test")

@@ -8,12 +8,12 @@ from typing import Final, TypeVar
 import numpy as np
 import scipy.linalg as sl
 
-from solvers.arrays import BoolArray, FloatArray
-from solvers.solution import Status
-from solvers.svm.conjugate_gradients import Descent, DescentState, descend
-from solvers.svm.labeled_system import DenseInverse, NoGraphPenalty
-from solvers.svm.problem import BiasName, Minimum, Problem
-from solvers.svm.stopping import RTOL, EarlyStop, StopName, Validation
+from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.solution import Status
+from peewit.solvers.svm.conjugate_gradients import Descent, DescentState, descend
+from peewit.solvers.svm.labeled_system import DenseInverse, NoGraphPenalty
+from peewit.solvers.svm.problem import BiasName, Minimum, Problem
+from peewit.solvers.svm.stopping import RTOL, EarlyStop, StopName, Validation
 from tests.benchmarks.lapsvm.cases import Case, Joined
 from tests.benchmarks.lapsvm.penalties import NEWTON_STEPS, Pair, system_of, trained
 

@@ -8,19 +8,19 @@ from typing import Final
 
 import numpy as np
 
-from solvers.arrays import FloatArray
-from solvers.gram.feature_maps import FeatureMap, GramFactor
-from solvers.gram.spaces import Space
-from solvers.laplacian.iterated import IteratedLaplacian
-from solvers.svm.dual import maximize
-from solvers.svm.labeled_system import (
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
+from peewit.solvers.gram.spaces import Space
+from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.svm.dual import maximize
+from peewit.solvers.svm.labeled_system import (
     FactoredInverse,
     LabeledSystem,
     NoGraphPenalty,
     PenaltyInverse,
 )
-from solvers.svm.newton import minimize
-from solvers.svm.problem import BiasName, Minimum
+from peewit.solvers.svm.newton import minimize
+from peewit.solvers.svm.problem import BiasName, Minimum
 from tests.benchmarks.lapsvm.cases import Case
 
 Pair = tuple[float, float]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from solvers.arrays import FloatArray
+from peewit.solvers.arrays import FloatArray
 from tests.benchmarks.lapsvm.cases import PARTS
 from tests.benchmarks.lapsvm.methods import EARLY, Run
 from tests.benchmarks.lapsvm.penalties import Pair

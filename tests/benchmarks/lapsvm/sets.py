@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.arrays import BoolArray, Int64Array
-from solvers.gram.functions import KernelName
+from peewit.solvers.arrays import BoolArray, Int64Array
+from peewit.solvers.gram.functions import KernelName
 
 DrawName = Literal["random", "stratified", "balanced"]
 

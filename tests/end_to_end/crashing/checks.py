@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow.parquet as pq
 from sqlalchemy import select
 
-from service.catalog import Catalog, GraphRecord
-from service.database import Database, files, job_events, jobs, label_events
-from service.settings import Settings
-from streaming.checkpoints import AbsorbedFile, CheckpointStore
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.database import Database, files, job_events, jobs, label_events
+from peewit.service.settings import Settings
+from peewit.streaming.checkpoints import AbsorbedFile, CheckpointStore
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 from tests.end_to_end.crashing.load import GRAPH
 from tests.end_to_end.crashing.record import EdgeBatch, LabelEvent, Record
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from service.catalog import Catalog
-from service.database import open_database
-from service.labels import LabelStore
-from service.settings import Settings
-from streaming.nodes import open_nodes
-from streaming.snapshots import SnapshotStore
+from peewit.service.catalog import Catalog
+from peewit.service.database import open_database
+from peewit.service.labels import LabelStore
+from peewit.service.settings import Settings
+from peewit.streaming.nodes import open_nodes
+from peewit.streaming.snapshots import SnapshotStore
 from tests.end_to_end.crashing.checks import History
 from tests.end_to_end.crashing.load import AUTO_MODEL, GRAPH
 from tests.end_to_end.crashing.system import SETTINGS

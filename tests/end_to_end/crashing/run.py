@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from service.catalog import Catalog
-from service.database import Database, open_database
-from service.job_queue import DatabaseJobQueue
-from service.jobs import JobStatus
-from service.manifest import Manifest
-from service.settings import Settings
-from streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.catalog import Catalog
+from peewit.service.database import Database, open_database
+from peewit.service.job_queue import DatabaseJobQueue
+from peewit.service.jobs import JobStatus
+from peewit.service.manifest import Manifest
+from peewit.service.settings import Settings
+from peewit.streaming.snapshots import GraphPaths, SnapshotStore
 from tests.end_to_end.crashing.checks import (
     History,
     JobCounts,

@@ -20,12 +20,12 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from service.api.app import create_app
-from service.api.stores import Stores
-from service.formats import Format
-from service.ingest import Ingestor
-from service.settings import Settings
-from service.worker import Worker
+from peewit.service.api.app import create_app
+from peewit.service.api.stores import Stores
+from peewit.service.formats import Format
+from peewit.service.ingest import Ingestor
+from peewit.service.settings import Settings
+from peewit.service.worker import Worker
 from tests.service.solvable import two_communities
 
 ARROW, PARQUET = Format.ARROW.media_type, Format.PARQUET.media_type

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from service.api.app import create_app
-from service.keys import Scope
-from service.settings import Settings
+from peewit.service.api.app import create_app
+from peewit.service.keys import Scope
+from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, serving
 
 CALLS: Mapping[tuple[str, str], Scope] = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import Settings
+from peewit.service.settings import Settings
 from tests.service.api.conftest import PARQUET, Api, community_edges, serving
 
 TOO_LARGE = {"model": "lapsvm", "parameters": {"gram": "dense"}}

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from service.ingest_daemon import IngestDaemon
-from service.settings import Settings
+from peewit.service.ingest_daemon import IngestDaemon
+from peewit.service.settings import Settings
 from tests.service.api.conftest import (
     ARROW,
     CSV,

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from service.api.rates import WRONG_KEYS
-from service.settings import Settings
+from peewit.service.api.rates import WRONG_KEYS
+from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api, as_arrow, serving
 
 JSON = "application/json"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from service.api.observing import HEADER
+from peewit.service.api.observing import HEADER
 from tests.service.api.conftest import Api
 
 

@@ -8,9 +8,9 @@ from importlib.metadata import version
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from service.settings import Settings
-from service.solve_options import options_schema
-from solvers.models import CATALOGUE
+from peewit.service.settings import Settings
+from peewit.service.solve_options import options_schema
+from peewit.solvers.models import CATALOGUE
 from tests.service.api.conftest import CSV, Api, serving
 
 

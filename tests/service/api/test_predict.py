@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from service.settings import Settings
+from peewit.service.settings import Settings
 from tests.service.api.conftest import (
     ARROW,
     CSV,

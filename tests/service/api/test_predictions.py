@@ -9,7 +9,7 @@ import pyarrow.json
 import pyarrow.parquet
 import pytest
 
-from service.api.schemas.predictions import LookupOut, NodePrediction
+from peewit.service.api.schemas.predictions import LookupOut, NodePrediction
 from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api, bring_communities
 
 COLUMNS = ["node", "label", "score", "margin", "reachable", "score:left", "score:right"]

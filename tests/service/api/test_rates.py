@@ -2,7 +2,13 @@
 
 import pytest
 
-from service.api.rates import MAX_CALLERS, WRONG_KEYS, RateLimits, TokenBuckets, TooManyRequests
+from peewit.service.api.rates import (
+    MAX_CALLERS,
+    WRONG_KEYS,
+    RateLimits,
+    TokenBuckets,
+    TooManyRequests,
+)
 
 
 class Clock:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.cli import main
+from peewit.service.cli import main
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -11,13 +11,13 @@ import scipy.sparse as sp
 from rich.console import Console
 from sklearn.datasets import dump_svmlight_file
 
-from service.catalog import Catalog
-from service.cli.progress import RowProgress
-from service.database import open_database
-from service.ingest import Ingestor
-from service.settings import Settings
-from streaming.features import FeatureStore
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import Catalog
+from peewit.service.cli.progress import RowProgress
+from peewit.service.database import open_database
+from peewit.service.ingest import Ingestor
+from peewit.service.settings import Settings
+from peewit.streaming.features import FeatureStore
+from peewit.streaming.snapshots import GraphPaths
 from tests.service.cli.conftest import Peewit
 
 ROWS = "node,x,y\na,1,2\nb,3,4\n"

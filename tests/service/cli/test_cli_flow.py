@@ -10,9 +10,9 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
-from service.database import Database, open_database
-from service.ingest import Ingestor
-from service.settings import Settings
+from peewit.service.database import Database, open_database
+from peewit.service.ingest import Ingestor
+from peewit.service.settings import Settings
 from tests.service.cli.conftest import Peewit
 
 N_SIDE = 30

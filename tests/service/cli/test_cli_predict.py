@@ -10,9 +10,9 @@ import pyarrow.parquet
 import pytest
 import scipy.sparse as sp
 
-from service.catalog import Catalog
-from service.database import Database, open_database
-from service.settings import Settings
+from peewit.service.catalog import Catalog
+from peewit.service.database import Database, open_database
+from peewit.service.settings import Settings
 from tests.service.cli.conftest import Peewit
 from tests.service.solvable import Solvable, parity_features, two_communities
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from service.cli import _MODULE_OF
+from peewit.service.cli import _MODULE_OF
 from tests.service.cli.conftest import REPOSITORY, Peewit
 
 
@@ -167,7 +167,7 @@ def test_reader_that_stops_early_is_no_failure(peewit: Peewit, tmp_path: Path) -
     given = tmp_path / "given.csv"
     given.write_text("node,label\n" + "".join(f"node-{number},1\n" for number in range(20_000)))
     peewit("labels", "put", "g", given, "--unknown", "keep")
-    export = f"{sys.executable} -m service.cli labels export g | head -1"
+    export = f"{sys.executable} -m peewit labels export g | head -1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", export],
         cwd=REPOSITORY,

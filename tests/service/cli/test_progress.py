@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from service.cli.progress import IngestProgress, shown_time
-from service.manifest import FileRecord
-from streaming.events import Duplicate, Progress, Quarantined, StreamSummary
-from streaming.sources import EdgeFile
+from peewit.service.cli.progress import IngestProgress, shown_time
+from peewit.service.manifest import FileRecord
+from peewit.streaming.events import Duplicate, Progress, Quarantined, StreamSummary
+from peewit.streaming.sources import EdgeFile
 
 
 class Clock:

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pyarrow as pa
 import pytest
 
-from service.client import Client, Retries
+from peewit.service.client import Client, Retries
 from tests.service.api.conftest import Api, api, refusing, settings, solved
 from tests.service.solvable import two_communities
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.client.calls.events import EventDecoder
-from service.client.tables import ArrowDecoder, table_body
-from service.formats import Format, encode
+from peewit.service.client.calls.events import EventDecoder
+from peewit.service.client.tables import ArrowDecoder, table_body
+from peewit.service.formats import Format, encode
 
 TABLES = st.builds(
     lambda rows, n_chunk: (

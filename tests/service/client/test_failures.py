@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from service.api import errors as server_errors
-from service.client import (
+from peewit.service.api import errors as server_errors
+from peewit.service.client import (
     Client,
     GraphExists,
     InvalidArgument,
@@ -25,7 +25,7 @@ from service.client import (
     ServerUnreachable,
     errors,
 )
-from service.client.calls.common import parsed
+from peewit.service.client.calls.common import parsed
 from tests.service.api.conftest import as_arrow
 from tests.service.client.conftest import (
     FailingServer,

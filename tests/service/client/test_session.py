@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from service.client import (
+from peewit.service.client import (
     Client,
     Conflict,
     Forbidden,
@@ -29,8 +29,8 @@ from service.client import (
     Unauthorized,
     UnknownNodes,
 )
-from service.keys import KeyStore
-from service.settings import Settings
+from peewit.service.keys import KeyStore
+from peewit.service.settings import Settings
 from tests.service.api.conftest import Api, as_arrow, serving
 from tests.service.client.conftest import edge_table
 

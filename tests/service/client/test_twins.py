@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from service.api.app import create_app
-from service.client import AsyncClient, Client, Job, NodeNotFound
-from service.client.calls.jobs import DEFAULT_MODEL
-from service.ingest import Ingestor
-from service.settings import Settings
-from service.worker import Worker
-from solvers.models import DEFAULT_MODEL as DEFAULT_OF_COMMANDS
+from peewit.service.api.app import create_app
+from peewit.service.client import AsyncClient, Client, Job, NodeNotFound
+from peewit.service.client.calls.jobs import DEFAULT_MODEL
+from peewit.service.ingest import Ingestor
+from peewit.service.settings import Settings
+from peewit.service.worker import Worker
+from peewit.solvers.models import DEFAULT_MODEL as DEFAULT_OF_COMMANDS
 from tests.end_to_end.processes import REPOSITORY
 from tests.service.api.conftest import Api
 from tests.service.client.conftest import edge_table
@@ -30,7 +30,7 @@ HEAVY = (
     "fastapi",
     "numba",
     "scipy",
-    "service.settings",
+    "peewit.service.settings",
     "solvers",
     "sqlalchemy",
 )
@@ -68,9 +68,9 @@ def test_every_public_call_is_a_method_and_says_what_it_does() -> None:
         name
         for path in (REPOSITORY / "service/client/calls").glob("*.py")
         if path.stem not in {"__init__", "common", "reading"}
-        for name, call in vars(sys.modules[f"service.client.calls.{path.stem}"]).items()
+        for name, call in vars(sys.modules[f"peewit.service.client.calls.{path.stem}"]).items()
         if inspect.isfunction(call) and not name.startswith("_")
-        if call.__module__ == f"service.client.calls.{path.stem}"
+        if call.__module__ == f"peewit.service.client.calls.{path.stem}"
     }
     assert named.keys() == calls
     assert all(getattr(Client, name).__doc__ for name in named)
@@ -96,7 +96,7 @@ def test_default_model_is_that_of_the_commands() -> None:
 
 
 def test_import_loads_nothing_of_the_server() -> None:
-    script = "import sys, service.client; print(*sys.modules)"
+    script = "import sys, peewit.service.client; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.dashboard.app import create_app
-from service.settings import Settings
+from peewit.service.dashboard.app import create_app
+from peewit.service.settings import Settings
 from tests.service.api.conftest import Api, bring_communities, serving, settings
 
 __all__ = ["settings"]

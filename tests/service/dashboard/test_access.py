@@ -10,12 +10,12 @@ import pytest
 from fastapi.routing import APIRoute
 from itsdangerous import TimestampSigner
 
-from service.dashboard import sessions
-from service.dashboard.app import create_app
-from service.dashboard.routes import graphs, jobs, labels, models, predictions, suggestions
-from service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
-from service.keys import KeyStore
-from service.settings import Settings
+from peewit.service.dashboard import sessions
+from peewit.service.dashboard.app import create_app
+from peewit.service.dashboard.routes import graphs, jobs, labels, models, predictions, suggestions
+from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
+from peewit.service.keys import KeyStore
+from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, serving
 from tests.service.dashboard.forms import PIECE, look, send
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from service.catalog import AutoSolve
-from service.dashboard.routes.models import accepted
-from service.jobs import LANES, JobSpec, JobStatus
-from service.manifest import Manifest
-from solvers.models import CATALOGUE
-from solvers.models.base import parameter_schema
-from streaming.embedding import embed
-from streaming.snapshots import GraphPaths
+from peewit.service.catalog import AutoSolve
+from peewit.service.dashboard.routes.models import accepted
+from peewit.service.jobs import LANES, JobSpec, JobStatus
+from peewit.service.manifest import Manifest
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import parameter_schema
+from peewit.streaming.embedding import embed
+from peewit.streaming.snapshots import GraphPaths
 from tests.service.api.conftest import CSV, Api, bring_communities
 from tests.service.dashboard.forms import PIECE, look, seen_in, send
 

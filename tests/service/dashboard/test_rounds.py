@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from service.dashboard.rounds import N_NODES, Rounds
-from service.suggesting import Strategy, Suggester
-from solvers import active_learning
-from streaming.embedding import embed
-from streaming.snapshots import GraphPaths
+from peewit.service.dashboard.rounds import N_NODES, Rounds
+from peewit.service.suggesting import Strategy, Suggester
+from peewit.solvers import active_learning
+from peewit.streaming.embedding import embed
+from peewit.streaming.snapshots import GraphPaths
 from tests.service.api.conftest import Api, bring_communities
 
 
@@ -77,7 +77,7 @@ def test_what_choosing_needs_is_loaded_once_and_meanwhile(
         loaded.set()
 
     real = active_learning.preload
-    monkeypatch.setattr("service.dashboard.rounds.preload", preload)
+    monkeypatch.setattr("peewit.service.dashboard.rounds.preload", preload)
     for path in ("/", "/", "/sign-in"):
         assert pages.client.get(path).status_code == 200
     assert loaded.wait(30)

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, text, update
 
-from service.database import feature_sets, files, graphs, jobs, leases, now, pushes, sources
-from service.doctor import Finding, Level, Patient, examine, installation
-from service.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND
-from service.holders import holder_name
-from service.jobs import JobSpec, JobStatus
-from service.migrations import newest_revision
-from service.restore import MARK
-from service.worker import Worker
-from streaming.node_segments import list_segments
-from streaming.nodes import open_nodes
+from peewit.service.database import feature_sets, files, graphs, jobs, leases, now, pushes, sources
+from peewit.service.doctor import Finding, Level, Patient, examine, installation
+from peewit.service.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND
+from peewit.service.holders import holder_name
+from peewit.service.jobs import JobSpec, JobStatus
+from peewit.service.migrations import newest_revision
+from peewit.service.restore import MARK
+from peewit.service.worker import Worker
+from peewit.streaming.node_segments import list_segments
+from peewit.streaming.nodes import open_nodes
 from tests.service.places import Place, create, random_edges
 
 
@@ -284,7 +284,7 @@ def test_unfinished_files_are_removed_once_they_are_old(place: Place) -> None:
 
 def dead_holder() -> str:
     """The name of a process of this machine that has ended."""
-    ask = "from service.holders import holder_name; print(holder_name())"
+    ask = "from peewit.service.holders import holder_name; print(holder_name())"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

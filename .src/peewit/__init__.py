@@ -1,0 +1,93 @@
+"""Peewit: label a few nodes of a graph, get every other node's label.
+
+    from peewit import Client, StableHFS, sparsify
+
+`sparsify` keeps a small graph with the spectrum of a large one, the estimators label its nodes in
+this process, `Client` and `AsyncClient` do both on a server. Everything else is internal.
+
+Decisions, each with what it led to:
+
+- One import name. `streaming` and `service` belong to other distributions on PyPI, so the folders
+  of those names are installed inside this package. In a checkout they are links beside this file;
+  nothing is named twice and new files are seen at once.
+- Names load when they are asked for. A program that wants the client need not wait for kernels,
+  and a process can set numba's environment before the first of them is imported.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from peewit.service.client import AsyncClient, Client, PeewitError
+    from peewit.solvers.estimators import (
+        DASVM,
+        HFS,
+        RLSC,
+        SVM,
+        TSVM,
+        TVRLS,
+        TVSVM,
+        CheegerRLS,
+        HarmonicMBO,
+        HFSRegressor,
+        LapRLS,
+        LapRLSC,
+        LapSVM,
+        LinearSVM,
+        Poisson,
+        PoissonMBO,
+        SimplexLapSVM,
+        StableHFS,
+        StableHFSRegressor,
+    )
+    from peewit.streaming.notebook import Sparsified, sparsify
+
+__all__ = [
+    "DASVM",
+    "HFS",
+    "RLSC",
+    "SVM",
+    "TSVM",
+    "TVRLS",
+    "TVSVM",
+    "AsyncClient",
+    "CheegerRLS",
+    "Client",
+    "HFSRegressor",
+    "HarmonicMBO",
+    "LapRLS",
+    "LapRLSC",
+    "LapSVM",
+    "LinearSVM",
+    "PeewitError",
+    "Poisson",
+    "PoissonMBO",
+    "SimplexLapSVM",
+    "Sparsified",
+    "StableHFS",
+    "StableHFSRegressor",
+    "sparsify",
+]
+
+_ELSEWHERE: Final = {
+    "AsyncClient": "peewit.service.client",
+    "Client": "peewit.service.client",
+    "PeewitError": "peewit.service.client",
+    "Sparsified": "peewit.streaming.notebook",
+    "sparsify": "peewit.streaming.notebook",
+}
+"""Module of each name that is no estimator."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load what ``__all__`` names."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_ELSEWHERE.get(name, "peewit.solvers.estimators")), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """What ``__all__`` names and what every module has."""
+    return sorted({*globals(), *__all__})
