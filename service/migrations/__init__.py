@@ -91,7 +91,7 @@ def require_known(revision: str) -> None:
 
 def _config() -> Config:
     config = Config()
-    config.set_main_option("script_location", "service:migrations")
+    config.set_main_option("script_location", "peewit.service:migrations")
     config.set_main_option("path_separator", "os")
     return config
 
