@@ -19,8 +19,8 @@ from uuid import uuid4
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from peewit.service.database import Database, graphs, label_events, now
-from peewit.streaming.blocks import NODE_KINDS, NodeKind
+from peewit.service.database.engine import Database, graphs, label_events, now
+from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
 
 MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
@@ -310,8 +310,8 @@ class Catalog:
             ``lambda settings: replace(settings, epsilon=0.5)``; runs inside the transaction, so
             that of two changes at once neither is lost.
         request_solve : callable, optional
-            `peewit.service.auto_solving.request_auto_solve`; called with the connection and the id,
-            in the transaction, when ``auto_solve`` has changed: labels that are there already
+            `peewit.service.jobs.auto_solve.request_auto_solve`; called with the connection and the
+            id, in the transaction, when ``auto_solve`` has changed: labels that are there already
             count.
 
         Raises

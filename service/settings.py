@@ -114,7 +114,7 @@ class Settings(BaseSettings):
         Address of that port.
     items : Path, optional
         Directory of pictures and texts of nodes, which the dashboard shows; ``items`` in ``home``
-        by default. See `peewit.service.items`.
+        by default. See `peewit.service.dashboard.items`.
     log_level : {'debug', 'info', 'warning', 'error'}
         The least severe messages that are logged.
     log_format : {'auto', 'console', 'json'}

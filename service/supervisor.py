@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 from sqlalchemy import URL
 
-from peewit.service.database import SERVE_LOCK
+from peewit.service.database.engine import SERVE_LOCK
 from peewit.service.lifetime import GRACE_SECONDS, StopSignal
 from peewit.service.settings import Settings
 

@@ -26,15 +26,15 @@ from peewit.solvers.models.simplex_machines import LapRLS
 from peewit.solvers.models.total_variation import TVRLS
 from peewit.solvers.models.transductive import TSVM
 from peewit.solvers.neighbors import NeighborLists, PointSearch, TieRule, edges_of
-from peewit.streaming.blocks import NODE_KINDS, NodeKind
-from peewit.streaming.certificate import CertifySettings, certify
-from peewit.streaming.nodes import open_nodes
+from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.notebook import sparsify
+from peewit.streaming.passes.certificate import CertifySettings, certify
 from peewit.streaming.pipeline import Stream
-from peewit.streaming.records import SparsifierSettings
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
-from peewit.streaming.sources import ParquetEdges
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings
 
 _N_NODES: Final = 80
 _N_IDS: Final = 2_000

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from peewit.streaming.checkpoints import AbsorbedFile
-from peewit.streaming.parts import EdgeFile
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

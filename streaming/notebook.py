@@ -21,19 +21,19 @@ from scipy.sparse import issparse
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.parallel import Parallel
-from peewit.streaming.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
-from peewit.streaming.kelner_levin import (
+from peewit.streaming.cluster.shares import ShareSettings, absorb_group, index_in_memory
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
+from peewit.streaming.edges.parts import StagedFile, open_parquet
+from peewit.streaming.edges.sources import PART_ROWS, ParquetEdges, read_parts, stage
+from peewit.streaming.nodes.index import DEFAULT_MAX_NODES, Nodes
+from peewit.streaming.sparsifier.copies import (
     CopiesState,
     KelnerLevinSettings,
     copies_graph,
     kelner_levin,
 )
-from peewit.streaming.nodes import DEFAULT_MAX_NODES, Nodes
-from peewit.streaming.parts import StagedFile, open_parquet
-from peewit.streaming.records import SparsifierSettings, SparsifierState
-from peewit.streaming.shares import ShareSettings, absorb_group, index_in_memory
-from peewit.streaming.sources import PART_ROWS, ParquetEdges, read_parts, stage
-from peewit.streaming.sparsifier import expected_epsilon, sparsifier_graph, thinned
+from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sparsifier import expected_epsilon, sparsifier_graph, thinned
 
 GROUP_BLOCKS: Final = 8
 """Blocks that are scored against one embedding."""
@@ -391,7 +391,7 @@ def _absorbed_there(
     call: _Call,
     scheduler: str,
 ) -> SparsifierState:
-    from peewit.streaming.distributed import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
+    from peewit.streaming.cluster.distributed import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
 
     with Cluster(scheduler, settings, wave_shares=WAVE_SHARES) as cluster:
         next_part = 0

@@ -17,8 +17,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from peewit.solvers.parallel import Parallel
-from peewit.streaming.blocks import BadEdges, RawBlock
-from peewit.streaming.checkpoints import AbsorbedFile, Checkpoint, CheckpointStore, FilePosition
+from peewit.streaming.cluster.shares import ShareSettings
+from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.parts import CUTTING
+from peewit.streaming.edges.sources import EdgeFile, Part, StagedFile, Staging, read_parts
 from peewit.streaming.events import (
     Committed,
     Duplicate,
@@ -28,14 +30,17 @@ from peewit.streaming.events import (
     StreamSummary,
 )
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
-from peewit.streaming.nodes import Nodes, open_nodes
-from peewit.streaming.parts import CUTTING
-from peewit.streaming.records import SparsifierState
+from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.shares import ShareSettings
-from peewit.streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
-from peewit.streaming.sources import EdgeFile, Part, StagedFile, Staging, read_parts
-from peewit.streaming.sparsifier import (
+from peewit.streaming.snapshots.checkpoints import (
+    AbsorbedFile,
+    Checkpoint,
+    CheckpointStore,
+    FilePosition,
+)
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierState
+from peewit.streaming.sparsifier.sparsifier import (
     absorb,
     expected_epsilon,
     is_full,
@@ -44,7 +49,7 @@ from peewit.streaming.sparsifier import (
 )
 
 if TYPE_CHECKING:
-    from peewit.streaming.distributed import Cluster
+    from peewit.streaming.cluster.distributed import Cluster
 
 
 class Interrupted(Exception):
@@ -424,7 +429,7 @@ class Stream:
     def _connected(self) -> "Cluster":
         """Connection to the dask cluster, until ``ingest`` ends."""
         if self._cluster is None:
-            from peewit.streaming.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
+            from peewit.streaming.cluster.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
 
             settings = ShareSettings(
                 node_kind=self._settings.node_kind,

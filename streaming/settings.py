@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass, replace
 
-from peewit.streaming.blocks import NodeKind
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.sources import PART_ROWS
 from peewit.streaming.memory import plan_memory
-from peewit.streaming.records import SparsifierSettings
-from peewit.streaming.sample_size import expected_size
-from peewit.streaming.sources import PART_ROWS
-from peewit.streaming.sparsifier import ARRIVAL_LANES
+from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.sample_size import expected_size
+from peewit.streaming.sparsifier.sparsifier import ARRIVAL_LANES
 
 SMALLEST_PART_ROWS = 1 << 13
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from sklearn.datasets import load_digits
 
-from peewit.service.digits import N_NEIGHBORS, neighbor_edges
+from peewit.service.demo.digits import N_NEIGHBORS, neighbor_edges
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 

@@ -15,8 +15,10 @@ from pydantic.json_schema import models_json_schema
 
 from peewit.service.api import errors
 from peewit.service.api.bodies import BodyCap
-from peewit.service.api.observing import Observed
-from peewit.service.api.rates import RateLimits
+from peewit.service.api.long_poll import Arrivals
+from peewit.service.api.rate_limit import RateLimits
+from peewit.service.api.request_log import Observed
+from peewit.service.api.request_metrics import RequestMetrics
 from peewit.service.api.routes import (
     edges,
     features,
@@ -33,12 +35,10 @@ from peewit.service.api.routes import (
 from peewit.service.api.schemas.base import Problem
 from peewit.service.api.schemas.labels import LabelsIn
 from peewit.service.api.schemas.predictions import PointsIn
-from peewit.service.api.stopping import Stopping
+from peewit.service.api.shutdown import Stopping
 from peewit.service.api.stores import Stores
-from peewit.service.api.waiting import Arrivals
-from peewit.service.database import open_database
-from peewit.service.process_metrics import ProcessTreeCollector
-from peewit.service.request_metrics import RequestMetrics
+from peewit.service.database.engine import open_database
+from peewit.service.metrics.process_metrics import ProcessTreeCollector
 from peewit.service.settings import Settings, metrics_directory, prepare_environment
 
 _RESOURCES: Final = (

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from peewit.service.api.rates import RateLimits
+from peewit.service.api.keys import KeyRecord, Scope
+from peewit.service.api.rate_limit import RateLimits
 from peewit.service.api.stores import Stores, StoresHere
-from peewit.service.keys import KeyRecord, Scope
 
 _bearer: Final = HTTPBearer(
     auto_error=False,

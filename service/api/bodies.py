@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peewit.service.api.stores import StoresHere
-from peewit.service.formats import Format
+from peewit.service.tables.formats import Format
 
 JSON: Final = "application/json"
 

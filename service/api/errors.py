@@ -24,31 +24,31 @@ from starlette.routing import Match
 
 from peewit.service.api.auth import KeyMissing, KeyRefused, ScopeMissing
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown
-from peewit.service.api.rates import TooManyRequests
+from peewit.service.api.rate_limit import TooManyRequests
 from peewit.service.api.readiness import NotReady
 from peewit.service.api.schemas.base import InvalidArgument, Problem
 from peewit.service.api.tables import FormatNotOffered
 from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
-from peewit.service.confinement import SourceRefused
-from peewit.service.connecting import ConnectedBefore, NoFeatures
-from peewit.service.estimating import DoesNotFit, NoSnapshot
-from peewit.service.feature_log import FeatureSetNotFound
-from peewit.service.full_disk import is_disk_full
-from peewit.service.jobs import KINDS, IdempotencyConflict, UnknownJob
-from peewit.service.labeling import LabelsRefused
-from peewit.service.labels import BadLabels
-from peewit.service.manifest import FileNotListed, SourceNotFound, TooManySources
-from peewit.service.manifest_records import PushNotFound
-from peewit.service.predictions import PredictionsNotFound
-from peewit.service.predictors import JobNotSucceeded, NotInductive
-from peewit.service.pushes import RETRY_SECONDS, BacklogFull
-from peewit.service.reading import NodeNotFound, NodeNotPredicted
-from peewit.service.suggesting import EmbeddingFailed, NoEmbedding, NoMargins
-from peewit.service.uploads import BadUpload, TableTooLarge
-from peewit.streaming.blocks import BadEdges
-from peewit.streaming.feature_blocks import BadFeatures
-from peewit.streaming.features import FeaturesNotFound
-from peewit.streaming.snapshots import SnapshotNotFound
+from peewit.service.database.full_disk import is_disk_full
+from peewit.service.inbox.confinement import SourceRefused
+from peewit.service.inbox.feature_log import FeatureSetNotFound
+from peewit.service.inbox.manifest import FileNotListed, SourceNotFound, TooManySources
+from peewit.service.inbox.pushes import RETRY_SECONDS, BacklogFull
+from peewit.service.inbox.records import PushNotFound
+from peewit.service.jobs.job import KINDS, IdempotencyConflict, UnknownJob
+from peewit.service.labels.entry import LabelsRefused
+from peewit.service.labels.store import BadLabels
+from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
+from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.predictions.suggestions import EmbeddingFailed, NoEmbedding, NoMargins
+from peewit.service.tables.uploads import BadUpload, TableTooLarge
+from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
+from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.features.blocks import BadFeatures
+from peewit.streaming.features.store import FeaturesNotFound
+from peewit.streaming.snapshots.store import SnapshotNotFound
 
 MEDIA_TYPE: Final = "application/problem+json"
 

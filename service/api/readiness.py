@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from peewit.service.api.stopping import Stopping
-from peewit.service.database import Database
-from peewit.service.migrations import DatabaseVersionError, require_present
+from peewit.service.api.shutdown import Stopping
+from peewit.service.database.engine import Database
+from peewit.service.database.migrations import DatabaseVersionError, require_present
 from peewit.service.settings import Settings
 
 

@@ -9,25 +9,25 @@ from fastapi import Depends, Path, Request
 from prometheus_client import CollectorRegistry
 from starlette.concurrency import run_in_threadpool
 
+from peewit.service.api.keys import KeyStore
 from peewit.service.catalog import Catalog, GraphRecord
-from peewit.service.database import Database
-from peewit.service.estimating import Estimator
-from peewit.service.feature_sets import FeatureSets
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import JobQueue
-from peewit.service.keys import KeyStore
-from peewit.service.known_nodes import KnownNodes
-from peewit.service.labeling import Labeling
-from peewit.service.labels import LabelStore
-from peewit.service.manifest import Manifest
-from peewit.service.metrics import store_registry
-from peewit.service.predictions import PredictionStore
-from peewit.service.pushes import PushStore
-from peewit.service.reading import PredictionReader
-from peewit.service.recent import Recent
+from peewit.service.database.cache import Recent
+from peewit.service.database.engine import Database
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.feature_sets import FeatureSets
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.pushes import PushStore
+from peewit.service.jobs.job import JobQueue
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.labels.entry import Labeling
+from peewit.service.labels.store import LabelStore
+from peewit.service.metrics.families import store_registry
+from peewit.service.predictions.reader import PredictionReader
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.predictions.suggestions import Suggester
 from peewit.service.settings import Settings
-from peewit.service.suggesting import Suggester
-from peewit.service.uploads import UploadLimits
+from peewit.service.tables.uploads import UploadLimits
+from peewit.service.tasks.estimate import Estimator
 
 _Value = TypeVar("_Value")
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from peewit.service.formats import Format
-from peewit.service.prediction_files import PredictionMeta
+from peewit.service.predictions.files import PredictionMeta
+from peewit.service.tables.formats import Format
 
 _WILDCARDS: Final = {
     "*/*": Format.CSV,
@@ -63,7 +63,7 @@ def table_response(
     Parameters
     ----------
     pieces : iterable of bytes or memoryview
-        From `peewit.service.formats.encode`.
+        From `peewit.service.tables.formats.encode`.
     table_format : Format
         How they are written.
     name : str

@@ -8,7 +8,7 @@ import typer
 
 from peewit.service.cli.roles import Host, Port, run_serve
 from peewit.service.cli.session import AsJson, command_group, print_json, say
-from peewit.service.demo import DemoFiles, demo_settings, run_demo
+from peewit.service.demo.walk import DemoFiles, demo_settings, run_demo
 from peewit.service.settings import Settings
 
 app = command_group()

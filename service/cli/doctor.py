@@ -14,8 +14,8 @@ from peewit.service.cli.session import (
     print_rows,
     say,
 )
-from peewit.service.database import DatabaseNotOpened
-from peewit.service.doctor import Finding, Level, Patient, examine
+from peewit.service.database.engine import DatabaseNotOpened
+from peewit.service.upkeep.doctor import Finding, Level, Patient, examine
 
 app = command_group()
 

@@ -7,7 +7,7 @@ import typer
 
 from peewit.service.catalog import AutoSolve, GraphSettings, SnapshotEvery
 from peewit.service.cli.tables import parsed_settings
-from peewit.service.solve_options import validate_solve
+from peewit.service.tasks.solve_options import validate_solve
 
 Epsilon = Annotated[float | None, typer.Option(help="Spectral accuracy asked, in (0, 1).")]
 MaxEdges = Annotated[

@@ -6,9 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from peewit.service.auto_solving import request_auto_solve
 from peewit.service.catalog import GraphRecord, GraphSettings
-from peewit.service.cli.connecting import knn
 from peewit.service.cli.graph_options import (
     AutoModel,
     AutoParameters,
@@ -19,6 +17,7 @@ from peewit.service.cli.graph_options import (
     SnapshotEdges,
     SnapshotSeconds,
 )
+from peewit.service.cli.knn import knn
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -32,14 +31,15 @@ from peewit.service.cli.session import (
     shown,
 )
 from peewit.service.cli.tables import write_table
-from peewit.service.export import snapshot_edges
-from peewit.service.feature_sets import FeaturesStatus
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.known_nodes import KnownNodes
-from peewit.service.labels import LabelStore, LabelValue
-from peewit.streaming.blocks import NODE_KINDS
-from peewit.streaming.certificate import CertificateStore
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.graphs.export import snapshot_edges
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.feature_sets import FeaturesStatus
+from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.labels.store import LabelStore, LabelValue
+from peewit.streaming.edges.blocks import NODE_KINDS
+from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 
 app = command_group("Graphs and their settings.")
 app.command()(knn)

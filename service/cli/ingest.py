@@ -18,16 +18,16 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
-from peewit.service.ingest import Ingestor, LeaseHeld
-from peewit.service.ingest_daemon import IngestDaemon
+from peewit.service.inbox.locations import absolute_url
+from peewit.service.inbox.manifest import FileRecord, SourceRecord
+from peewit.service.ingest.daemon import IngestDaemon
+from peewit.service.ingest.ingestor import Ingestor, LeaseHeld
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal, stop_when_stdin_ends
-from peewit.service.locations import absolute_url
 from peewit.service.logs import configure_logging
-from peewit.service.manifest import FileRecord, SourceRecord
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.pipeline import Interrupted
-from peewit.streaming.sources import ParquetEdges
 
 app = command_group()
 

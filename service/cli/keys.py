@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.api.keys import SCOPES, KeyStore, Scope
 from peewit.service.cli.session import (
     AsJson,
     command_group,
@@ -12,7 +13,6 @@ from peewit.service.cli.session import (
     print_rows,
     say,
 )
-from peewit.service.keys import SCOPES, KeyStore, Scope
 
 app = command_group("Keys of the HTTP API.")
 

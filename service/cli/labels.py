@@ -14,10 +14,10 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.cli.tables import labels_of_file, print_bytes, table_format, write_bytes
-from peewit.service.formats import Format
-from peewit.service.known_nodes import KnownNodes
-from peewit.service.labeling import Labeling, LabelsRefused, encode_labels
-from peewit.service.labels import LabelStore
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.labels.entry import Labeling, LabelsRefused, encode_labels
+from peewit.service.labels.store import LabelStore
+from peewit.service.tables.formats import Format
 
 app = command_group("Labels of nodes.")
 

@@ -7,14 +7,14 @@ import typer
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from peewit.service.binding import check_binding
+from peewit.service.api.port import check_binding
+from peewit.service.api.request_metrics import shared_metrics
 from peewit.service.cli.session import command_group, open_session, say
 from peewit.service.lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
 from peewit.service.logs import configure_logging, log_choice
-from peewit.service.request_metrics import shared_metrics
 from peewit.service.settings import Settings
 from peewit.service.supervisor import Supervisor, peewit_roles, sole_supervisor
-from peewit.service.worker import Worker
+from peewit.service.worker.worker import Worker
 
 app = command_group()
 

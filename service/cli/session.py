@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.service.catalog import Catalog, GraphRecord
-from peewit.service.database import Database, open_database
-from peewit.service.feature_sets import FeatureSets
-from peewit.service.manifest import Manifest
+from peewit.service.database.engine import Database, open_database
+from peewit.service.inbox.feature_sets import FeatureSets
+from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.")]

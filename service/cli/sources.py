@@ -15,11 +15,11 @@ from peewit.service.cli.session import (
     print_rows,
     say,
 )
-from peewit.service.listing import explained
-from peewit.service.locations import absolute_url
-from peewit.service.manifest import SourceNotFound, SourceRecord
+from peewit.service.inbox.locations import absolute_url
+from peewit.service.inbox.manifest import SourceNotFound, SourceRecord
+from peewit.service.inbox.source_lister import explained
 from peewit.service.redaction import shown_url
-from peewit.streaming.sources import ParquetEdges
+from peewit.streaming.edges.sources import ParquetEdges
 
 app = command_group("What the ingest daemon reads.")
 

@@ -10,10 +10,10 @@ import orjson
 import pyarrow as pa
 import typer
 
-from peewit.service.formats import Format, encode
-from peewit.service.uploads import UploadedLabels, read_labels
-from peewit.streaming.blocks import NodeKind
+from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.uploads import UploadedLabels, read_labels
 from peewit.streaming.durable import publish_file
+from peewit.streaming.edges.blocks import NodeKind
 
 
 def table_format(path: Path, option: str) -> Format:

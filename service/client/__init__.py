@@ -14,7 +14,7 @@ One definition for both
 
 Nothing of the server
     It runs in programs of others, which should start fast. It imports httpx, pyarrow, pydantic and
-    `peewit.service.formats`, and nothing else of Peewit; a contract and a test say so.
+    `peewit.service.tables.formats`, and nothing else of Peewit; a contract and a test say so.
 
 Records, not handles
     A graph or a job that holds its client could belong to either of the two and could not be kept.
@@ -50,8 +50,8 @@ from peewit.service.client.answers import (
     Suggestions,
     Version,
 )
-from peewit.service.client.awaiting import AsyncClient
-from peewit.service.client.blocking import Client
+from peewit.service.client.async_client import AsyncClient
+from peewit.service.client.blocking_client import Client
 from peewit.service.client.errors import (
     BodyTooLarge,
     Conflict,

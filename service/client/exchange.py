@@ -1,9 +1,9 @@
 """What a call does, step by step, without doing any of it: no socket, no clock, no thread.
 
 A call is a generator. It yields steps and is sent what they came to; what it returns is the call's
-answer. `peewit.service.client.blocking` and `peewit.service.client.awaiting` carry steps out, each
-in its way, and decide nothing. All else (paths, retries, errors, reading answers) is written once,
-here and in `peewit.service.client.calls`.
+answer. `peewit.service.client.blocking_client` and `peewit.service.client.async_client` carry steps
+out, each in its way, and decide nothing. All else (paths, retries, errors, reading answers) is
+written once, here and in `peewit.service.client.calls`.
 """
 
 import random

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from peewit.service.client.answers import Label
 from peewit.service.client.exchange import Body
-from peewit.service.formats import Format, encode
+from peewit.service.tables.formats import Format, encode
 
 ROWS_PER_BATCH: Final = 1 << 16
 """Rows that are encoded at once."""

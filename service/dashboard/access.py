@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 
 from peewit.service.api.auth import ScopeMissing, address_of, require_local
-from peewit.service.api.rates import RateLimits
+from peewit.service.api.keys import KeyRecord, Scope
+from peewit.service.api.rate_limit import RateLimits
 from peewit.service.api.stores import StoresHere
 from peewit.service.dashboard.sessions import COOKIE, Sessions
-from peewit.service.keys import KeyRecord, Scope
 
 _READING = {"GET", "HEAD"}
 

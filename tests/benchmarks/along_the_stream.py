@@ -22,17 +22,17 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
 
-from peewit.service.digits import N_NEIGHBORS, neighbor_edges
-from peewit.service.prediction_files import PredictionFile
-from peewit.service.solving import WarmSolver
-from peewit.service.tasks import Solved, SolveTask
+from peewit.service.demo.digits import N_NEIGHBORS, neighbor_edges
+from peewit.service.predictions.files import PredictionFile
+from peewit.service.tasks.messages import Solved, SolveTask
+from peewit.service.tasks.solve import WarmSolver
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.models import DEFAULT_MODEL
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.pipeline import Stream
-from peewit.streaming.records import SparsifierSettings
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
-from peewit.streaming.sources import ParquetEdges
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings
 from tests.data_sets import draw_per_class
 
 Order = Literal["shuffled", "arrival"]

@@ -18,17 +18,17 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.solvers.arrays import FloatArray
-from peewit.streaming.blocks import BadEdges, EdgeBlock
-from peewit.streaming.certificate import Certificate, CertifySettings, certify
-from peewit.streaming.checkpoints import AbsorbedFile, CheckpointStore
-from peewit.streaming.engine import RawEdges
-from peewit.streaming.nodes import DenseNodes
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
+from peewit.streaming.edges.sources import ParquetEdges, read_parts, stage
+from peewit.streaming.edges.spool import Spool
+from peewit.streaming.nodes.index import DenseNodes
+from peewit.streaming.passes.certificate import Certificate, CertifySettings, certify
+from peewit.streaming.passes.raw_edges import RawEdges
 from peewit.streaming.pipeline import Stream
-from peewit.streaming.records import SparsifierSettings
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
-from peewit.streaming.sources import ParquetEdges, read_parts, stage
-from peewit.streaming.spool import Spool
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings
 from tests.benchmarks.communities import Communities
 from tests.benchmarks.reading import Measure, measure, read_plainly
 

@@ -27,12 +27,12 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.solvers.graph import Graph
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import IngestEvent, Progress
 from peewit.streaming.pipeline import Stream
-from peewit.streaming.records import SparsifierSettings
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
-from peewit.streaming.sources import ParquetEdges
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings
 from tests.benchmarks.communities import Communities
 from tests.reference.spectrum import spectral_error
 

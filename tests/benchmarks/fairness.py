@@ -19,8 +19,8 @@ from rich.table import Table
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array
 from peewit.streaming.kernels.balancing import throw_leaning_coins
 from peewit.streaming.kernels.sampling import throw_coins
-from peewit.streaming.records import Coins, SparsifierSettings
-from peewit.streaming.sample_size import expected_size
+from peewit.streaming.sparsifier.records import Coins, SparsifierSettings
+from peewit.streaming.sparsifier.sample_size import expected_size
 from tests.streaming.graphs import EdgeList, sparsified
 
 COINS: tuple[Coins, ...] = ("dependent", "independent")

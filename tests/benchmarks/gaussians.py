@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.records import SparsifierSettings, SparsifierState
-from peewit.streaming.sparsifier import absorb, resparsify, sparsifier_graph
+from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sparsifier import absorb, resparsify, sparsifier_graph
 from tests.benchmarks.graphs import four_gaussians
 from tests.benchmarks.peers import draws_for, leverages, spielman_srivastava, uniform
 from tests.benchmarks.spectra import extremes

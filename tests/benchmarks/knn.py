@@ -29,9 +29,9 @@ from sklearn.neighbors import NearestNeighbors
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iterate import Watch
 from peewit.solvers.neighbors import NeighborLists
-from peewit.streaming.knn import KnnPlace, KnnSettings, make_knn
-from peewit.streaming.neighbor_search import NeighborSearch
-from peewit.streaming.nodes import DenseNodes
+from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, make_knn
+from peewit.streaming.neighbors.search import NeighborSearch
+from peewit.streaming.nodes.index import DenseNodes
 
 QUIET = Watch(progress=None, cancelled=None)
 _LOOK_SECONDS = 0.02

@@ -28,11 +28,11 @@ import pyarrow.parquet as pq
 
 from peewit.service.catalog import Catalog
 from peewit.service.client import Client
-from peewit.service.database import open_database
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import JobSpec
-from peewit.service.prediction_files import PredictionMeta, write_predictions
-from peewit.service.predictions import PredictionStore
+from peewit.service.database.engine import open_database
+from peewit.service.jobs.job import JobSpec
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.predictions.files import PredictionMeta, write_predictions
+from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
 from peewit.solvers.arrays import Int64Array
 from tests.end_to_end.processes import Home, Server, descendants

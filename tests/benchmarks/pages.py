@@ -23,16 +23,21 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database import open_database
-from peewit.service.ingest import Ingestor
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import LANES, JobSpec
-from peewit.service.labels import LabelStore
-from peewit.service.manifest import Manifest
-from peewit.service.prediction_files import PredictionMeta, write_predictions
+from peewit.service.database.engine import open_database
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.jobs.job import LANES, JobSpec
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.files import PredictionMeta, write_predictions
 from peewit.service.settings import Settings
-from peewit.streaming.embedding import N_PROBES_LARGE, EmbeddingMeta, EmbeddingStore, NodeEmbedding
-from peewit.streaming.snapshots import GraphPaths
+from peewit.streaming.passes.embedding import (
+    N_PROBES_LARGE,
+    EmbeddingMeta,
+    EmbeddingStore,
+    NodeEmbedding,
+)
+from peewit.streaming.snapshots.store import GraphPaths
 from tests.end_to_end.processes import Home, Server
 
 N_CLASSES = 10

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.records import SparsifierSettings
-from peewit.streaming.sparsifier import expected_epsilon, sparsifier_graph, thinned
+from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.sparsifier import expected_epsilon, sparsifier_graph, thinned
 from tests.benchmarks.graphs import four_rectangles, mnist, small_clusters
 from tests.benchmarks.peers import draws_for, leverages, spielman_srivastava, uniform
 from tests.benchmarks.spectra import extremes

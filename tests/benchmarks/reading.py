@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from peewit.streaming.blocks import RawBlock
-from peewit.streaming.nodes import DenseNodes
-from peewit.streaming.sources import ParquetEdges, StagedFile, Staging, read_parts, stage
+from peewit.streaming.edges.blocks import RawBlock
+from peewit.streaming.edges.sources import ParquetEdges, StagedFile, Staging, read_parts, stage
+from peewit.streaming.nodes.index import DenseNodes
 
 COLUMNS = ["src", "dst", "weight"]
 N_NODES = 200_000

@@ -23,12 +23,12 @@ from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.refining import refine
-from peewit.streaming.engine import snapshot_edges
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.passes.raw_edges import snapshot_edges
 from peewit.streaming.pipeline import Stream
-from peewit.streaming.records import SparsifierSettings
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
-from peewit.streaming.sources import ParquetEdges
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings
 from tests.benchmarks.communities import Communities
 
 N_CLASSES = 10

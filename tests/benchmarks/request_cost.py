@@ -19,9 +19,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from peewit.service.api.observing import Observed
+from peewit.service.api.request_log import Observed
+from peewit.service.api.request_metrics import RequestMetrics
 from peewit.service.logs import configure_logging
-from peewit.service.request_metrics import RequestMetrics
 from peewit.service.settings import LogLevel
 
 N_ROUNDS = 5

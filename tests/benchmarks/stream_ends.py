@@ -27,9 +27,9 @@ from rich.table import Table
 from scipy.sparse.csgraph import connected_components
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.checkpoints import EMPTY, Checkpoint, CheckpointStore
-from peewit.streaming.records import Records, SparsifierState
-from peewit.streaming.snapshots import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.checkpoints import EMPTY, Checkpoint, CheckpointStore
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.sparsifier.records import Records, SparsifierState
 from tests.reference.adjacency import symmetric_matrix
 
 CHUNK = 1_000_000

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from peewit.streaming.blocks import RawBlock
-from peewit.streaming.nodes import NodeIndex
-from peewit.streaming.sources import ParquetEdges, read_parts, stage
+from peewit.streaming.edges.blocks import RawBlock
+from peewit.streaming.edges.sources import ParquetEdges, read_parts, stage
+from peewit.streaming.nodes.index import NodeIndex
 from tests.benchmarks.reading import read_plainly
 
 GROUP_ROWS = 1 << 20

@@ -52,7 +52,7 @@ from peewit.solvers.models.linear_machine import LinearMachine, LinearSVM
 from peewit.solvers.models.transductive import DASVM, TSVM, TransductiveMachine
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Solution, Status
-from peewit.streaming.feature_files import ParquetFeatures
+from peewit.streaming.features.files import ParquetFeatures
 from tests.benchmarks.documents import Corpus
 from tests.data_sets import labeled_graph
 

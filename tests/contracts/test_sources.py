@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.streaming.blocks import BadEdges, RawBlock
-from peewit.streaming.sources import (
+from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.sources import (
     EdgeSource,
     ParquetEdges,
     Part,

@@ -13,20 +13,20 @@ from types import FrameType
 from typing import Any
 
 from peewit.service.catalog import Catalog
-from peewit.service.database import open_database
-from peewit.service.ingest import Ingestor
+from peewit.service.database.engine import open_database
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 
 WATCHED = (
-    "service/feature_commit.py",
-    "service/feature_log.py",
-    "service/ingest.py",
-    "streaming/checkpoints.py",
+    "service/ingest/feature_commit.py",
+    "service/inbox/feature_log.py",
+    "service/ingest/ingestor.py",
+    "streaming/snapshots/checkpoints.py",
     "streaming/durable.py",
-    "streaming/features.py",
-    "streaming/nodes.py",
+    "streaming/features/store.py",
+    "streaming/nodes/index.py",
     "streaming/pipeline.py",
-    "streaming/snapshots.py",
+    "streaming/snapshots/store.py",
 )
 
 

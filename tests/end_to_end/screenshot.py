@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect, sync_playwright
 
-from peewit.service.digits import digit_edges, digit_labels, draw_labels, write_pictures
+from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels, write_pictures
 from tests.end_to_end.processes import Home, Server
 from tests.end_to_end.test_dashboard import QUIET
 

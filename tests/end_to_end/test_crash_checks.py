@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import delete, insert, select, update
 
 from peewit.service.catalog import AutoSolve, GraphSettings
-from peewit.service.database import files, graphs, job_events, jobs, label_events
-from peewit.service.jobs import JobSpec, JobStatus
-from peewit.service.known_nodes import KnownNodes
-from peewit.service.labeling import Labeling
-from peewit.service.uploads import UploadedLabels
-from peewit.service.worker import Worker
-from peewit.streaming.snapshots import GraphPaths
+from peewit.service.database.engine import files, graphs, job_events, jobs, label_events
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.jobs.job import JobSpec, JobStatus
+from peewit.service.labels.entry import Labeling
+from peewit.service.tables.uploads import UploadedLabels
+from peewit.service.worker.worker import Worker
+from peewit.streaming.snapshots.store import GraphPaths
 from tests.end_to_end.crashing.checks import (
     History,
     check_auto_solve,

@@ -18,16 +18,16 @@ from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database import Database, open_database
-from peewit.service.full_disk import is_disk_full
-from peewit.service.ingest import Ingestor
-from peewit.service.ingest_daemon import IngestDaemon
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import JobSpec, JobStatus
-from peewit.service.manifest import Manifest
+from peewit.service.database.engine import Database, open_database
+from peewit.service.database.full_disk import is_disk_full
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.daemon import IngestDaemon
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.jobs.job import JobSpec, JobStatus
+from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.settings import Settings
-from peewit.service.worker import Worker
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.worker.worker import Worker
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.end_to_end.processes import Home, Server, eventually
 from tests.service.solvable import Solvable, two_communities
 

@@ -15,11 +15,11 @@ import pytest
 from sqlalchemy import delete
 
 from peewit.service.catalog import Catalog, GraphProgress
-from peewit.service.database import leases, open_database
-from peewit.service.manifest import Manifest
+from peewit.service.database.engine import leases, open_database
+from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
-from peewit.streaming.nodes import open_nodes
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.end_to_end.processes import Home, eventually
 
 N_FILES = 6

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.catalog import Catalog
-from peewit.service.database import open_database
-from peewit.service.manifest import Manifest, SourceRecord
+from peewit.service.database.engine import open_database
+from peewit.service.inbox.manifest import Manifest, SourceRecord
 from peewit.service.settings import Settings
 from tests.end_to_end.object_store import ObjectStore, needs_object_store, object_store, parquet
 from tests.end_to_end.processes import Home, eventually

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from peewit.service.catalog import Catalog
-from peewit.service.database import open_database
-from peewit.service.ingest import Ingestor
-from peewit.service.manifest import Manifest
+from peewit.service.database.engine import open_database
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from tests.end_to_end.object_store import needs_object_store
 from tests.end_to_end.processes import Home, eventually

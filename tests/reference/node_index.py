@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 
 
 class DictIndex:
-    """Twin of ``peewit.streaming.nodes.NodeIndex`` without a disk."""
+    """Twin of ``peewit.streaming.nodes.index.NodeIndex`` without a disk."""
 
     def __init__(self) -> None:
         self.ids: list[Hashable] = []

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from peewit.service.formats import Format
-from peewit.streaming.blocks import NodeKind
+from peewit.service.tables.formats import Format
+from peewit.streaming.edges.blocks import NodeKind
 
 USES: Final = ("edges", "features", "labels", "points")
 KINDS: Final[tuple[NodeKind, ...]] = ("string", "int64", "dense")

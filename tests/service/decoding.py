@@ -24,10 +24,10 @@ import psutil
 import pyarrow as pa
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
-from peewit.service.database import open_database
-from peewit.service.feature_reading import table_blocks
-from peewit.service.new_points import checked_points
-from peewit.service.uploads import (
+from peewit.service.database.engine import open_database
+from peewit.service.inbox.feature_tables import table_blocks
+from peewit.service.predictions.new_points import checked_points
+from peewit.service.tables.uploads import (
     BadUpload,
     LabelValue,
     NodeId,
@@ -36,8 +36,8 @@ from peewit.service.uploads import (
     point_batches,
     read_labels,
 )
-from peewit.streaming.blocks import MAX_NODE_BYTES, BadEdges, NodeKind, RawBlock, read_columns
-from peewit.streaming.feature_blocks import BadFeatures
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges, NodeKind, RawBlock, read_columns
+from peewit.streaming.features.blocks import BadFeatures
 from tests.service.damaged import Sent, damaged
 
 LIMIT_SECONDS: Final = 60

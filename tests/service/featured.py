@@ -8,17 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
-from peewit.service.database import Database
-from peewit.service.feature_sets import FeatureSets
-from peewit.service.ingest import Ingestor
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import Job, JobSpec
-from peewit.service.manifest import Manifest
+from peewit.service.database.engine import Database
+from peewit.service.inbox.feature_sets import FeatureSets
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.jobs.job import Job, JobSpec
+from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.settings import Settings
-from peewit.service.worker import Worker
+from peewit.service.worker.worker import Worker
 from peewit.solvers.arrays import Float32Array
-from peewit.streaming.feature_blocks import read_features
-from peewit.streaming.snapshots import GraphPaths
+from peewit.streaming.features.blocks import read_features
+from peewit.streaming.snapshots.store import GraphPaths
 
 
 def feature_table(values: Float32Array) -> pa.Table:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
-from peewit.service.database import Database
-from peewit.service.jobs import JobStatus
+from peewit.service.database.engine import Database
+from peewit.service.jobs.job import JobStatus
 
 
 @contextmanager

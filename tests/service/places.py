@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database import open_database
-from peewit.service.formats import Format
-from peewit.service.ingest import Ingestor
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.labels import LabelStore
-from peewit.service.manifest import Manifest
-from peewit.service.pushes import PushStore
+from peewit.service.database.engine import open_database
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.pushes import PushStore
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.tables.formats import Format
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 
 
 class Place:

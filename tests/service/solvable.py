@@ -8,15 +8,15 @@ import pyarrow as pa
 from sqlalchemy import update
 
 from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
-from peewit.service.database import Database, graphs
-from peewit.service.labels import LabelStore
+from peewit.service.database.engine import Database, graphs
+from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.solvers.arrays import Float32Array, IntArray
 from peewit.solvers.graph import Graph
-from peewit.streaming.blocks import NodeKind
-from peewit.streaming.features import FeatureStore, NewRows
-from peewit.streaming.nodes import open_nodes
-from peewit.streaming.snapshots import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.features.store import FeatureStore, NewRows
+from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.snapshots.store import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
 
 TIGHT = {"graph_penalty": 1.0, "rtol": 1e-14}
 """Parameters of a long solve: the residual cannot fall so far."""

@@ -15,8 +15,21 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import URL, func, select, update
 
-from peewit.service.backup import STAGING_PREFIX, BackupRefused, abandoned_stagings, back_up
-from peewit.service.backup_format import (
+from peewit.service.api.keys import KeyStore
+from peewit.service.database.engine import (
+    Database,
+    files,
+    metadata,
+    pushes,
+)
+from peewit.service.database.leases import LeaseStore
+from peewit.service.database.migrations import DatabaseVersionError
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.jobs.job import JobSpec, JobStatus, Lane
+from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.supervisor import sole_supervisor
+from peewit.service.upkeep.backup import STAGING_PREFIX, BackupRefused, abandoned_stagings, back_up
+from peewit.service.upkeep.backup_format import (
     DATABASE,
     MANIFEST,
     DamagedBackup,
@@ -24,21 +37,8 @@ from peewit.service.backup_format import (
     digest_of,
     read_manifest,
 )
-from peewit.service.database import (
-    Database,
-    files,
-    metadata,
-    pushes,
-)
-from peewit.service.ingest import Ingestor
-from peewit.service.jobs import JobSpec, JobStatus, Lane
-from peewit.service.keys import KeyStore
-from peewit.service.leases import LeaseStore
-from peewit.service.migrations import DatabaseVersionError
-from peewit.service.needed_files import GRAPHS
-from peewit.service.restore import MARK, HomeNotEmpty, restore
-from peewit.service.supervisor import sole_supervisor
-from peewit.service.workers import WorkerRegistry
+from peewit.service.upkeep.needed_files import GRAPHS
+from peewit.service.upkeep.restore import MARK, HomeNotEmpty, restore
 from peewit.streaming.pipeline import Interrupted
 from tests.conftest import fresh_database
 from tests.service.places import Place, create, random_edges
@@ -338,8 +338,8 @@ def test_a_full_disk_leaves_nothing_and_names_the_file(backed_up: Path, tmp_path
     script = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from peewit.service.backup import back_up\n"
-        "from peewit.service.database import open_database\n"
+        "from peewit.service.upkeep.backup import back_up\n"
+        "from peewit.service.database.engine import open_database\n"
         "from peewit.service.settings import Settings\n"
         "settings = Settings(home=sys.argv[1])\n"
         "database = open_database(settings.database)\n"
@@ -372,13 +372,13 @@ def test_second_names_of_a_killed_backup_are_removed_by_the_next(
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "import peewit.service.backup\n"
-        "from peewit.service.database import open_database\n"
+        "from peewit.service.upkeep.backup import back_up\n"
+        "from peewit.service.database.engine import open_database\n"
         "from peewit.service.settings import Settings\n"
         "settings = Settings(home=sys.argv[1], database_url=sys.argv[2])\n"
         "database = open_database(settings.database)\n"
         "kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "peewit.service.backup.back_up(database, settings, Path(sys.argv[3]), progress=kill)\n"
+        "back_up(database, settings, Path(sys.argv[3]), progress=kill)\n"
     )
     url = place.database.engine.url.render_as_string(hide_password=False)
     command = [sys.executable, "-c", script, place.settings.home, url, tmp_path / "killed"]
@@ -487,8 +487,8 @@ def test_a_backup_of_the_first_schema_is_migrated(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import peewit.service.restore as module
-from peewit.service.database import open_database
+import peewit.service.upkeep.restore as module
+from peewit.service.database.engine import open_database
 from peewit.service.settings import Settings
 
 home, url, backup, moment = sys.argv[1:]

@@ -23,7 +23,7 @@ from peewit.service.catalog import (
     SnapshotEvery,
     lock_graph,
 )
-from peewit.service.database import (
+from peewit.service.database.engine import (
     Database,
     files,
     graphs,
@@ -33,9 +33,9 @@ from peewit.service.database import (
     open_database,
     sources,
 )
-from peewit.service.labels import LabelStore
-from peewit.service.manifest import Manifest
-from peewit.service.manifest_records import NewPush
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import NewPush
+from peewit.service.labels.store import LabelStore
 from tests.service.pushing import pushed
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from peewit.service.certifying import certify_task, validate_certify
-from peewit.service.tasks import Advanced, Certified, CertifyTask, Stopped
-from peewit.streaming.certificate import CertificateStore, CertifySettings
+from peewit.service.tasks.certify import certify_task, validate_certify
+from peewit.service.tasks.messages import Advanced, Certified, CertifyTask, Stopped
+from peewit.streaming.passes.certificate import CertificateStore, CertifySettings
 from tests.streaming.streamed import StreamedGraph, random_file, streamed
 
 

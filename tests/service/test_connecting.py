@@ -8,24 +8,24 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from peewit.service.connecting import (
+from peewit.service.database.engine import Database, open_database
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.daemon import IngestDaemon
+from peewit.service.jobs.job import Job, JobStatus, LeaseLost
+from peewit.service.settings import Settings
+from peewit.service.tasks.knn import (
     ConnectedBefore,
     finish_knn,
     knn_task,
     require_connectable,
     sweep_knn,
 )
-from peewit.service.connecting import validate_knn as validate
-from peewit.service.database import Database, open_database
-from peewit.service.ingest_daemon import IngestDaemon
-from peewit.service.jobs import Job, JobStatus, LeaseLost
-from peewit.service.manifest import Manifest
-from peewit.service.settings import Settings
-from peewit.service.tasks import Advanced, Connected, KnnTask, Stopped
-from peewit.service.worker import Worker
+from peewit.service.tasks.knn import validate_knn as validate
+from peewit.service.tasks.messages import Advanced, Connected, KnnTask, Stopped
+from peewit.service.worker.worker import Worker
 from peewit.solvers.neighbors import neighbor_graph
-from peewit.streaming.knn import KnnSettings
-from peewit.streaming.snapshots import SnapshotStore
+from peewit.streaming.neighbors.knn import KnnSettings
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.featured import Featured, clusters
 from tests.service.lost_answers import commits_unanswered
 

@@ -13,7 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import insert, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from peewit.service.database import (
+from peewit.service.database.engine import (
     Database,
     graphs,
     keys,
@@ -25,7 +25,7 @@ from peewit.service.database import (
     sources,
     workers,
 )
-from peewit.service.migrations import DatabaseVersionError
+from peewit.service.database.migrations import DatabaseVersionError
 
 
 @pytest.fixture

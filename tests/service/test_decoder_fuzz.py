@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
-from peewit.service.database import Database, open_database
-from peewit.service.ingest import Ingestor
-from peewit.service.manifest import Manifest
+from peewit.service.database.engine import Database, open_database
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.service.damaged import broken, damaged, parquet_edges
 
 SEED: Final = 5

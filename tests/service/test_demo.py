@@ -11,8 +11,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database import open_database
-from peewit.service.demo import (
+from peewit.service.database.engine import open_database
+from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels, write_shuffled
+from peewit.service.demo.walk import (
     LABELS_PER_CLASS,
     DemoFiles,
     DemoResult,
@@ -20,13 +21,12 @@ from peewit.service.demo import (
     demo_settings,
     run_demo,
 )
-from peewit.service.digits import digit_edges, digit_labels, draw_labels, write_shuffled
+from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.settings import COMPILED, Settings
-from peewit.service.workers import WorkerRegistry
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
-from peewit.streaming.nodes import open_nodes
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 
 N_DRAWS = 10
 

@@ -10,18 +10,18 @@ import pytest
 import scipy.sparse as sp
 
 from peewit.service.catalog import Catalog, GraphRecord
-from peewit.service.database import open_database
-from peewit.service.estimating import DoesNotFit, Estimate, Estimator, NoSnapshot
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import JobSpec
-from peewit.service.labels import LabelStore
+from peewit.service.database.engine import open_database
+from peewit.service.jobs.job import JobSpec
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
-from peewit.service.solve_memory import RESERVED_BYTES, graph_bytes
-from peewit.service.solving import WarmSolver
+from peewit.service.tasks.estimate import DoesNotFit, Estimate, Estimator, NoSnapshot
+from peewit.service.tasks.solve import WarmSolver
+from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes
 from peewit.solvers.graph import Graph
 from peewit.solvers.models import CATALOGUE
-from peewit.streaming.features import FeatureStore, NewRows
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.features.store import FeatureStore, NewRows
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.service.solvable import Solvable, parity_features, two_communities
 from tests.service.test_solving import solved, task
 

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.evaluation import evaluate, evaluate_numbers
-from peewit.service.labels import CurrentLabels
-from peewit.service.uploads import UploadedLabels
+from peewit.service.labels.store import CurrentLabels
+from peewit.service.predictions.evaluation import evaluate, evaluate_numbers
+from peewit.service.tables.uploads import UploadedLabels
 
 
 def labels_of(*nodes: str) -> CurrentLabels:

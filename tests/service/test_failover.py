@@ -15,12 +15,12 @@ import pytest
 from psycopg import sql
 from sqlalchemy.engine import URL
 
-from peewit.service.database import Database, open_database
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import Job, JobSpec, JobStatus
-from peewit.service.predictions import PredictionStore
+from peewit.service.database.engine import Database, open_database
+from peewit.service.jobs.job import Job, JobSpec, JobStatus
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
-from peewit.service.workers import WorkerRegistry
 from tests.service.solvable import (
     ENDLESS_CLASSES,
     ENDLESS_SIDE,
@@ -43,10 +43,10 @@ LEASE_SECONDS = 6.0
 
 WORKER = """
 import sys
-from peewit.service.database import open_database
+from peewit.service.database.engine import open_database
 from peewit.service.lifetime import StopSignal
 from peewit.service.settings import Settings, prepare_environment
-from peewit.service.worker import Worker
+from peewit.service.worker.worker import Worker
 
 if __name__ == "__main__":
     settings = Settings(home=sys.argv[1], database_url=sys.argv[2])

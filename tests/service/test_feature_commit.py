@@ -11,23 +11,23 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import AutoSolve, Catalog, GraphRecord, GraphSettings
-from peewit.service.database import Database, open_database
-from peewit.service.feature_log import FeatureSetNotFound, FeatureSetRecord
-from peewit.service.feature_sets import FeatureSets
-from peewit.service.ingest import Ingestor
-from peewit.service.ingest_daemon import IngestDaemon
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.known_nodes import KnownNodes
-from peewit.service.labels import LabelStore
-from peewit.service.leases import LeaseExpired, LeaseStore
-from peewit.service.manifest import Manifest
-from peewit.service.manifest_records import BacklogFull
+from peewit.service.database.engine import Database, open_database
+from peewit.service.database.leases import LeaseExpired, LeaseStore
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.feature_log import FeatureSetNotFound, FeatureSetRecord
+from peewit.service.inbox.feature_sets import FeatureSets
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import BacklogFull
+from peewit.service.ingest.daemon import IngestDaemon
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.solvers.features import FeatureRows
-from peewit.streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
-from peewit.streaming.features import FeatureStore
+from peewit.streaming.features.blocks import BadFeatures, FeatureBlock, read_features
+from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.pipeline import Interrupted
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.service.lost_answers import commits_unanswered
 from tests.service.test_ingest import write_edges
 

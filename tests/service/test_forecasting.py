@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database import open_database
-from peewit.service.forecasting import Forecast, last_equal, seconds_by_stage
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import Job, JobSpec
-from peewit.service.tasks import Advanced
+from peewit.service.database.engine import open_database
+from peewit.service.jobs.job import Job, JobSpec
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.tasks.forecast import Forecast, last_equal, seconds_by_stage
+from peewit.service.tasks.messages import Advanced
 
 TAKEN = {"loading": 1.0, "preparing": 2.0, "solving": 10.0, "writing": 0.5}
 

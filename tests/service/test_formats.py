@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from peewit.service.formats import MAX_EXACT_INTEGER, ROWS_PER_CHUNK, Format, encode
+from peewit.service.tables.formats import MAX_EXACT_INTEGER, ROWS_PER_CHUNK, Format, encode
 
 
 def table(n_rows: int) -> pa.Table:

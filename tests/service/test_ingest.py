@@ -21,27 +21,27 @@ from peewit.service.catalog import (
     GraphSettings,
     SnapshotEvery,
 )
-from peewit.service.database import Database, open_database
-from peewit.service.ingest import FEATURES_GRACE_SECONDS, Ingestor, LeaseHeld
-from peewit.service.ingest_daemon import (
+from peewit.service.database.engine import Database, open_database
+from peewit.service.database.leases import LeaseExpired, LeaseStore
+from peewit.service.inbox.manifest import FileRecord, Manifest
+from peewit.service.inbox.pushes import PushStore
+from peewit.service.inbox.records import NewPush
+from peewit.service.ingest.daemon import (
     CLEAN_SECONDS,
     LONGEST_FULL_DISK_SECONDS,
     RETRY_SECONDS,
     IngestDaemon,
 )
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.labels import LabelStore
-from peewit.service.leases import LeaseExpired, LeaseStore
-from peewit.service.manifest import FileRecord, Manifest
-from peewit.service.manifest_records import NewPush
-from peewit.service.pushes import PushStore
+from peewit.service.ingest.ingestor import FEATURES_GRACE_SECONDS, Ingestor, LeaseHeld
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
-from peewit.service.workers import WorkerRegistry
-from peewit.streaming.checkpoints import CheckpointStore
 from peewit.streaming.events import Committed, IngestEvent
-from peewit.streaming.features import FeatureStore
+from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.pipeline import Interrupted
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.service.featured import Featured, clusters
 from tests.service.pushing import pushed
 

@@ -13,10 +13,10 @@ from sqlalchemy import insert
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database import Database, ingest_points, open_database
-from peewit.service.ingest import Ingestor
-from peewit.service.ingest_history import MAX_POINTS, IngestHistory, IngestPoint, edges_per_second
-from peewit.service.manifest import Manifest
+from peewit.service.database.engine import Database, ingest_points, open_database
+from peewit.service.graphs.history import MAX_POINTS, IngestHistory, IngestPoint, edges_per_second
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from tests.service.solvable import two_communities
 

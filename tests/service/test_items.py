@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from peewit.service.items import MAX_TEXT_BYTES, Items
+from peewit.service.dashboard.items import MAX_TEXT_BYTES, Items
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database import Database, open_database
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import JobSpec
-from peewit.service.labels import LabelStore
-from peewit.service.leases import LeaseStore
-from peewit.service.metrics import exposition, store_registry
+from peewit.service.database.engine import Database, open_database
+from peewit.service.database.leases import LeaseStore
+from peewit.service.jobs.job import JobSpec
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.labels.store import LabelStore
+from peewit.service.metrics.families import exposition, store_registry
 from peewit.service.settings import Settings
-from peewit.service.workers import WorkerRegistry
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 from sqlalchemy import delete, update
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database import Database, graphs, jobs, now, open_database
-from peewit.service.job_queue import DatabaseJobQueue, coalesce_key
-from peewit.service.jobs import IdempotencyConflict, Job, JobSpec, JobStatus, LeaseLost
+from peewit.service.database.engine import Database, graphs, jobs, now, open_database
+from peewit.service.jobs.job import IdempotencyConflict, Job, JobSpec, JobStatus, LeaseLost
+from peewit.service.jobs.queue import DatabaseJobQueue, coalesce_key
 
 FINAL = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
 MAX_ATTEMPTS = 2

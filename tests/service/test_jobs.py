@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from peewit.service.auto_solving import renew_given_up, request_auto_solve
 from peewit.service.catalog import AutoSolve, Catalog, GraphNotFound, GraphSettings
-from peewit.service.database import Database, graphs, jobs, now, open_database
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import (
+from peewit.service.database.engine import Database, graphs, jobs, now, open_database
+from peewit.service.jobs.auto_solve import renew_given_up, request_auto_solve
+from peewit.service.jobs.job import (
     IdempotencyConflict,
     Job,
     JobSpec,
@@ -22,6 +21,7 @@ from peewit.service.jobs import (
     LeaseLost,
     UnknownJob,
 )
+from peewit.service.jobs.queue import DatabaseJobQueue
 
 AUTO_SOLVE = AutoSolve(model="stable-hfs", parameters={"graph_penalty": 1.0})
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from peewit.service.database import Database, keys, now, open_database
-from peewit.service.keys import KeyNotFound, KeyStore
+from peewit.service.api.keys import KeyNotFound, KeyStore
+from peewit.service.database.engine import Database, keys, now, open_database
 
 ADMIN = "admin." + "0123456789abcdef" * 4
 

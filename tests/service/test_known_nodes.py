@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
-from peewit.service.database import Database, open_database
-from peewit.service.formats import Format
-from peewit.service.gathering import gather_pushes
-from peewit.service.ingest import Ingestor
-from peewit.service.known_nodes import MAX_OPEN, KnownNodes
-from peewit.service.leases import LeaseStore
-from peewit.service.manifest import Manifest
-from peewit.service.pushes import PushStore
+from peewit.service.database.engine import Database, open_database
+from peewit.service.database.leases import LeaseStore
+from peewit.service.graphs.known_nodes import MAX_OPEN, KnownNodes
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.push_gatherer import gather_pushes
+from peewit.service.inbox.pushes import PushStore
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
-from peewit.service.uploads import node_array
-from peewit.streaming.blocks import NodeKind
-from peewit.streaming.snapshots import GraphPaths
+from peewit.service.tables.formats import Format
+from peewit.service.tables.uploads import node_array
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.snapshots.store import GraphPaths
 
 
 class Graphs:

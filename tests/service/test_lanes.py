@@ -16,9 +16,17 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from peewit.service.lanes import KILL_AFTER_SECONDS, WarmChild
 from peewit.service.settings import Settings
-from peewit.service.tasks import Advanced, Answer, CertifyTask, Failed, Solved, SolveTask, Stopped
+from peewit.service.tasks.messages import (
+    Advanced,
+    Answer,
+    CertifyTask,
+    Failed,
+    Solved,
+    SolveTask,
+    Stopped,
+)
+from peewit.service.worker.warm_child import KILL_AFTER_SECONDS, WarmChild
 from tests.service.solvable import (
     ENDLESS_CLASSES,
     ENDLESS_SIDE,
@@ -34,7 +42,7 @@ DEADLINE_SECONDS = 30.0
 
 PARENT = """
 import sys, time
-from peewit.service.lanes import WarmChild
+from peewit.service.worker.warm_child import WarmChild
 from peewit.service.settings import Settings
 
 if __name__ == "__main__":

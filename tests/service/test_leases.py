@@ -10,9 +10,9 @@ from time import monotonic
 import pytest
 from sqlalchemy import insert, select, update
 
-from peewit.service.database import Database, leases, now, open_database, workers
-from peewit.service.holders import holder_name, is_dead
-from peewit.service.leases import Lease, LeaseExpired, LeaseStore, confirm
+from peewit.service.database.engine import Database, leases, now, open_database, workers
+from peewit.service.database.holders import holder_name, is_dead
+from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore, confirm
 
 LONG = 600.0
 

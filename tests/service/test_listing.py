@@ -16,11 +16,11 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
-from peewit.service.database import Database, open_database
-from peewit.service.directory_watch import DirectoryWatch
-from peewit.service.ingest import Ingestor
-from peewit.service.listing import LONGEST_REST_SECONDS, SLOW_SECONDS, SourceLister
-from peewit.service.manifest import FILE_GONE, Manifest, SourceRecord
+from peewit.service.database.engine import Database, open_database
+from peewit.service.inbox.directory_watcher import DirectoryWatch
+from peewit.service.inbox.manifest import FILE_GONE, Manifest, SourceRecord
+from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SLOW_SECONDS, SourceLister
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.streaming.pipeline import FileUnreadable
 

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Connection, event, update
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphSettings
-from peewit.service.database import Database, leases, now, open_database
-from peewit.service.leases import Lease, LeaseExpired, LeaseStore
-from peewit.service.manifest import (
+from peewit.service.database.engine import Database, leases, now, open_database
+from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
+from peewit.service.inbox.manifest import (
     FILE_GONE,
     Backlog,
     FileNotListed,
@@ -21,7 +21,7 @@ from peewit.service.manifest import (
     PushRecord,
     SourceNotFound,
 )
-from peewit.service.manifest_records import NewPush
+from peewit.service.inbox.records import NewPush
 from tests.service.pushing import pushed
 
 LISTING = [("edges/b", "1", 20), ("edges/a", "1", 10), ("edges/c", "1", 30)]

@@ -8,11 +8,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
-from peewit.service.database import Database, open_database
-from peewit.service.leases import LeaseStore
-from peewit.service.manifest import FileOutcome, Manifest
-from peewit.service.manifest_records import NewPush
-from peewit.service.metrics import (
+from peewit.service.database.engine import Database, open_database
+from peewit.service.database.leases import LeaseStore
+from peewit.service.inbox.manifest import FileOutcome, Manifest
+from peewit.service.inbox.records import NewPush
+from peewit.service.metrics.families import (
     MAX_GRAPHS,
     OTHERS,
     IngestMetrics,
@@ -21,8 +21,8 @@ from peewit.service.metrics import (
     store_registry,
 )
 from peewit.service.settings import Settings
+from peewit.streaming.edges.sources import EdgeFile
 from peewit.streaming.events import Committed, Progress, Quarantined, StreamSummary
-from peewit.streaming.sources import EdgeFile
 from tests.service.pushing import pushed
 
 SUMMARY = StreamSummary(

@@ -17,14 +17,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, make_url, text
 
+from peewit.service.api.keys import KeyStore
 from peewit.service.catalog import AutoSolve, Catalog, SnapshotEvery
-from peewit.service.database import Database, metadata, open_database
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import IdempotencyConflict, JobSpec, JobStatus
-from peewit.service.keys import KeyStore
-from peewit.service.labels import LabelStore
-from peewit.service.manifest import Manifest
-from peewit.service.migrations import newest_revision, revision_of
+from peewit.service.database.engine import Database, metadata, open_database
+from peewit.service.database.migrations import newest_revision, revision_of
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.jobs.job import IdempotencyConflict, JobSpec, JobStatus
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.labels.store import LabelStore
 
 DUMPS = Path(__file__).parent / "first_release"
 GRAPH = "a" * 32

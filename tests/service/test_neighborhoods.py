@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from peewit.service.neighborhoods import neighborhood
-from peewit.streaming import snapshots
-from peewit.streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.service.dashboard.neighborhoods import neighborhood
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.store import store as snapshots
 from tests.service.solvable import publish_snapshot, two_communities
 
 

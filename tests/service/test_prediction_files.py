@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peewit.service.prediction_files import (
+from peewit.service.predictions.files import (
     MAX_SCORE_COLUMNS,
     ROWS_PER_BATCH,
     PredictionFile,

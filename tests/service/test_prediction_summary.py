@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service import prediction_files
-from peewit.service.prediction_files import PredictionFile, PredictionMeta, write_predictions
-from peewit.service.prediction_summary import RowFilter, Summaries, rows
+from peewit.service.dashboard.summary import RowFilter, Summaries, rows
+from peewit.service.predictions.files import PredictionFile, PredictionMeta, write_predictions
+from peewit.service.predictions.store import files as prediction_files
 
 META: dict[str, Any] = {
     "graph_id": "g",

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database import Database, jobs, now, open_database
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import Job, JobSpec
-from peewit.service.prediction_files import predictor_path
-from peewit.service.predictions import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
+from peewit.service.database.engine import Database, jobs, now, open_database
+from peewit.service.jobs.job import Job, JobSpec
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.predictions.files import predictor_path
+from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
 from peewit.streaming.durable import TEMPORARY_PREFIX
 from tests.service.test_prediction_files import META, written
 

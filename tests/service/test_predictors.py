@@ -9,24 +9,24 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from peewit.service.new_points import checked_points
-from peewit.service.prediction_files import (
+from peewit.service.predictions.files import (
     PredictionFile,
     class_columns,
     label_values,
     predictor_path,
 )
-from peewit.service.predictors import (
+from peewit.service.predictions.new_points import checked_points
+from peewit.service.predictions.predictors import (
     inductive_models,
     read_functions,
     write_predictor,
 )
-from peewit.service.solving import WarmSolver
-from peewit.service.uploads import json_point_batches
+from peewit.service.tables.uploads import json_point_batches
+from peewit.service.tasks.solve import WarmSolver
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.functions import KERNELS, KernelFunction, KernelName
 from peewit.solvers.gram.kernel_spaces import DenseGram
-from peewit.streaming.feature_blocks import BadFeatures
+from peewit.streaming.features.blocks import BadFeatures
 from tests.service.solvable import (
     parity_features,
     publish_features,

@@ -12,20 +12,20 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord, GraphSettings
-from peewit.service.database import Database, files, graphs, now, open_database, pushes
-from peewit.service.formats import Format
-from peewit.service.gathering import GATHER_ROWS, gather_pushes
-from peewit.service.jobs import IdempotencyConflict
-from peewit.service.leases import Lease, LeaseExpired, LeaseStore
-from peewit.service.manifest import FileOutcome, FileRecord, Manifest
-from peewit.service.manifest_records import (
+from peewit.service.database.engine import Database, files, graphs, now, open_database, pushes
+from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
+from peewit.service.inbox.manifest import FileOutcome, FileRecord, Manifest
+from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
+from peewit.service.inbox.push_log import WaitingPush
+from peewit.service.inbox.pushes import SMALL_BYTES, PushStore
+from peewit.service.inbox.records import (
     BacklogFull,
     NewPush,
     PushLimits,
     PushNotFound,
 )
-from peewit.service.push_log import WaitingPush
-from peewit.service.pushes import SMALL_BYTES, PushStore
+from peewit.service.jobs.job import IdempotencyConflict
+from peewit.service.tables.formats import Format
 from tests.service.lost_answers import commits_unanswered
 from tests.service.pushing import NO_LIMITS, pushed
 

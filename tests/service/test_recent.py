@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import insert, select, text, update
 from sqlalchemy.exc import OperationalError
 
-import peewit.service.recent
-from peewit.service.database import Database, open_database, workers
-from peewit.service.recent import Recent, arriving
+import peewit.service.database.cache
+from peewit.service.database.cache import Recent, arriving
+from peewit.service.database.engine import Database, open_database, workers
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_what_is_at_hand_needs_no_reading(database: Database, recent: Recent) ->
 def test_values_do_not_pile_up(
     database: Database, recent: Recent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peewit.service.recent, "_MAX_VALUES", 10)
+    monkeypatch.setattr(peewit.service.database.cache, "_MAX_VALUES", 10)
     for number in range(100):
         assert recent.get(number, lambda: "value") == "value"
     assert sum(recent.at_hand(number) for number in range(100)) <= (10 if database.is_sqlite else 0)
@@ -150,7 +150,7 @@ def test_values_are_not_kept_for_ever(
 ) -> None:
     names = Names(database)
     recent.get("names", names)
-    monkeypatch.setattr(peewit.service.recent, "MAX_AGE_SECONDS", 0.0)
+    monkeypatch.setattr(peewit.service.database.cache, "MAX_AGE_SECONDS", 0.0)
     recent.get("names", names)
     assert names.n_reads == 2
 
@@ -191,7 +191,7 @@ def test_a_connection_that_sqlite_gives_up_is_replaced(
     driver.close()
     add(database, "b")
     assert recent.get("names", names) == ["a", "b"]
-    monkeypatch.setattr("peewit.service.recent._DATA_VERSION", "SELECT * FROM nowhere")
+    monkeypatch.setattr("peewit.service.database.cache._DATA_VERSION", "SELECT * FROM nowhere")
     with pytest.raises(OperationalError, match="nowhere"):
         recent.get("names", names)
 

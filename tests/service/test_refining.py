@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.prediction_files import PredictionFile
-from peewit.service.solving import WarmSolver
-from peewit.service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
+from peewit.service.predictions.files import PredictionFile
+from peewit.service.tasks.messages import Advanced, Answer, Solved, SolveTask, Stopped
+from peewit.service.tasks.solve import WarmSolver
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels
-from peewit.streaming.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.streaming.streamed import RawFile, StreamedGraph, ids_of, random_file, streamed
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.manifest import ListedFile
-from peewit.service.settling import Settling, has_parquet_end
-from peewit.streaming.sources import ParquetEdges
+from peewit.service.inbox.manifest import ListedFile
+from peewit.service.inbox.settled_files import Settling, has_parquet_end
+from peewit.streaming.edges.sources import ParquetEdges
 
 WRITER = """
 import sys, time

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peewit.service.jobs import FAST_MODELS, HEAVY_OPTIONS, lane_of
-from peewit.service.solve_options import SolveOptions, options_schema, validate_solve
+from peewit.service.jobs.job import FAST_MODELS, HEAVY_OPTIONS, lane_of
+from peewit.service.tasks.solve_options import SolveOptions, options_schema, validate_solve
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE

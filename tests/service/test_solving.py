@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.prediction_files import PredictionFile
-from peewit.service.solving import WarmSolver
-from peewit.service.tasks import Advanced, Answer, Solved, SolveTask, Stopped
+from peewit.service.predictions.files import PredictionFile
+from peewit.service.tasks.messages import Advanced, Answer, Solved, SolveTask, Stopped
+from peewit.service.tasks.solve import WarmSolver
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel
 from peewit.solvers.models.transductive import TransductiveMachine
-from peewit.streaming.blocks import NodeKind
-from peewit.streaming.snapshots import SnapshotNotFound
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.snapshots.store import SnapshotNotFound
 from tests.service.solvable import (
     TIGHT,
     external_ids,

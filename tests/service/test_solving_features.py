@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from peewit.service.child import _answer
-from peewit.service.prediction_files import PredictionFile
-from peewit.service.solving import WarmSolver
-from peewit.service.tasks import Failed, Solved, SolveTask
+from peewit.service.predictions.files import PredictionFile
+from peewit.service.tasks.messages import Failed, Solved, SolveTask
+from peewit.service.tasks.solve import WarmSolver
+from peewit.service.worker.child import _answer
 from peewit.solvers.models import CATALOGUE
-from peewit.streaming.features import FeaturesNotFound, FeatureStore, NewRows
-from peewit.streaming.snapshots import GraphPaths
+from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows
+from peewit.streaming.snapshots.store import GraphPaths
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
 from tests.service.test_solving import MEMORY_BYTES, ignore, run, solved, task, two_communities
 

@@ -13,11 +13,16 @@ import pytest
 from fsspec.core import url_to_fs
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
-from peewit.service.confinement import SourceRefused, SourceRules, confine_redirects, is_within
-from peewit.service.database import Database, open_database
-from peewit.service.ingest import Ingestor
-from peewit.service.listing import list_files
-from peewit.service.manifest import Manifest, TooManySources
+from peewit.service.database.engine import Database, open_database
+from peewit.service.inbox.confinement import (
+    SourceRefused,
+    SourceRules,
+    confine_redirects,
+    is_within,
+)
+from peewit.service.inbox.manifest import Manifest, TooManySources
+from peewit.service.inbox.source_lister import list_files
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 
 

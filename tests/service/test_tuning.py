@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from peewit.service.child import _answer
-from peewit.service.solve_options import validate_solve
-from peewit.service.solving import WarmSolver
-from peewit.service.tasks import Failed, Stopped, Tuned, TuneTask
-from peewit.service.tuning import validate_tune
+from peewit.service.tasks.messages import Failed, Stopped, Tuned, TuneTask
+from peewit.service.tasks.solve import WarmSolver
+from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.tune import validate_tune
+from peewit.service.worker.child import _answer
 from peewit.solvers.models.lapsvm import LapSVM
 from peewit.solvers.models.tuning import PENALTIES
 from tests.service.solvable import parity_features, publish_features, publish_snapshot

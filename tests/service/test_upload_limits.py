@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.parquet_survey import survey_parquet
+from peewit.service.tables.parquet_survey import survey_parquet
 
 LONG: Final = "x" * (1 << 20)
 MIB: Final = 1 << 20
@@ -21,17 +21,17 @@ MIB: Final = 1 << 20
 DECODE: Final = """
 import json, resource, sys
 from pathlib import Path
-from peewit.service.formats import Format
+from peewit.service.tables.formats import Format
 from peewit.service.settings import Settings
-from peewit.service.uploads import (
+from peewit.service.tables.uploads import (
     UploadLimits,
     edge_batches,
     feature_batches,
     point_batches,
     read_labels,
 )
-from peewit.streaming.blocks import read_columns
-from peewit.streaming.feature_blocks import read_features
+from peewit.streaming.edges.blocks import read_columns
+from peewit.streaming.features.blocks import read_features
 
 limits = UploadLimits(
     rows=50_000_000, label_rows=1_000_000, decoded_bytes=2**28, batch_bytes=2**26

@@ -10,8 +10,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from peewit.service.formats import Format, encode
-from peewit.service.uploads import (
+from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.uploads import (
     BadUpload,
     UploadedLabels,
     edge_batches,
@@ -19,8 +19,8 @@ from peewit.service.uploads import (
     node_id,
     read_labels,
 )
-from peewit.service.uploads.limits import ROWS_PER_BATCH
-from peewit.streaming.blocks import BadEdges, NodeKind, read_columns
+from peewit.service.tables.uploads.limits import ROWS_PER_BATCH
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, read_columns
 
 
 def written(table: pa.Table, table_format: Format) -> io.BytesIO:

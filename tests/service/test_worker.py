@@ -13,17 +13,17 @@ import psutil
 import pytest
 from sqlalchemy import update
 
-from peewit.service.auto_solving import request_auto_solve
 from peewit.service.catalog import AutoSolve, Catalog, GraphSettings
-from peewit.service.database import Database, jobs, now, open_database
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import Job, JobSpec, JobStatus, Lane
-from peewit.service.labels import LabelStore
-from peewit.service.leases import LeaseStore
-from peewit.service.predictions import PredictionStore
+from peewit.service.database.engine import Database, jobs, now, open_database
+from peewit.service.database.leases import LeaseStore
+from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
-from peewit.service.worker import AnotherWorkerRunsError, Worker, run_until_finished
-from peewit.service.workers import WorkerRegistry
+from peewit.service.worker.worker import AnotherWorkerRunsError, Worker, run_until_finished
 from tests.service.lost_answers import first_success_fails
 from tests.service.solvable import (
     ENDLESS_CLASSES,
@@ -188,7 +188,7 @@ def test_a_cancel_is_seen_between_heartbeats_though_the_child_tells_nothing(
     job = service.submit(service.endless("deaf"), TIGHT)
     eventually(lambda: service.is_iterating(job))
     deaf = children()
-    monkeypatch.setattr("peewit.service.worker.HEARTBEAT_SECONDS", 3600.0)
+    monkeypatch.setattr("peewit.service.worker.worker.HEARTBEAT_SECONDS", 3600.0)
     try:
         for child in deaf:
             child.suspend()

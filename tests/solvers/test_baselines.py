@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from peewit.service.digits import neighbor_edges
+from peewit.service.demo.digits import neighbor_edges
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import ProgressReport, Stopped, Watch
 from peewit.solvers.labels import Labels

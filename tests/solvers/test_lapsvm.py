@@ -17,7 +17,7 @@ from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
 from peewit.solvers.models.svm import RLSC, SVM
 from peewit.solvers.neighbors import neighbor_graph
 from peewit.solvers.solution import Status
-from peewit.streaming.feature_files import ParquetFeatures
+from peewit.streaming.features.files import ParquetFeatures
 
 N_POINTS = 240
 

@@ -20,7 +20,7 @@ from peewit.solvers.models.linear_machine import PENALTIES, LinearSVM
 from peewit.solvers.models.transductive import DASVM, TSVM
 from peewit.solvers.models.tuning import tune
 from peewit.solvers.solution import Solution, Status
-from peewit.streaming.feature_files import ParquetFeatures
+from peewit.streaming.features.files import ParquetFeatures
 from tests.reference.kernel_machines import laplacian_power
 from tests.reference.linear_machines import DenseMachine, DenseTransduction, formed, sigmoid
 from tests.solvers.linear_problems import no_graph, sparse_points

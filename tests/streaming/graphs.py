@@ -6,9 +6,9 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.graph import Graph
-from peewit.streaming.blocks import EdgeBlock
-from peewit.streaming.records import Records, SparsifierSettings, SparsifierState
-from peewit.streaming.sparsifier import absorb, is_full, resparsify
+from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.sparsifier.records import Records, SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

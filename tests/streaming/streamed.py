@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.graph import Graph
-from peewit.streaming.blocks import NodeKind
-from peewit.streaming.checkpoints import CheckpointStore
-from peewit.streaming.engine import RawEdges
-from peewit.streaming.nodes import open_nodes
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.spool import Spool
+from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.passes.raw_edges import RawEdges
 from peewit.streaming.pipeline import Stream
-from peewit.streaming.records import SparsifierSettings
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots import GraphPaths, SnapshotMeta, SnapshotStore
-from peewit.streaming.sources import ParquetEdges
-from peewit.streaming.spool import Spool
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

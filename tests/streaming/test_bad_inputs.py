@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.streaming.blocks import NodeKind
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
-from peewit.streaming.nodes import open_nodes
+from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.pipeline import Stream
-from peewit.streaming.records import SparsifierSettings
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
-from peewit.streaming.sources import ParquetEdges
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings
 
 N_ROWS, BAD_ROW, MAX_NODES = 3_000, 2_345, 500
 ID_TYPES: dict[NodeKind, pa.DataType] = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.solvers.arrays import frozen
-from peewit.streaming.blocks import (
+from peewit.streaming.edges.blocks import (
     MAX_NODES,
     BadEdges,
     NodeKind,

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import ProgressReport
-from peewit.streaming.blocks import NODE_KINDS, NodeKind
-from peewit.streaming.certificate import (
+from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.passes.certificate import (
     Certificate,
     CertificateStore,
     CertifySettings,
     certify,
     epsilon_between,
 )
-from peewit.streaming.engine import PassStopped, RawEdgesGone
-from peewit.streaming.snapshots import Snapshot, SnapshotNotFound, SnapshotStore
+from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
+from peewit.streaming.snapshots.store import Snapshot, SnapshotNotFound, SnapshotStore
 from tests.reference.pencil import pencil_spectrum, spectral_epsilon
 from tests.streaming.graphs import (
     EdgeList,

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peewit.streaming.checkpoints import (
+from peewit.streaming.snapshots.checkpoints import (
     EMPTY,
     AbsorbedFile,
     Checkpoint,
     CheckpointStore,
     FilePosition,
 )
-from peewit.streaming.records import Records, SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.records import Records, SparsifierSettings, SparsifierState
 from tests.streaming.graphs import random_graph, sparsified
 
 POSITION = FilePosition(path="b", digest="aa", part_rows=1024, next_part=3, self_loops_before=2)
@@ -428,7 +428,7 @@ FULL_DISK = """
 import resource, signal, sys
 from dataclasses import replace
 from pathlib import Path
-from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.streaming.test_checkpoints import grown
 
 store = CheckpointStore(Path(sys.argv[1]))

@@ -20,16 +20,16 @@ import pytest
 from distributed import Client, LocalCluster
 
 from peewit.streaming import sparsify
-from peewit.streaming.distributed import Cluster, ClusterError
+from peewit.streaming.cluster.distributed import Cluster, ClusterError
+from peewit.streaming.cluster.shares import ShareSettings, absorb_group
+from peewit.streaming.edges.sources import EdgeFile, ParquetEdges, stage
 from peewit.streaming.events import Committed, IngestEvent, Progress, Quarantined
-from peewit.streaming.nodes import DenseNodes, open_nodes
+from peewit.streaming.nodes.index import DenseNodes, open_nodes
 from peewit.streaming.pipeline import Interrupted, Stream
-from peewit.streaming.records import SparsifierSettings, SparsifierState
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.shares import ShareSettings, absorb_group
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
-from peewit.streaming.sources import EdgeFile, ParquetEdges, stage
-from peewit.streaming.sparsifier import resparsify
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sparsifier import resparsify
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, random_graph, two_communities
 
@@ -375,7 +375,7 @@ def test_a_lost_scheduler_is_told_and_the_same_call_goes_on(
 def test_a_scheduler_that_does_not_answer_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("peewit.streaming.distributed.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("peewit.streaming.cluster.distributed.CONNECT_SECONDS", 0.5)
     files = make_data(tmp_path / "data", "dense")
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):
         with pytest.raises(ClusterError, match=f"scheduler must be the address .* got {address}"):
@@ -383,7 +383,7 @@ def test_a_scheduler_that_does_not_answer_is_named(
 
 
 def test_a_cluster_without_workers_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("peewit.streaming.distributed.NO_WORKER_SECONDS", 0.5)
+    monkeypatch.setattr("peewit.streaming.cluster.distributed.NO_WORKER_SECONDS", 0.5)
     files = make_data(tmp_path / "data", "dense")
     with cluster_of(0) as cluster:
         there = settings("dense", cluster.scheduler_address)

@@ -9,9 +9,15 @@ import fsspec
 import numpy as np
 import pytest
 
-from peewit.streaming.blocks import NODE_KINDS, NodeKind
-from peewit.streaming.checkpoints import CheckpointStore
-from peewit.streaming.engine import LANE_BYTES, PassStopped, RawEdges, RawEdgesGone, n_lanes
+from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.passes.raw_edges import (
+    LANE_BYTES,
+    PassStopped,
+    RawEdges,
+    RawEdgesGone,
+    n_lanes,
+)
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.reference.laplacian import dense_laplacian
 from tests.streaming.streamed import RawFile, StreamedGraph, random_file, streamed
 

@@ -14,16 +14,16 @@ import pytest
 import scipy.sparse as sp
 
 from peewit.solvers.features import FeatureRows
-from peewit.streaming.blocks import NodeKind
-from peewit.streaming.feature_blocks import BadFeatures, FeatureBlock, read_features
-from peewit.streaming.feature_files import (
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.features.blocks import BadFeatures, FeatureBlock, read_features
+from peewit.streaming.features.files import (
     ParquetFeatures,
     read_blocks,
     set_owners,
     set_values,
     write_set,
 )
-from peewit.streaming.features import FeaturesNotFound, FeatureStore, NewRows, repeated_row
+from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows, repeated_row
 
 MAX_NODES = 1_000_000
 

@@ -8,7 +8,7 @@ import scipy.linalg
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
-from peewit.streaming.kelner_levin import (
+from peewit.streaming.sparsifier.copies import (
     CopiesState,
     KelnerLevinSettings,
     RidgeSettings,

@@ -12,8 +12,8 @@ from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import ProgressReport, Stopped, Watch
 from peewit.solvers.neighbors import neighbor_graph
-from peewit.streaming.knn import KnnPlace, KnnSettings, KnnSummary, make_knn
-from peewit.streaming.nodes import DenseNodes, NodeIndex, Nodes
+from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, KnnSummary, make_knn
+from peewit.streaming.nodes.index import DenseNodes, NodeIndex, Nodes
 
 QUIET = Watch(progress=None, cancelled=None)
 POINTS = make_blobs(400, n_features=4, random_state=0)[0].astype(np.float32)

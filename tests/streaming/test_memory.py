@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peewit.streaming.blocks import NodeKind
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.memory import MemoryLimitTooSmall, plan_memory
 from peewit.streaming.pipeline import Stream
-from peewit.streaming.records import Coins, Records, SparsifierSettings
-from peewit.streaming.sample_size import expected_size
 from peewit.streaming.settings import GROUP_SHARE, StreamSettings
-from peewit.streaming.snapshots import GraphPaths
-from peewit.streaming.sources import ParquetEdges
-from peewit.streaming.sparsifier import ARRIVAL_LANES
+from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.sparsifier.records import Coins, Records, SparsifierSettings
+from peewit.streaming.sparsifier.sample_size import expected_size
+from peewit.streaming.sparsifier.sparsifier import ARRIVAL_LANES
 
 MIB = 1 << 20
 

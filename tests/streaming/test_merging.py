@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from peewit.streaming.merging import fold_tree, leaf, merge, without_embedding
-from peewit.streaming.records import SparsifierSettings, SparsifierState
-from peewit.streaming.sparsifier import (
+from peewit.streaming.sparsifier.merge_tree import fold_tree, leaf, merge, without_embedding
+from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sparsifier import (
     absorb,
     buffer_cap,
     expected_epsilon,

@@ -9,7 +9,7 @@ from sklearn.datasets import make_blobs
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iterate import ProgressReport, Stopped, Watch
 from peewit.solvers.neighbors import NeighborLists, neighbor_lists
-from peewit.streaming.neighbor_search import NeighborSearch
+from peewit.streaming.neighbors.search import NeighborSearch
 
 QUIET = Watch(progress=None, cancelled=None)
 POINTS = make_blobs(3000, n_features=6, centers=20, random_state=0)[0].astype(np.float32)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from peewit.solvers.arrays import frozen
-from peewit.streaming.blocks import BadEdges, NodeKind, read_columns
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, read_columns
 from peewit.streaming.kernels.hashing import hash_integers, hash_strings
 from peewit.streaming.kernels.node_table import COLLISION, DONE, FULL
-from peewit.streaming.node_segments import CorruptSegment, list_segments, segment_path
-from peewit.streaming.node_table import HashTable
-from peewit.streaming.nodes import DenseNodes, NodeCollision, NodeIndex, open_nodes
+from peewit.streaming.nodes.index import DenseNodes, NodeCollision, NodeIndex, open_nodes
+from peewit.streaming.nodes.segments import CorruptSegment, list_segments, segment_path
+from peewit.streaming.nodes.table import HashTable
 from tests.reference.columns import without_self_loops
 from tests.reference.node_index import DictIndex
 

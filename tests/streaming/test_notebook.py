@@ -15,7 +15,7 @@ import peewit.streaming
 import peewit.streaming.notebook
 from peewit.solvers.graph import Graph
 from peewit.streaming import Sparsified, sparsify
-from peewit.streaming.blocks import BadEdges
+from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.notebook import METHODS
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, heavy_tailed, random_graph, two_communities
@@ -246,7 +246,7 @@ def test_faults_are_named(tmp_path: Path) -> None:
 
 def test_the_package_loads_it_on_demand() -> None:
     program = (
-        "import sys, peewit.streaming.blocks\n"
+        "import sys, peewit.streaming.edges.blocks\n"
         "assert 'peewit.streaming.notebook' not in sys.modules\n"
         "from peewit.streaming import sparsify\n"
         "assert 'distributed' not in sys.modules\n"

@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import peewit.streaming.pipeline
-from peewit.streaming.blocks import BadEdges
-from peewit.streaming.checkpoints import CheckpointStore
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.sources import EdgeFile, ParquetEdges
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
-from peewit.streaming.nodes import Nodes, open_nodes
+from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.pipeline import Interrupted, Stream
-from peewit.streaming.records import SparsifierSettings
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
-from peewit.streaming.sources import EdgeFile, ParquetEdges
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings
 
 N_NODES = 150
 ROW_GROUP = 8_192

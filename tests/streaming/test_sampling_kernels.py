@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from peewit.solvers.arrays import AnyArray, BoolArray, Float32Array, FloatArray
-from peewit.streaming.cards import NodeCards
 from peewit.streaming.kernels.sampling import (
     CARD_HEADER,
     CARD_PROBES,
@@ -28,7 +27,8 @@ from peewit.streaming.kernels.sampling import (
     throw_coins,
 )
 from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
-from peewit.streaming.records import Records
+from peewit.streaming.sparsifier.cards import NodeCards
+from peewit.streaming.sparsifier.records import Records
 from tests.reference.sampling import (
     Card,
     arriving,

@@ -13,11 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.streaming import shares as shares_module
-from peewit.streaming.blocks import BadEdges, NodeKind
-from peewit.streaming.merging import leaf, without_embedding
-from peewit.streaming.parts import Part, StagedFile
-from peewit.streaming.records import SparsifierSettings, SparsifierState
-from peewit.streaming.shares import (
+from peewit.streaming.cluster.shares import (
     CodedShare,
     Share,
     ShareSettings,
@@ -31,7 +27,11 @@ from peewit.streaming.shares import (
     sparsify_coded,
     sparsify_dense,
 )
-from peewit.streaming.sources import ParquetEdges, stage
+from peewit.streaming.edges.blocks import BadEdges, NodeKind
+from peewit.streaming.edges.parts import Part, StagedFile
+from peewit.streaming.edges.sources import ParquetEdges, stage
+from peewit.streaming.sparsifier.merge_tree import leaf, without_embedding
+from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
 from tests.streaming.graphs import EdgeList, random_graph
 
 N_NODES = 300

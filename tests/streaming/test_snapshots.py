@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.records import Records, SparsifierSettings
-from peewit.streaming.snapshots import Snapshot, SnapshotMeta, SnapshotNotFound, SnapshotStore
-from peewit.streaming.sparsifier import sparsifier_graph
+from peewit.streaming.snapshots.store import Snapshot, SnapshotMeta, SnapshotNotFound, SnapshotStore
+from peewit.streaming.sparsifier.records import Records, SparsifierSettings
+from peewit.streaming.sparsifier.sparsifier import sparsifier_graph
 from tests.reference.adjacency import summed_pairs
 from tests.streaming.graphs import random_graph, sparsified
 
@@ -173,7 +173,7 @@ FULL_DISK = """
 import resource, sys
 from dataclasses import replace
 from pathlib import Path
-from peewit.streaming.snapshots import SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.streaming.test_snapshots import META, random_records
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))

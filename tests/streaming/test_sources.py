@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
 
-from peewit.streaming import reading
-from peewit.streaming.blocks import BadEdges, NodeKind, RawBlock, values_of
-from peewit.streaming.parts import open_parquet
-from peewit.streaming.sources import (
+from peewit.streaming.edges import reader as reading
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock, values_of
+from peewit.streaming.edges.parts import open_parquet
+from peewit.streaming.edges.sources import (
     EdgeFile,
     ParquetEdges,
     StagedFile,
@@ -487,7 +487,7 @@ def test_reading_in_threads_does_not_load_the_cluster_code(tmp_path: Path) -> No
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from peewit.streaming.sources import ParquetEdges, read_parts, stage\n"
+        "from peewit.streaming.edges.sources import ParquetEdges, read_parts, stage\n"
         "[file] = ParquetEdges(sys.argv[1]).list()\n"
         "staged = stage(file, Path('.'))\n"
         "parts = [(staged, part) for part in staged.parts]\n"

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from peewit.solvers.arrays import IntArray
-from peewit.streaming.blocks import EdgeBlock
-from peewit.streaming.merging import leaf, merge, without_embedding
-from peewit.streaming.records import Coins, SparsifierSettings, SparsifierState
-from peewit.streaming.sample_size import expected_size, sampling_constant
-from peewit.streaming.sparsifier import (
+from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.sparsifier.merge_tree import leaf, merge, without_embedding
+from peewit.streaming.sparsifier.records import Coins, SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sample_size import expected_size, sampling_constant
+from peewit.streaming.sparsifier.sparsifier import (
     ARRIVAL_LANES,
     BUFFER_FACTOR,
     absorb,

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from blake3 import blake3
 
-from peewit.streaming.blocks import BadEdges
-from peewit.streaming.sources import EdgeFile, ParquetEdges, Staging, stage
-from peewit.streaming.staging import Abandoned
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.sources import EdgeFile, ParquetEdges, Staging, stage
+from peewit.streaming.edges.staging import Abandoned
 
 
 def write(path: Path, n_rows: int = 10) -> Path:

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-import peewit.streaming.resistances
-import peewit.streaming.thinning
+import peewit.streaming.sparsifier.resistances
+import peewit.streaming.sparsifier.thinning
 from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.components import find_root, join_edges
-from peewit.streaming.cards import NodeCards
 from peewit.streaming.kernels.sampling import score_records
-from peewit.streaming.records import Coins, Records, SparsifierSettings, SparsifierState
-from peewit.streaming.sample_size import local_factor, sampling_constant
-from peewit.streaming.sparsifier import resparsify, sparsifier_graph, thinned
-from peewit.streaming.thinning import Survivors, Thinning, packed, spanning_forest, thin
+from peewit.streaming.sparsifier.cards import NodeCards
+from peewit.streaming.sparsifier.records import Coins, Records, SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sample_size import local_factor, sampling_constant
+from peewit.streaming.sparsifier.sparsifier import resparsify, sparsifier_graph, thinned
+from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, spanning_forest, thin
 from tests.reference.laplacian import resistances
 from tests.reference.sampling import expected_survivors, maximum_spanning_forest
 from tests.reference.spectrum import ridge_error
@@ -105,7 +105,7 @@ def test_the_result_depends_neither_on_chunks_nor_on_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if lane_records is not None:
-        monkeypatch.setattr(peewit.streaming.thinning, "LANE_RECORDS", lane_records)
+        monkeypatch.setattr(peewit.streaming.sparsifier.thinning, "LANE_RECORDS", lane_records)
     edges = random_graph(300, 0.5, 0)
     settings = settings_of(edges, coins=coins)
     state = buffer_of(edges, settings)
@@ -194,7 +194,7 @@ def test_a_coarse_sample_tells_every_leverage_within_the_slack(
     What is estimated is the counted leverage: with dependent coins degrees tell a third of theirs.
     """
     if most_excess is not None:
-        monkeypatch.setattr(peewit.streaming.resistances, "MOST_EXCESS", most_excess)
+        monkeypatch.setattr(peewit.streaming.sparsifier.resistances, "MOST_EXCESS", most_excess)
     for seed in range(3):
         edges = FAMILIES[family](seed)
         settings = settings_of(edges, coins=coins)
@@ -239,7 +239,7 @@ def test_a_coarse_sample_tells_every_leverage_within_the_slack(
             by_degrees = factor * records.weight * (near + far)
             kept, fewest = (np.minimum(1.0, copies * way).sum() for way in (score, by_degrees))
             # the excess is taken from a sample: a tenth is left for its noise
-            assert kept < 1.1 * (1.0 + peewit.streaming.resistances.MOST_EXCESS) * fewest
+            assert kept < 1.1 * (1.0 + peewit.streaming.sparsifier.resistances.MOST_EXCESS) * fewest
 
 
 def test_bounds_serve_where_the_gap_is_large_and_an_embedding_elsewhere() -> None:
@@ -267,13 +267,13 @@ def test_the_excess_is_that_of_the_records_kept() -> None:
             np.minimum(1.0, copies * records.weight * (way[records.u] + way[records.v])).sum()
             for way in (local, bounds)
         ]
-        excess = peewit.streaming.resistances._excess(
+        excess = peewit.streaming.sparsifier.resistances._excess(
             *ends, records.weight, records.weight, local, bounds, copies
         )
         assert excess == pytest.approx(kept[1] / kept[0] - 1.0, abs=1e-5)
         # a record taken with chance 1/3 stands for three
         third = np.arange(records.n_records) % 3 == 0
-        sampled = peewit.streaming.resistances._excess(
+        sampled = peewit.streaming.sparsifier.resistances._excess(
             records.u[third],
             records.v[third],
             3 * records.weight[third],
@@ -285,7 +285,10 @@ def test_the_excess_is_that_of_the_records_kept() -> None:
         assert sampled == pytest.approx(excess, abs=0.05)
     nothing = np.zeros(0, np.int32), np.zeros(0, np.int32)
     none = np.zeros(0, np.float32)
-    assert peewit.streaming.resistances._excess(*nothing, none, none, local, bounds, 1.0) == 0.0
+    assert (
+        peewit.streaming.sparsifier.resistances._excess(*nothing, none, none, local, bounds, 1.0)
+        == 0.0
+    )
 
 
 @pytest.mark.parametrize("family", ["random", "two communities", "heavy-tailed weights"])
@@ -358,7 +361,7 @@ def test_the_surplus_is_that_of_all_lanes_and_what_was_before(
     edges = random_graph(300, 0.5, 0)
     settings = settings_of(edges, coins="dependent")
     state = buffer_of(edges, settings)
-    monkeypatch.setattr(peewit.streaming.thinning, "LANE_RECORDS", 1_000)
+    monkeypatch.setattr(peewit.streaming.sparsifier.thinning, "LANE_RECORDS", 1_000)
     records = state.records
     before = np.linspace(-100.0, 100.0, 300).astype(np.float32)  # units of weight
     thinning = thin_state(cut_up(records), state, settings, surplus=before)
@@ -426,7 +429,7 @@ def test_survivors_are_selected_when_they_are_asked_for() -> None:
 
 
 def test_survivors_are_packed_into_chunks_of_some_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peewit.streaming.thinning, "CHUNK_RECORDS", 500)
+    monkeypatch.setattr(peewit.streaming.sparsifier.thinning, "CHUNK_RECORDS", 500)
     records = records_of(random_graph(120, 0.5, 0))
     chunks = [records.part(start, start + 90) for start in range(0, records.n_records, 90)]
     rng = np.random.default_rng(0)
@@ -448,7 +451,7 @@ def owned(records: Records) -> Records:
 
 
 def test_packing_lets_go_what_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peewit.streaming.thinning, "CHUNK_RECORDS", 100)
+    monkeypatch.setattr(peewit.streaming.sparsifier.thinning, "CHUNK_RECORDS", 100)
     records = records_of(random_graph(120, 0.5, 0))
     chunks = [owned(records.part(start, start + 150)) for start in range(0, 1_500, 150)]
     alive = [weakref.ref(chunk.u) for chunk in chunks]
@@ -464,7 +467,7 @@ def test_packing_lets_go_what_was_taken(monkeypatch: pytest.MonkeyPatch) -> None
 def test_resparsifying_lets_the_old_buffer_go_while_the_new_one_grows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(peewit.streaming.thinning, "CHUNK_RECORDS", 5_000)
+    monkeypatch.setattr(peewit.streaming.sparsifier.thinning, "CHUNK_RECORDS", 5_000)
     n_records, n_nodes = 400_000, 1_000
     rng = np.random.default_rng(0)
     u = rng.integers(0, n_nodes, n_records)

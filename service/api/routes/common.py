@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query
 
 from peewit.service.api.errors import any_problem
-from peewit.service.jobs import MAX_KEY_LENGTH
+from peewit.service.jobs.job import MAX_KEY_LENGTH
 
 ONE_GRAPH = "/v1/graphs/{graph}"
 

@@ -9,15 +9,15 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import requires
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_schema
 from peewit.service.api.errors import problems
+from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import ONE_GRAPH, IdempotencyKey, resource
 from peewit.service.api.schemas.sources import PushOut
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.api.waiting import WaitSeconds, wait_until
 from peewit.service.catalog import GraphNotFound, GraphRecord
-from peewit.service.jobs import IdempotencyConflict
-from peewit.service.manifest_records import BacklogFull, PushNotFound, PushRecord
-from peewit.service.uploads import BadUpload, TableTooLarge
-from peewit.streaming.blocks import BadEdges
+from peewit.service.inbox.records import BacklogFull, PushNotFound, PushRecord
+from peewit.service.jobs.job import IdempotencyConflict
+from peewit.service.tables.uploads import BadUpload, TableTooLarge
+from peewit.streaming.edges.blocks import BadEdges
 
 router = resource("edges", f"{ONE_GRAPH}/edges")
 pushes = resource("edges", f"{ONE_GRAPH}/pushes")

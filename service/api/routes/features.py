@@ -15,16 +15,16 @@ from peewit.service.api.bodies import (
     body_schema,
 )
 from peewit.service.api.errors import problems
+from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import ONE_GRAPH, resource
 from peewit.service.api.schemas.features import FeatureSetOut, FeaturesOut
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.api.waiting import WaitSeconds, wait_until
 from peewit.service.catalog import GraphNotFound, GraphRecord
-from peewit.service.feature_log import FeatureSetNotFound, FeatureSetRecord, SetMode
-from peewit.service.feature_reading import table_blocks
-from peewit.service.manifest_records import BacklogFull
-from peewit.service.uploads import BadUpload, TableTooLarge
-from peewit.streaming.feature_blocks import BadFeatures
+from peewit.service.inbox.feature_log import FeatureSetNotFound, FeatureSetRecord, SetMode
+from peewit.service.inbox.feature_tables import table_blocks
+from peewit.service.inbox.records import BacklogFull
+from peewit.service.tables.uploads import BadUpload, TableTooLarge
+from peewit.streaming.features.blocks import BadFeatures
 
 router = resource("features", f"{ONE_GRAPH}/features")
 

@@ -19,7 +19,6 @@ from peewit.service.api.schemas.graphs import (
     GraphPatch,
 )
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.auto_solving import request_auto_solve
 from peewit.service.catalog import (
     GraphConflict,
     GraphExists,
@@ -27,8 +26,9 @@ from peewit.service.catalog import (
     GraphRecord,
     TooManyGraphs,
 )
-from peewit.streaming.certificate import CertificateStore
-from peewit.streaming.snapshots import GraphPaths
+from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.snapshots.store import GraphPaths
 
 router = resource("graphs", "/v1/graphs")
 

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
+from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
 from peewit.service.api.schemas.base import InvalidArgument
 from peewit.service.api.schemas.jobs import (
@@ -24,16 +25,15 @@ from peewit.service.api.schemas.jobs import (
     SolveIn,
     TuneIn,
 )
-from peewit.service.api.stopping import Stopping, stopping_of
+from peewit.service.api.shutdown import Stopping, stopping_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.api.waiting import WaitSeconds, wait_until
 from peewit.service.catalog import GraphNotFound
-from peewit.service.connecting import ConnectedBefore, NoFeatures, require_connectable
-from peewit.service.estimating import DoesNotFit, NoSnapshot
-from peewit.service.jobs import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
-from peewit.service.tuning import validate_tune
-from peewit.streaming.features import FeaturesNotFound
-from peewit.streaming.snapshots import SnapshotNotFound
+from peewit.service.jobs.job import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
+from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
+from peewit.service.tasks.knn import ConnectedBefore, NoFeatures, require_connectable
+from peewit.service.tasks.tune import validate_tune
+from peewit.streaming.features.store import FeaturesNotFound
+from peewit.streaming.snapshots.store import SnapshotNotFound
 
 router = resource("jobs", "/v1")
 

@@ -22,9 +22,9 @@ from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
 from peewit.service.catalog import GraphNotFound
-from peewit.service.labeling import LabelsRefused, UnknownNodes, encode_labels
-from peewit.service.labels import BadLabels, LabelReceipt
-from peewit.service.uploads import (
+from peewit.service.labels.entry import LabelsRefused, UnknownNodes, encode_labels
+from peewit.service.labels.store import BadLabels, LabelReceipt
+from peewit.service.tables.uploads import (
     BadUpload,
     TableTooLarge,
     UploadedLabels,
@@ -33,7 +33,7 @@ from peewit.service.uploads import (
     node_id,
     read_labels,
 )
-from peewit.streaming.blocks import NodeKind
+from peewit.streaming.edges.blocks import NodeKind
 
 _FEW_BYTES: Final = 1 << 16
 """JSON of so many bytes waits for no table; a table may come to millions of rows however short."""

@@ -10,10 +10,10 @@ from peewit.service.api.auth import requires
 from peewit.service.api.errors import any_problem, problems
 from peewit.service.api.readiness import NotReady, require_ready
 from peewit.service.api.schemas.operations import Health, ModelList, ModelOut, VersionOut
-from peewit.service.api.stopping import stopping_of
+from peewit.service.api.shutdown import stopping_of
 from peewit.service.api.stores import StoresHere
-from peewit.service.metrics import exposition
-from peewit.service.solve_options import options_schema
+from peewit.service.metrics.families import exposition
+from peewit.service.tasks.solve_options import options_schema
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import parameter_schema
 

@@ -22,12 +22,12 @@ from peewit.service.api.tables import (
     table_response,
 )
 from peewit.service.catalog import GraphNotFound, GraphRecord
-from peewit.service.formats import Format, encode
-from peewit.service.jobs import Job, UnknownJob
-from peewit.service.prediction_files import Prediction, PredictionFile
-from peewit.service.predictions import PredictionsNotFound
-from peewit.service.reading import NodeNotFound, NodeNotPredicted, PredictionReader
-from peewit.service.uploads import BadUpload, NodeId, node_id
+from peewit.service.jobs.job import Job, UnknownJob
+from peewit.service.predictions.files import Prediction, PredictionFile
+from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted, PredictionReader
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.uploads import BadUpload, NodeId, node_id
 
 router = resource("predictions", ONE_GRAPH)
 

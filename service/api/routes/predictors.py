@@ -25,13 +25,18 @@ from peewit.service.api.tables import (
     table_answer,
     table_response,
 )
-from peewit.service.formats import encode
-from peewit.service.jobs import UnknownJob
-from peewit.service.new_points import checked_points
-from peewit.service.predictions import PredictionsNotFound
-from peewit.service.predictors import JobNotSucceeded, NotInductive, predictor_of
-from peewit.service.uploads import BadUpload, TableTooLarge, json_point_batches, point_batches
-from peewit.streaming.feature_blocks import BadFeatures
+from peewit.service.jobs.job import UnknownJob
+from peewit.service.predictions.new_points import checked_points
+from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive, predictor_of
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.tables.formats import encode
+from peewit.service.tables.uploads import (
+    BadUpload,
+    TableTooLarge,
+    json_point_batches,
+    point_batches,
+)
+from peewit.streaming.features.blocks import BadFeatures
 
 router = resource("predictions", "/v1")
 

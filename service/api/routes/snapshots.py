@@ -19,10 +19,10 @@ from peewit.service.api.tables import (
     table_response,
 )
 from peewit.service.catalog import GraphNotFound
-from peewit.service.export import snapshot_edges
-from peewit.service.formats import encode
-from peewit.streaming.certificate import CertificateStore
-from peewit.streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.service.graphs.export import snapshot_edges
+from peewit.service.tables.formats import encode
+from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
 
 router = resource("snapshots", f"{ONE_GRAPH}/snapshots")
 

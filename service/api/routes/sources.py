@@ -7,6 +7,7 @@ from fastapi import Path, Query, Request, Response
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
+from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, PageSize, resource
 from peewit.service.api.schemas.base import InvalidArgument, refusing
 from peewit.service.api.schemas.sources import (
@@ -18,17 +19,16 @@ from peewit.service.api.schemas.sources import (
     SourceOut,
 )
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.api.waiting import WaitSeconds, wait_until
 from peewit.service.catalog import GraphNotFound, GraphRecord
-from peewit.service.confinement import SourceRefused, SourceRules
-from peewit.service.manifest import (
+from peewit.service.inbox.confinement import SourceRefused, SourceRules
+from peewit.service.inbox.manifest import (
     FileNotListed,
     FileStatus,
     SourceNotFound,
     SourceRecord,
     TooManySources,
 )
-from peewit.streaming.sources import ParquetEdges
+from peewit.streaming.edges.sources import ParquetEdges
 
 router = resource("sources", ONE_GRAPH)
 

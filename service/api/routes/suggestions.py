@@ -8,17 +8,17 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
+from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import ONE_GRAPH, resource
 from peewit.service.api.routes.predictions import JobId, Model
 from peewit.service.api.schemas.jobs import JobOut
 from peewit.service.api.schemas.suggestions import SuggestionsOut
 from peewit.service.api.stores import GraphHere, StoresHere
-from peewit.service.api.waiting import WaitSeconds, wait_until
 from peewit.service.catalog import GraphNotFound
-from peewit.service.jobs import UnknownJob
-from peewit.service.predictions import PredictionsNotFound
-from peewit.service.pushes import RETRY_SECONDS
-from peewit.service.suggesting import (
+from peewit.service.inbox.pushes import RETRY_SECONDS
+from peewit.service.jobs.job import UnknownJob
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.predictions.suggestions import (
     MAX_SUGGESTIONS,
     EmbeddingFailed,
     NoEmbedding,

@@ -7,8 +7,8 @@ from typing import Literal, Self
 from pydantic import Field
 
 from peewit.service.api.schemas.base import Answer
-from peewit.service.feature_log import FeatureSetRecord, SetMode, SetStatus
-from peewit.service.feature_sets import FeaturesStatus
+from peewit.service.inbox.feature_log import FeatureSetRecord, SetMode, SetStatus
+from peewit.service.inbox.feature_sets import FeaturesStatus
 
 
 class FeatureSetOut(Answer):

@@ -10,10 +10,10 @@ from peewit.service.api.schemas.base import Answer, Body
 from peewit.service.api.schemas.features import FeaturesOut
 from peewit.service.api.schemas.jobs import Solve
 from peewit.service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
-from peewit.service.manifest import FileStatus
-from peewit.streaming.blocks import NodeKind
-from peewit.streaming.certificate import Certificate
-from peewit.streaming.snapshots import SnapshotMeta
+from peewit.service.inbox.manifest import FileStatus
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.passes.certificate import Certificate
+from peewit.streaming.snapshots.store import SnapshotMeta
 
 _DEFAULTS = {
     each.name: each.default for each in fields(GraphSettings) if each.default is not MISSING

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from peewit.service.api.schemas.base import Answer, Body
-from peewit.service.certifying import validate_certify
-from peewit.service.connecting import validate_knn
-from peewit.service.jobs import KINDS, MAX_PRIORITY, Job, JobSpec, JobStatus, Lane, lane_of
-from peewit.service.solve_options import validate_solve
-from peewit.service.tuning import validate_tune
+from peewit.service.jobs.job import KINDS, MAX_PRIORITY, Job, JobSpec, JobStatus, Lane, lane_of
+from peewit.service.tasks.certify import validate_certify
+from peewit.service.tasks.knn import validate_knn
+from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.tune import validate_tune
 from peewit.solvers.neighbors import Metric, Symmetrization, WeightName
-from peewit.streaming.certificate import CertifySettings
-from peewit.streaming.knn import KnnSettings, Method
+from peewit.streaming.neighbors.knn import KnnSettings, Method
+from peewit.streaming.passes.certificate import CertifySettings
 
 _CERTIFY = CertifySettings()
 _KNN = KnnSettings()

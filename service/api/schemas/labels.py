@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field
 
 from peewit.service.api.schemas.base import Answer, Body, NodeIn
-from peewit.service.labels import LabelReceipt
+from peewit.service.labels.store import LabelReceipt
 
 
 class LabelIn(Body):

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from peewit.service.api.schemas.base import Answer, NodeIn
 from peewit.service.api.schemas.predictions import PredictionOut
-from peewit.service.suggesting import Strategy, Suggestions
+from peewit.service.predictions.suggestions import Strategy, Suggestions
 
 
 class SuggestionOut(Answer):

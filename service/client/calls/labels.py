@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from peewit.service.client.answers import Label, LabelReceipt, NodeId
 from peewit.service.client.calls.common import get, path, read
-from peewit.service.client.calls.reading import table_of
+from peewit.service.client.calls.downloads import table_of
 from peewit.service.client.exchange import Call, Request
 from peewit.service.client.tables import TableLike, labels_body
 

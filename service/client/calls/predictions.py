@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from peewit.service.client.answers import Lookup, NodeId, NodePrediction, Predictions
 from peewit.service.client.calls.common import get, path, read
-from peewit.service.client.calls.reading import batches_of, download, table_of
+from peewit.service.client.calls.downloads import batches_of, download, table_of
 from peewit.service.client.exchange import Call, Flow, Item, Request
 from peewit.service.client.tables import TableLike, plain, table_body
 

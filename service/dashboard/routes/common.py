@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Query
 
-from peewit.service.labels import LabelStore, LabelValue
+from peewit.service.labels.store import LabelStore, LabelValue
 
 PAGE_ROWS = 50
 """Rows of one page of a table."""

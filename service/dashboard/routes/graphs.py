@@ -13,15 +13,15 @@ from peewit.service.api.schemas.graphs import SnapshotOut
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
-from peewit.service.dashboard.drawing import Spectrum
+from peewit.service.dashboard.geometry import Spectrum
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
-from peewit.service.database import now
-from peewit.service.ingest_history import IngestHistory, edges_per_second
-from peewit.service.jobs import JobSpec, JobStatus
-from peewit.service.manifest import FileNotListed
-from peewit.streaming.certificate import CertificateStore
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.service.database.engine import now
+from peewit.service.graphs.history import IngestHistory, edges_per_second
+from peewit.service.inbox.manifest import FileNotListed
+from peewit.service.jobs.job import JobSpec, JobStatus
+from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 
 router = page_router()
 

@@ -16,8 +16,8 @@ from peewit.service.catalog import AutoSolve, GraphRecord
 from peewit.service.dashboard.access import Viewer, viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
-from peewit.service.jobs import Job, JobSpec, JobStatus, lane_of
-from peewit.service.solve_options import validate_solve
+from peewit.service.jobs.job import Job, JobSpec, JobStatus, lane_of
+from peewit.service.tasks.solve_options import validate_solve
 from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
 
 router = page_router()

@@ -12,8 +12,8 @@ from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen, label_of
-from peewit.service.labeling import UnknownNodes
-from peewit.service.uploads import UploadedLabels, node_id
+from peewit.service.labels.entry import UnknownNodes
+from peewit.service.tables.uploads import UploadedLabels, node_id
 
 router = page_router()
 

@@ -10,7 +10,7 @@ from fastapi import Request, Response
 
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import page, page_router
-from peewit.service.solve_options import options_schema
+from peewit.service.tasks.solve_options import options_schema
 from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
 from peewit.solvers.models.base import parameter_schema
 

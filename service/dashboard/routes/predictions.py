@@ -15,20 +15,20 @@ from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.tables import ChosenFormat
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
-from peewit.service.dashboard.drawing import SmallGraph
+from peewit.service.dashboard.geometry import SmallGraph
+from peewit.service.dashboard.items import Item, Items
+from peewit.service.dashboard.neighborhoods import Neighborhood, neighborhood
 from peewit.service.dashboard.pages import back_to, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
-from peewit.service.formats import Format
-from peewit.service.items import Item, Items
-from peewit.service.jobs import Job
-from peewit.service.labels import LabelValue
-from peewit.service.neighborhoods import Neighborhood, neighborhood
-from peewit.service.prediction_files import Prediction, PredictionFile
-from peewit.service.prediction_summary import RowFilter, Summaries, rows
-from peewit.service.predictions import PredictionsNotFound
-from peewit.service.reading import NodeNotFound
-from peewit.service.uploads import node_array, node_id
-from peewit.streaming.snapshots import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.service.dashboard.summary import RowFilter, Summaries, rows
+from peewit.service.jobs.job import Job
+from peewit.service.labels.store import LabelValue
+from peewit.service.predictions.files import Prediction, PredictionFile
+from peewit.service.predictions.reader import NodeNotFound
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.tables.formats import Format
+from peewit.service.tables.uploads import node_array, node_id
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
 
 router = page_router()
 
@@ -159,7 +159,7 @@ def node_values(
 
     Raises
     ------
-    peewit.service.uploads.BadUpload, NodeNotFound
+    peewit.service.tables.uploads.BadUpload, NodeNotFound
         It is no id of this graph.
     """
     asked = node_id(node, graph.settings.node_ids, name="id")

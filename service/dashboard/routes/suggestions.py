@@ -11,17 +11,23 @@ from peewit.service.api.schemas.base import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.label_next import Rounds
 from peewit.service.dashboard.pages import form_of, page, page_router, piece
-from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes.common import Seen, label_of
 from peewit.service.dashboard.routes.predictions import node_values
-from peewit.service.jobs import JobStatus
-from peewit.service.labels import LabelValue
-from peewit.service.prediction_files import PredictionFile
-from peewit.service.prediction_summary import Summaries
-from peewit.service.predictions import PredictionsNotFound
-from peewit.service.suggesting import STRATEGIES, EmbeddingFailed, NoEmbedding, NoMargins, Strategy
-from peewit.service.uploads import UploadedLabels, node_id
+from peewit.service.dashboard.summary import Summaries
+from peewit.service.jobs.job import JobStatus
+from peewit.service.labels.store import LabelValue
+from peewit.service.predictions.files import PredictionFile
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.predictions.suggestions import (
+    STRATEGIES,
+    EmbeddingFailed,
+    NoEmbedding,
+    NoMargins,
+    Strategy,
+)
+from peewit.service.tables.uploads import UploadedLabels, node_id
 from peewit.solvers.models import DEFAULT_MODEL
 
 router = page_router()

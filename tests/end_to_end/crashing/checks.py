@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 from sqlalchemy import select
 
 from peewit.service.catalog import Catalog, GraphRecord
-from peewit.service.database import Database, files, job_events, jobs, label_events
+from peewit.service.database.engine import Database, files, job_events, jobs, label_events
 from peewit.service.settings import Settings
-from peewit.streaming.checkpoints import AbsorbedFile, CheckpointStore
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.end_to_end.crashing.load import GRAPH
 from tests.end_to_end.crashing.record import EdgeBatch, LabelEvent, Record
 

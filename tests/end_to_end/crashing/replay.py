@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.service.catalog import Catalog
-from peewit.service.database import open_database
-from peewit.service.labels import LabelStore
+from peewit.service.database.engine import open_database
+from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
-from peewit.streaming.nodes import open_nodes
-from peewit.streaming.snapshots import SnapshotStore
+from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.end_to_end.crashing.checks import History
 from tests.end_to_end.crashing.load import AUTO_MODEL, GRAPH
 from tests.end_to_end.crashing.system import SETTINGS

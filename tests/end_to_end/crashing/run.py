@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from peewit.service.catalog import Catalog
-from peewit.service.database import Database, open_database
-from peewit.service.job_queue import DatabaseJobQueue
-from peewit.service.jobs import JobStatus
-from peewit.service.manifest import Manifest
+from peewit.service.database.engine import Database, open_database
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.jobs.job import JobStatus
+from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.settings import Settings
-from peewit.streaming.snapshots import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.end_to_end.crashing.checks import (
     History,
     JobCounts,

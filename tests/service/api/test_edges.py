@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from peewit.service.formats import Format
 from peewit.service.settings import Settings
+from peewit.service.tables.formats import Format
 from tests.service.api.conftest import (
     ARROW,
     CSV,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.ingest_daemon import IngestDaemon
+from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.settings import Settings
 from tests.service.api.conftest import (
     ARROW,

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from peewit.service.settings import Settings
-from peewit.service.solve_options import options_schema
+from peewit.service.tasks.solve_options import options_schema
 from peewit.solvers.models import CATALOGUE
 from tests.service.api.conftest import CSV, Api, serving
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from peewit.service.api.rates import (
+from peewit.service.api.rate_limit import (
     MAX_CALLERS,
     WRONG_KEYS,
     RateLimits,

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from peewit.service.api.keys import KeyStore, Scope
 from peewit.service.client import Client, JobCancelled, PredictionsNotFound, StillWaiting
-from peewit.service.keys import KeyStore, Scope
 from peewit.service.settings import Settings
-from peewit.streaming.embedding import EmbeddingStore, embed
-from peewit.streaming.snapshots import GraphPaths
+from peewit.streaming.passes.embedding import EmbeddingStore, embed
+from peewit.streaming.snapshots.store import GraphPaths
 from tests.service.api.conftest import CSV, PARQUET, Api, as_parquet, bring_communities, serving
 from tests.service.solvable import two_communities
 
@@ -70,7 +70,7 @@ def test_margins_go_on_beyond_those_that_are_remembered(
     ready: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = suggested(ready, "k=200")
-    monkeypatch.setattr("peewit.service.suggesting.MAX_REMEMBERED", 7)
+    monkeypatch.setattr("peewit.service.predictions.suggestions.MAX_REMEMBERED", 7)
     ready.stores.suggester._unsure.clear()
     for k in (5, 7, 30, 200):
         found = suggested(ready, f"k={k}")["suggestions"]

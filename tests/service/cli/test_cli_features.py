@@ -13,11 +13,11 @@ from sklearn.datasets import dump_svmlight_file
 
 from peewit.service.catalog import Catalog
 from peewit.service.cli.progress import RowProgress
-from peewit.service.database import open_database
-from peewit.service.ingest import Ingestor
+from peewit.service.database.engine import open_database
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
-from peewit.streaming.features import FeatureStore
-from peewit.streaming.snapshots import GraphPaths
+from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.snapshots.store import GraphPaths
 from tests.service.cli.conftest import Peewit
 
 ROWS = "node,x,y\na,1,2\nb,3,4\n"

@@ -10,8 +10,8 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.database import Database, open_database
-from peewit.service.ingest import Ingestor
+from peewit.service.database.engine import Database, open_database
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from tests.service.cli.conftest import Peewit
 

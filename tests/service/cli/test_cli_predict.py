@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from peewit.service.catalog import Catalog
-from peewit.service.database import Database, open_database
+from peewit.service.database.engine import Database, open_database
 from peewit.service.settings import Settings
 from tests.service.cli.conftest import Peewit
 from tests.service.solvable import Solvable, parity_features, two_communities

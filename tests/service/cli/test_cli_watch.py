@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.cli.plotting import laid_out
-from peewit.service.cli.watching import sparkline
+from peewit.service.cli.plot import laid_out
+from peewit.service.cli.watch import sparkline
 from peewit.solvers.graph import Graph
 from tests.end_to_end.processes import Home
 from tests.service.cli.conftest import Peewit
@@ -97,8 +97,8 @@ def test_the_layout_parts_what_hangs_together_little() -> None:
 
 
 def test_of_a_large_graph_a_sample_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("peewit.service.cli.plotting.MAX_NODES", 100)
-    monkeypatch.setattr("peewit.service.cli.plotting.MAX_EDGES", 50)
+    monkeypatch.setattr("peewit.service.cli.plot.MAX_NODES", 100)
+    monkeypatch.setattr("peewit.service.cli.plot.MAX_EDGES", 50)
     graph = Graph.from_edges(*grid(30), np.ones(2 * 30 * 29), n_nodes=900)
     layout = laid_out(graph, seed=0, axes=(2, 3))
     assert (len(layout.nodes), layout.n_nodes) == (100, 900)

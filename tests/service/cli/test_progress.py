@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from peewit.service.cli.progress import IngestProgress, shown_time
-from peewit.service.manifest import FileRecord
+from peewit.service.inbox.manifest import FileRecord
+from peewit.streaming.edges.sources import EdgeFile
 from peewit.streaming.events import Duplicate, Progress, Quarantined, StreamSummary
-from peewit.streaming.sources import EdgeFile
 
 
 class Clock:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from peewit.service.client.calls.events import EventDecoder
 from peewit.service.client.tables import ArrowDecoder, table_body
-from peewit.service.formats import Format, encode
+from peewit.service.tables.formats import Format, encode
 
 TABLES = st.builds(
     lambda rows, n_chunk: (

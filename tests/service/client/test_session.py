@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from peewit.service.api.keys import KeyStore
 from peewit.service.client import (
     Client,
     Conflict,
@@ -29,7 +30,6 @@ from peewit.service.client import (
     Unauthorized,
     UnknownNodes,
 )
-from peewit.service.keys import KeyStore
 from peewit.service.settings import Settings
 from tests.service.api.conftest import Api, as_arrow, serving
 from tests.service.client.conftest import edge_table

@@ -16,9 +16,9 @@ import pytest
 from peewit.service.api.app import create_app
 from peewit.service.client import AsyncClient, Client, Job, NodeNotFound
 from peewit.service.client.calls.jobs import DEFAULT_MODEL
-from peewit.service.ingest import Ingestor
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
-from peewit.service.worker import Worker
+from peewit.service.worker.worker import Worker
 from peewit.solvers.models import DEFAULT_MODEL as DEFAULT_OF_COMMANDS
 from tests.end_to_end.processes import REPOSITORY
 from tests.service.api.conftest import Api

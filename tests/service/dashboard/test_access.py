@@ -10,11 +10,11 @@ import pytest
 from fastapi.routing import APIRoute
 from itsdangerous import TimestampSigner
 
+from peewit.service.api.keys import KeyStore
 from peewit.service.dashboard import sessions
 from peewit.service.dashboard.app import create_app
 from peewit.service.dashboard.routes import graphs, jobs, labels, models, predictions, suggestions
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
-from peewit.service.keys import KeyStore
 from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, serving
 from tests.service.dashboard.forms import PIECE, look, send

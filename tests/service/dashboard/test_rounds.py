@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from peewit.service.dashboard.rounds import N_NODES, Rounds
-from peewit.service.suggesting import Strategy, Suggester
+from peewit.service.dashboard.label_next import N_NODES, Rounds
+from peewit.service.predictions.suggestions import Strategy, Suggester
 from peewit.solvers import active_learning
-from peewit.streaming.embedding import embed
-from peewit.streaming.snapshots import GraphPaths
+from peewit.streaming.passes.embedding import embed
+from peewit.streaming.snapshots.store import GraphPaths
 from tests.service.api.conftest import Api, bring_communities
 
 
@@ -77,7 +77,7 @@ def test_what_choosing_needs_is_loaded_once_and_meanwhile(
         loaded.set()
 
     real = active_learning.preload
-    monkeypatch.setattr("peewit.service.dashboard.rounds.preload", preload)
+    monkeypatch.setattr("peewit.service.dashboard.label_next.preload", preload)
     for path in ("/", "/", "/sign-in"):
         assert pages.client.get(path).status_code == 200
     assert loaded.wait(30)

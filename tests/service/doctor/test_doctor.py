@@ -13,16 +13,25 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, text, update
 
-from peewit.service.database import feature_sets, files, graphs, jobs, leases, now, pushes, sources
-from peewit.service.doctor import Finding, Level, Patient, examine, installation
-from peewit.service.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND
-from peewit.service.holders import holder_name
-from peewit.service.jobs import JobSpec, JobStatus
-from peewit.service.migrations import newest_revision
-from peewit.service.restore import MARK
-from peewit.service.worker import Worker
-from peewit.streaming.node_segments import list_segments
-from peewit.streaming.nodes import open_nodes
+from peewit.service.database.engine import (
+    feature_sets,
+    files,
+    graphs,
+    jobs,
+    leases,
+    now,
+    pushes,
+    sources,
+)
+from peewit.service.database.holders import holder_name
+from peewit.service.database.migrations import newest_revision
+from peewit.service.jobs.job import JobSpec, JobStatus
+from peewit.service.upkeep.doctor import Finding, Level, Patient, examine, installation
+from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND
+from peewit.service.upkeep.restore import MARK
+from peewit.service.worker.worker import Worker
+from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.nodes.segments import list_segments
 from tests.service.places import Place, create, random_edges
 
 
@@ -284,7 +293,7 @@ def test_unfinished_files_are_removed_once_they_are_old(place: Place) -> None:
 
 def dead_holder() -> str:
     """The name of a process of this machine that has ended."""
-    ask = "from peewit.service.holders import holder_name; print(holder_name())"
+    ask = "from peewit.service.database.holders import holder_name; print(holder_name())"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

@@ -1,0 +1,76 @@
+"""When requests come, and answers that may wait (``?wait=30``) without blocking the loop."""
+
+from collections.abc import Callable
+from typing import Annotated, Final, TypeVar
+
+import anyio
+from fastapi import Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from peewit.service.api.shutdown import stopping_of
+from peewit.service.database.cache import arriving
+
+LONGEST_WAIT_SECONDS: Final = 300
+
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LAST_PAUSE_SECONDS: Final = 0.25
+_Value = TypeVar("_Value")
+
+WaitSeconds = Annotated[
+    float,
+    Query(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for the end at most."),
+]
+
+
+class Arrivals:
+    """Middleware: one look at the database may serve all questions of a request.
+
+    Parameters
+    ----------
+    app : ASGI application
+        Runs within `peewit.service.database.cache.arriving`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on."""
+        with arriving():
+            await self._app(scope, receive, send)
+
+
+async def wait_until(
+    request: Request,
+    look: Callable[[], _Value],
+    is_done: Callable[[_Value], bool],
+    *,
+    seconds: float,
+) -> _Value:
+    """The value once it is done, or as it stands when time or the caller's patience is over.
+
+    Or when the server is to stop.
+
+    Parameters
+    ----------
+    request : Request
+        Its client may hang up, which ends the wait.
+    look : callable
+        Reads the value; runs in a thread.
+    is_done : callable
+        Tells whether it will not change any more.
+    seconds : float
+        Longest wait; 0 looks once.
+    """
+    deadline = anyio.current_time() + seconds
+    stopping = stopping_of(request)
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        value = await run_in_threadpool(look)
+        remaining = deadline - anyio.current_time()
+        is_over = remaining <= 0 or stopping
+        if is_done(value) or is_over or await request.is_disconnected():
+            return value
+        await anyio.sleep(min(pause, remaining))
+        pause = min(2 * pause, _LAST_PAUSE_SECONDS)

@@ -1,0 +1,58 @@
+"""Where the API may listen: on loopback only, until somebody holds a key."""
+
+import socket
+from ipaddress import ip_address
+
+from peewit.service.api.keys import KeyStore
+from peewit.service.database.engine import Database
+from peewit.service.settings import Settings
+
+
+def check_binding(host: str, port: int, *, settings: Settings, database: Database) -> None:
+    """Refuse an address that is open to others while everybody would be let in, or that is taken.
+
+    Parameters
+    ----------
+    host : str
+        Name or address to listen on.
+    port : int
+        0 lets the system choose.
+    settings : Settings
+        May name an admin key file.
+    database : Database
+        Holds the keys.
+
+    Raises
+    ------
+    PermissionError
+        The address reaches beyond this machine and there is no key.
+    OSError
+        Nobody can listen there at present.
+    """
+    has_key = settings.admin_key_file is not None or KeyStore(database).any_active()
+    if not has_key and not is_loopback(host):
+        raise PermissionError(
+            f"host must be a loopback address while there is no key, got {host}; make a key with "
+            "`peewit key create NAME`, or name one in PEEWIT_ADMIN_KEY_FILE"
+        )
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise OSError(
+                f"cannot listen on {host} port {port}: {error.strerror}; choose another --port"
+            ) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address; a name other than localhost may not be."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,130 @@
+"""What is known of every request: its id, a line in the log, and its place in the metrics.
+
+The outermost middleware, in plain ASGI. It also answers what no handler knows, so that such a fault
+has its id in the log and in the answer.
+"""
+
+import re
+from asyncio import CancelledError
+from collections.abc import Callable
+from secrets import token_hex
+from time import perf_counter
+from typing import Any, Final
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars, reset_contextvars
+
+from peewit.service.api.request_metrics import RequestMetrics
+
+HEADER: Final = "X-Request-ID"
+
+NO_ROUTE: Final = "(none)"
+"""Stands for paths that no route of ours has, so that clients cannot make up series."""
+
+_NAME: Final = HEADER.lower().encode()
+_SAFE: Final = re.compile(rb"[A-Za-z0-9._~:-]{1,128}")
+
+_log = structlog.get_logger(__name__)
+
+
+class Observed:
+    """Middleware: gives each request an id, and counts and logs it once it is answered.
+
+    Parameters
+    ----------
+    app : ASGI application
+        Finds the id in ``request.state.request_id``; may set ``request.state.key_prefix``.
+    metrics : RequestMetrics
+        Counts the requests.
+    answer : callable
+        The answer to a request in which this exception was not handled.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        metrics: RequestMetrics,
+        answer: Callable[[Request, BaseException], Response],
+    ) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        header = (_NAME, request_id.encode())
+        status: int | None = None
+        is_told = False
+        began = perf_counter()
+
+        async def send_observed(message: Message) -> None:
+            nonlocal status, is_told
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), header]}
+            elif not is_told and not message.get("more_body", False):
+                # Before the client can know that it is answered: it may look at the metrics next.
+                is_told = True
+                self._tell(scope, status, perf_counter() - began)
+            await send(message)
+
+        bound = bind_contextvars(request_id=request_id)
+        self._metrics.begin()
+        try:
+            await self._app(scope, receive, send_observed)
+        except CancelledError as error:  # the server stops, and has waited long enough
+            _log.warning("request cut off", route=_route(scope))
+            if status is None:
+                await self._answer(Request(scope), error)(scope, receive, send_observed)
+        except Exception as error:  # noqa: BLE001 - the last place before the client that can tell
+            _log.error("request failed", route=_route(scope), exc_info=error)
+            if status is None:
+                await self._answer(Request(scope), error)(scope, receive, send_observed)
+        finally:
+            if not is_told:
+                self._tell(scope, status, perf_counter() - began)
+            self._metrics.end()
+            reset_contextvars(**bound)
+
+    def _tell(self, scope: Scope, status: int | None, seconds: float) -> None:
+        method, route = scope["method"], _route(scope)
+        self._metrics.count(method, route, status, seconds)
+        state: dict[str, Any] = scope["state"]
+        parameters = scope.get("path_params") or {}
+        _log.info(
+            "request",
+            method=method,
+            route=route,
+            status=status,
+            seconds=round(seconds, 6),
+            key=state.get("key_prefix"),
+            **{
+                name: parameters[given]
+                for given, name in (("graph", "graph"), ("job_id", "job"))
+                if given in parameters
+            },
+        )
+
+
+def _route(scope: Scope) -> str:
+    """The template of the path, as ``/v1/graphs/{graph}``."""
+    return getattr(scope.get("route"), "path", NO_ROUTE)
+
+
+def _request_id(scope: Scope) -> str:
+    """The client's when it is one that is safe to repeat, else a new one."""
+    for name, value in scope["headers"]:
+        if name == _NAME:
+            if _SAFE.fullmatch(value):
+                return str(value, "ascii")
+            break
+    return token_hex(16)

@@ -1,0 +1,134 @@
+"""`peewit graph knn`: edges from features."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from peewit.service.cli.ingest import read_all
+from peewit.service.cli.session import (
+    INTERRUPTED,
+    AsJson,
+    GraphName,
+    Session,
+    open_session,
+    print_json,
+    say,
+    shown,
+)
+from peewit.service.cli.submission import finished, tell_failure
+from peewit.service.inbox.manifest import FileRecord
+from peewit.service.jobs.job import Job, JobSpec, JobStatus
+from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
+from peewit.service.tasks.knn import validate_knn
+from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.snapshots.store import GraphPaths
+
+_STOP_SECONDS = 3.5
+_ENOUGH_RECALL = 0.9
+
+
+def knn(
+    name: GraphName,
+    k: Annotated[int | None, typer.Option("--k", help="Neighbors of each node; 10.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="self-tuned, heat or binary; the first by default.")
+    ] = None,
+    symmetrize: Annotated[
+        str | None,
+        typer.Option(help="An edge weighs the mean or the max of both directions; the mean."),
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="euclidean or cosine; the first.")] = None,
+    width: Annotated[
+        float | None, typer.Option(help="Of heat weights; the mean length of the edges.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="exact, approximate, or auto: exact where that is quick.")
+    ] = None,
+    n_probes: Annotated[
+        int | None, typer.Option(help="Cells that the approximate method looks at; 32.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Make edges between nodes whose features are near, and ingest them.
+
+    The job goes through the queue; while no worker is alive this command runs it itself. A graph
+    takes such edges once, as edges cannot be deleted.
+    """
+    given: dict[str, Any] = {
+        "k": k,
+        "weights": weights,
+        "symmetrize": symmetrize,
+        "metric": metric,
+        "width": width,
+        "method": method,
+        "n_probes": n_probes,
+    }
+    values = {field: value for field, value in given.items() if value is not None}
+    try:
+        validate_knn(values)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    with open_session() as session:
+        graph_id = session.graph(name).id
+        spec = JobSpec(graph_id=graph_id, kind="knn", model=None, parameters=values, lane="heavy")
+        job = finished(session, spec, is_quiet=json)
+        made = _ingested(session, graph_id, job, is_quiet=json)
+        progress = session.graph(name).progress
+    refused = [file for file in made if file.status == "quarantined"]
+    if json:
+        print_json({"job": job, "files": made, "progress": progress})
+    elif job.status is not JobStatus.SUCCEEDED:
+        tell_failure(job)
+    else:
+        _tell_outcome(name, job)
+    for file in refused:
+        say(f"quarantined {Path(file.path).name}: {file.reason}")
+    if job.status is not JobStatus.SUCCEEDED or refused:
+        raise typer.Exit(1)
+
+
+def _ingested(session: Session, graph_id: str, job: Job, *, is_quiet: bool) -> list[FileRecord]:
+    """The file of the job once ingest has taken it, here or in another process."""
+    if job.status is not JobStatus.SUCCEEDED:
+        return []
+    directory = GraphPaths(root=session.settings.graphs_directory / graph_id).knn
+    sources = [
+        source
+        for source in session.manifest.list_sources(graph_id)
+        if Path(source.url).parent == directory and Path(source.url).name.startswith(job.id)
+    ]
+    with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):
+        try:
+            read_all(session, graph_id, sources, stop, is_quiet=is_quiet)
+        except Interrupted:
+            say("stopped; the edges are on disk, `peewit ingest` takes them in")
+            end_now(INTERRUPTED)
+    return [
+        file
+        for source in sources
+        for file in session.manifest.list_files(graph_id, source_id=source.id)
+    ]
+
+
+def _tell_outcome(name: str, job: Job) -> None:
+    result = job.result or {}
+    width = "" if result["width"] is None else f", width {shown(result['width'])}"
+    typer.echo(
+        f"{name}: {result['n_edges']:,} edges between the {result['k']} nearest of "
+        f"{result['n_nodes'] - result['n_without_features']:,} nodes{width}, "
+        f"{result['seconds']:.1f} s"
+    )
+    if result["recall_rows"]:
+        typer.echo(
+            f"{result['recall']:.1%} of the true neighbors were found, by "
+            f"{result['recall_rows']:,} nodes"
+        )
+    if result["recall"] < _ENOUGH_RECALL:
+        say("note: raise --n-probes to find more of them, in another graph")
+    if result["n_without_features"]:
+        say(f"{result['n_without_features']:,} nodes have no features, and got no edges")
+    if result["n_short"]:
+        say(f"{result['n_short']:,} nodes have fewer neighbors than asked; raise n_probes")
+    if result["n_least"]:
+        say(f"{result['n_least']:,} weights are the least there is; raise width")

@@ -1,0 +1,117 @@
+"""`peewit predict`: new points through the model of a solve."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    Session,
+    command_group,
+    open_session,
+    print_json,
+    say,
+)
+from peewit.service.cli.tables import print_bytes, table_format, write_table
+from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
+from peewit.service.jobs.job import Job, UnknownJob
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.predictions.new_points import checked_points
+from peewit.service.predictions.predictors import (
+    NotInductive,
+    inductive_models,
+    latest_predictor,
+    predictor_of,
+)
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.uploads import point_batches
+
+app = command_group()
+
+
+@app.command()
+def predict(
+    name: GraphName,
+    points: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Column features, or indices and values; in CSV a column for each number; or "
+            ".npz of scipy.sparse.save_npz.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="By suffix; CSV on stdout when left out."),
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Id of the solve; the freshest that can by default.")
+    ] = None,
+    from_libsvm: Annotated[
+        bool, typer.Option("--from-libsvm", help="A file of libsvm text.")
+    ] = False,
+    zero_based: Annotated[
+        bool,
+        typer.Option("--zero-based", help="Columns of libsvm text count from 0, not from 1."),
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Predict points that are no nodes of the graph, by a model that was solved on features.
+
+    Columns label, score, margin and, unless there are many, a score per class; a row for each
+    point, in the order of the file.
+    """
+    if zero_based and not from_libsvm:
+        raise typer.BadParameter("must stand beside --from-libsvm", param_hint="--zero-based")
+    is_matrix = from_libsvm or points.suffix == MATRIX_SUFFIX
+    if not is_matrix:
+        table_format(points, "FILE")
+    if output is not None:
+        table_format(output, "--output")
+    with open_session() as session:
+        store = PredictionStore(session.database, session.settings.graphs_directory)
+        predictor = predictor_of(store, _job(session, store, name, job))
+    if is_matrix:
+        rows = point_rows(points, is_libsvm=from_libsvm, zero_based=zero_based)
+        blocks = checked_points([rows], n_columns=predictor.n_columns)
+    else:
+        with points.open("rb") as file:
+            batches = point_batches(file, table_format(points, "FILE"))
+            blocks = checked_points(batches, n_columns=predictor.n_columns)
+    told = predictor.batches(blocks)
+    meta = predictor.meta
+    if output is None:
+        say(f"predicted by {meta.model} (job {meta.job_id})")
+        print_bytes(encode(predictor.schema, told, Format.NDJSON if json else Format.CSV))
+        return
+    write_table(output, predictor.schema, told)
+    n_points = sum(block.shape[0] for block in blocks)
+    if json:
+        print_json({"path": output, "n_points": n_points, "job": meta.job_id, "model": meta.model})
+    else:
+        say(
+            f"wrote {n_points:,} predictions of {meta.model} to {output} (job {meta.job_id}, "
+            f"features_version {meta.features_version}, labels_seq {meta.labels_seq})"
+        )
+
+
+def _job(session: Session, store: PredictionStore, name: str, job_id: str | None) -> Job:
+    """The job that was named, or the freshest that predicts new points."""
+    graph = session.graph(name)
+    if job_id is not None:
+        job = DatabaseJobQueue(session.database).get(job_id)
+        if job.graph_id != graph.id:
+            raise UnknownJob(f"no job {job_id!r} of graph {name}")
+        return job
+    latest = latest_predictor(store, graph.id)
+    if latest is None:
+        raise NotInductive(
+            f"{name} has no predictions by a model of features; give its nodes features and solve "
+            f"with --model, one of {', '.join(inductive_models())}"
+        )
+    return latest

@@ -1,0 +1,81 @@
+"""Submit a job and wait for it, telling what it is doing."""
+
+from datetime import UTC, datetime
+from typing import Self
+
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from peewit.service.cli.session import INTERRUPTED, Session, say, stderr_console
+from peewit.service.jobs.job import Job, JobSpec
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.lifetime import StopSignal
+from peewit.service.worker.worker import run_until_finished
+
+
+def finished(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
+    """The job once it is finished; it runs here while no worker is alive.
+
+    A signal cancels it and ends the command.
+    """
+    job = DatabaseJobQueue(session.database).submit(spec)
+    return finished_job(session, job, is_quiet=is_quiet)
+
+
+def finished_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
+    """The same of a job that was submitted before."""
+    queue = DatabaseJobQueue(session.database)
+    with StopSignal() as stop, _Teller() as teller:
+        job = run_until_finished(
+            session.database,
+            session.settings,
+            job.id,
+            on_change=None if is_quiet else teller,
+            should_stop=stop,
+        )
+    if not job.status.is_final:
+        queue.cancel(job.id)
+        say(f"stopped; job {job.id} is cancelled")
+        raise typer.Exit(INTERRUPTED)
+    return job
+
+
+def tell_failure(job: Job) -> None:
+    """Why a job has no result."""
+    say(f"peewit: job {job.id} {job.status}" + (f": {job.error}" if job.error else ""))
+
+
+class _Teller:
+    """Says each new state of a job once, on stderr; on a terminal, how far it is besides."""
+
+    def __init__(self) -> None:
+        self._said = ""
+        self._live = Live(Text(), console=stderr_console(), transient=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        if self._live.console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._live.stop()
+
+    def __call__(self, job: Job) -> None:
+        if job.status.is_final:
+            return
+        state = str(job.status) if job.phase is None else f"{job.status}: {job.phase}"
+        if state != self._said:
+            self._live.console.print(f"job {job.id} {state}", soft_wrap=True)
+            self._said = state
+        if self._live.is_started:
+            self._live.update(Text(_how_far(job)), refresh=True)
+
+
+def _how_far(job: Job) -> str:
+    """Part of the phase that is done, and the time left."""
+    told = [] if job.progress is None else [f"{job.progress:.0%} of this phase"]
+    if job.expected_end_at is not None:
+        seconds = (job.expected_end_at - datetime.now(UTC)).total_seconds()
+        told.append(f"about {max(seconds, 0.0):.0f} s left")
+    return ", ".join(told)

@@ -1,0 +1,114 @@
+"""`peewit suggest`: which nodes to label next."""
+
+from typing import Annotated
+
+import typer
+
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    Session,
+    command_group,
+    open_session,
+    print_json,
+    print_rows,
+    say,
+)
+from peewit.service.cli.submission import finished_job, tell_failure
+from peewit.service.database.cache import Recent
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.jobs.job import JobStatus
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.reader import PredictionReader
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.predictions.suggestions import (
+    MAX_SUGGESTIONS,
+    STRATEGIES,
+    Strategy,
+    Suggester,
+    Suggestions,
+)
+
+app = command_group()
+
+
+@app.command()
+def suggest(
+    name: GraphName,
+    strategy: Annotated[
+        Strategy, typer.Option(help=f"How to choose: {', '.join(STRATEGIES)}.")
+    ] = "margin",
+    n_nodes: Annotated[
+        int, typer.Option("-k", min=1, max=MAX_SUGGESTIONS, help="Most nodes.")
+    ] = 20,
+    model: Annotated[
+        str | None, typer.Option(help="Look at its latest predictions; any model's by default.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Say which nodes to label next: those whose label would help most.
+
+    By margin: where the two best classes are closest. By variance: what tells most of all others.
+    By coverage: unsure nodes that differ. The last two first locate the nodes, a job that runs here
+    while no worker is alive; they work before the first prediction, too.
+    """
+    with open_session() as session:
+        graph = session.graph(name)
+        suggester = _suggester(session)
+        asked = None if strategy == "margin" else suggester.request_embedding(graph)
+        if asked is not None:
+            job = finished_job(session, asked, is_quiet=json)
+            if job.status is not JobStatus.SUCCEEDED:
+                tell_failure(job)
+                raise typer.Exit(1)
+        found = suggester.suggest(graph, strategy, n_nodes, model=model)
+    if json:
+        print_json(_as_json(found))
+        return
+    if not found.nodes:
+        say("every node that could be suggested has a label")
+        return
+    print_rows(
+        ("node", "predicted", "margin"),
+        (
+            (str(node), None, None)
+            if prediction is None or prediction["label"] is None
+            else (
+                str(node),
+                str(prediction["label"]),
+                None if prediction["margin"] is None else float(prediction["margin"]),
+            )
+            for node, prediction in zip(found.nodes, found.predictions, strict=True)
+        ),
+    )
+
+
+def _suggester(session: Session) -> Suggester:
+    database, graphs_directory = session.database, session.settings.graphs_directory
+    jobs, nodes = DatabaseJobQueue(database), KnownNodes(graphs_directory, session.manifest)
+    return Suggester(
+        jobs=jobs,
+        labels=LabelStore(database),
+        predictions=PredictionReader(
+            store=PredictionStore(database, graphs_directory),
+            jobs=jobs,
+            nodes=nodes,
+            recent=Recent(database),
+        ),
+        nodes=nodes,
+        graphs_directory=graphs_directory,
+    )
+
+
+def _as_json(found: Suggestions) -> dict[str, object]:
+    return {
+        "strategy": found.strategy,
+        "job": None if found.file is None else found.file.meta.job_id,
+        "labels_seq": found.labels_seq,
+        "embedding_snapshot": found.embedding_snapshot,
+        "suggestions": [
+            {"node": node, "prediction": prediction}
+            for node, prediction in zip(found.nodes, found.predictions, strict=True)
+        ],
+    }

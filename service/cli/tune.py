@@ -1,0 +1,139 @@
+"""`peewit tune`: choose hyperparameters from the labels."""
+
+from collections.abc import Mapping
+from shlex import quote
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    open_session,
+    print_json,
+    print_rows,
+    say,
+)
+from peewit.service.cli.solve import estimator_of
+from peewit.service.cli.submission import finished, tell_failure
+from peewit.service.cli.tables import parsed_settings
+from peewit.service.jobs.job import Job, JobSpec, JobStatus
+from peewit.service.tasks.tune import validate_tune
+
+app = command_group()
+
+_SHOWN: Final = 10
+
+
+@app.command()
+def tune(
+    name: GraphName,
+    model: Annotated[str, typer.Option(help="Public name of the model.")] = "lapsvm",
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grid",
+            metavar="NAME=V1,V2,...",
+            help="Values to try of a hyperparameter; repeatable, the model's own without it.",
+        ),
+    ] = None,
+    folds: Annotated[int | None, typer.Option(help="Folds of the cross-validation; 5.")] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter that stays; repeatable."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Choose hyperparameters by cross-validation over the present labels.
+
+    Every combination of the values is tried on the newest snapshot. The job goes through the
+    queue; while no worker is alive this command runs it itself.
+    """
+    values = parsed_settings(parameters)
+    if grid:
+        values["grid"] = {key: _listed(value) for key, value in _pairs(grid).items()}
+    if folds is not None:
+        values["folds"] = folds
+    try:
+        request = validate_tune(model, values)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    with open_session() as session:
+        graph = session.graph(name)
+        estimator_of(session).require_room(graph, model, request.fixed)
+        spec = JobSpec(
+            graph_id=graph.id,
+            kind="tune",
+            model=model,
+            parameters=values,
+            lane="heavy",
+        )
+        job = finished(session, spec, is_quiet=json)
+    if json:
+        print_json(job)
+    else:
+        _tell_outcome(name, model, job)
+    if job.status is not JobStatus.SUCCEEDED:
+        raise typer.Exit(1)
+
+
+def _pairs(settings: list[str]) -> dict[str, str]:
+    """``NAME=V1,V2`` options."""
+    pairs = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not (name and equals and value):
+            raise typer.BadParameter(
+                f"must read NAME=V1,V2,..., got {setting!r}", param_hint="--grid"
+            )
+        pairs[name] = value
+    return pairs
+
+
+def _listed(text: str) -> list[Any]:
+    """Values between commas; JSON where they can be, else strings."""
+    values: list[Any] = []
+    for value in text.split(","):
+        try:
+            values.append(orjson.loads(value))
+        except orjson.JSONDecodeError:
+            values.append(value)
+    return values
+
+
+def _tell_outcome(name: str, model: str, job: Job) -> None:
+    if job.result is None:
+        tell_failure(job)
+        return
+    result = job.result
+    ranked = sorted(result["trials"], key=lambda trial: -trial["accuracy"])
+    rows = [
+        [*trial["parameters"].values(), f"{trial['accuracy']:.3f}"] for trial in ranked[:_SHOWN]
+    ]
+    print_rows([*result["best"], "accuracy"], rows)
+    if len(ranked) > _SHOWN:
+        say(f"and {len(ranked) - _SHOWN} more; --json shows them all")
+    say(
+        f"right for {result['accuracy']:.1%} of {result['n_left_out']:,} labels left out in "
+        f"{result['n_folds']} folds; solve with"
+    )
+    typer.echo(f"peewit solve {quote(name)} --model {model}{_settings(result['parameters'])}")
+
+
+def _settings(parameters: Mapping[str, Any]) -> str:
+    """The values as options of `peewit solve`."""
+    return "".join(
+        f" --set {quote(f'{name}={_setting(value)}')}" for name, value in parameters.items()
+    )
+
+
+def _setting(value: Any) -> str:
+    """A value as ``--set`` reads it: JSON, and a string bare unless it would read as JSON."""
+    if isinstance(value, str):
+        try:
+            orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    return orjson.dumps(value).decode()

@@ -1,0 +1,216 @@
+"""`peewit watch`: how a graph grows and what its jobs do, live in the terminal."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+from sqlalchemy import select
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.progress import fault_text, shown_time
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    Session,
+    command_group,
+    open_session,
+    print_json,
+)
+from peewit.service.database.engine import now
+from peewit.service.graphs.history import IngestHistory, IngestPoint, edges_per_second
+from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.lifetime import StopSignal
+
+app = command_group()
+
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+_BAR_WIDTH: Final = 40
+_JOBS_SHOWN: Final = 8
+_FAULTS_SHOWN: Final = 3
+_MEBIBYTE: Final = 2**20
+_COLOURS: Final = {
+    JobStatus.RUNNING: "yellow",
+    JobStatus.SUCCEEDED: "green",
+    JobStatus.FAILED: "red",
+}
+
+
+@app.command()
+def watch(
+    name: GraphName,
+    every: Annotated[
+        float, typer.Option("--every", min=0.1, max=60.0, help="Seconds between two looks.")
+    ] = 1.0,
+    json: AsJson = False,
+) -> None:
+    """Watch a graph: ingest, backlog, refused files and jobs, until Ctrl-C.
+
+    Where stdout is no terminal, and with --json, it is shown once.
+    """
+    with open_session() as session:
+        if json:
+            print_json(_figures(session, session.graph(name)))
+            return
+        console = Console(highlight=False, markup=False)
+        if not console.is_terminal:
+            console.print(view(session, session.graph(name)))
+            return
+        with (
+            StopSignal() as stop,
+            Live(view(session, session.graph(name)), console=console, auto_refresh=False) as live,
+        ):
+            while not stop():
+                time.sleep(every)
+                live.update(view(session, session.graph(name)), refresh=True)
+
+
+def view(session: Session, graph: GraphRecord) -> RenderableType:
+    """What is shown of a graph at this moment."""
+    moment = _now(session)
+    points = IngestHistory(session.database).points(graph.id)
+    jobs = DatabaseJobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
+    pieces: list[RenderableType] = [
+        Panel(_ingest(session, graph, points, moment), title=graph.settings.name, expand=False)
+    ]
+    faults = session.manifest.list_files(graph.id, status="quarantined", limit=_FAULTS_SHOWN)
+    for file in faults:
+        place = file.path.rsplit("/", 1)[-1]
+        fault = fault_text(file.reason, file.row, file.value)
+        pieces.append(Text(f"quarantined {place}: {fault}", style="red"))
+    pieces.append(_jobs(jobs, moment))
+    return Group(*pieces)
+
+
+def sparkline(values: Sequence[float], width: int = _BAR_WIDTH) -> str:
+    """Values as bars of text, the mean of several for each bar where they are many."""
+    if not values:
+        return ""
+    n_bars = min(width, len(values))
+    groups = [
+        values[len(values) * bar // n_bars : len(values) * (bar + 1) // n_bars]
+        for bar in range(n_bars)
+    ]
+    means = [sum(group) / len(group) for group in groups]
+    most = max(means)
+    if most <= 0:
+        return _BARS[0] * n_bars
+    return "".join(_BARS[round(mean / most * (len(_BARS) - 1))] for mean in means)
+
+
+def _ingest(
+    session: Session, graph: GraphRecord, points: Sequence[IngestPoint], moment: datetime
+) -> Table:
+    progress, backlog = graph.progress, session.manifest.backlog(graph.id)
+    files = session.manifest.counts(graph.id)
+    speed = edges_per_second(points, moment)
+    part = f" ({progress.edges_kept / progress.edges_seen:.1%})" if progress.edges_seen else ""
+    seen = points[-1].edges_seen if speed else progress.edges_seen
+    rows = {
+        "nodes": f"{progress.n_nodes:,}",
+        "edges seen": f"{seen:,}",
+        "edges kept": f"{progress.edges_kept:,}{part}",
+        "ingest": f"{speed:,.0f} edges/s" if speed else "idle",
+        "growth": sparkline(_speeds(points)),
+        "memory": f"{points[-1].memory_bytes / _MEBIBYTE:,.0f} MiB" if speed else "-",
+        "backlog": f"{backlog.n_files:,} files, {backlog.n_bytes / _MEBIBYTE:,.1f} MiB",
+        "files": ", ".join(f"{count:,} {status}" for status, count in files.items() if count)
+        or "none",
+        "snapshot": _accuracy(graph),
+        "labels": f"event {graph.labels_seq:,}",
+    }
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows.items():
+        table.add_row(Text(name, style="dim"), value)
+    return table
+
+
+def _accuracy(graph: GraphRecord) -> str:
+    progress = graph.progress
+    if progress.snapshot is None or progress.epsilon_expected is None:
+        return "none yet"
+    return (
+        f"{progress.snapshot}: epsilon {graph.settings.epsilon:g} asked, "
+        f"{progress.epsilon_expected:.2f} expected"
+    )
+
+
+def _speeds(points: Sequence[IngestPoint]) -> list[float]:
+    """Edges per second between each two points."""
+    return [
+        max(later.edges_seen - earlier.edges_seen, 0)
+        / max((later.at - earlier.at).total_seconds(), 1e-3)
+        for earlier, later in pairwise(points)
+    ]
+
+
+def _jobs(jobs: Sequence[Job], moment: datetime) -> RenderableType:
+    if not jobs:
+        return Text("no jobs yet", style="dim")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("job", "what", "status", "progress", "left", "took"):
+        table.add_column(column)
+    for job in jobs:
+        is_running = job.status is JobStatus.RUNNING
+        table.add_row(
+            job.id[-8:],
+            f"{job.kind} {job.model or ''}".strip(),
+            Text(job.status, style=_COLOURS.get(job.status, "")),
+            _progress(job) if is_running else Text(job.error or "", style="red"),
+            _left(job, moment) if is_running else "",
+            _took(job, moment),
+        )
+    return table
+
+
+def _progress(job: Job) -> RenderableType:
+    if job.progress is None:
+        return Text(job.phase or "starting")
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(ProgressBar(total=1.0, completed=job.progress, width=16), job.phase or "")
+    return bar
+
+
+def _left(job: Job, moment: datetime) -> str:
+    if job.expected_end_at is None:
+        return ""
+    return shown_time(max((job.expected_end_at - moment).total_seconds(), 0.0))
+
+
+def _took(job: Job, moment: datetime) -> str:
+    if job.started_at is None:
+        return ""
+    return shown_time(((job.finished_at or moment) - job.started_at).total_seconds())
+
+
+def _figures(session: Session, graph: GraphRecord) -> dict[str, object]:
+    """The same as one JSON value."""
+    points = IngestHistory(session.database).latest(graph.id)
+    backlog = session.manifest.backlog(graph.id)
+    jobs = DatabaseJobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
+    return {
+        "graph": graph.settings.name,
+        "progress": graph.progress,
+        "edges_per_second": edges_per_second(points, _now(session)),
+        "memory_bytes": points[-1].memory_bytes if points else None,
+        "backlog": backlog,
+        "files": dict(session.manifest.counts(graph.id)),
+        "labels_seq": graph.labels_seq,
+        "jobs": jobs,
+    }
+
+
+def _now(session: Session) -> datetime:
+    """By the clock that the points were noted by."""
+    with session.database.read() as connection:
+        moment: datetime = connection.execute(select(now())).scalar_one()
+        return moment

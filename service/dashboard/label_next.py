@@ -1,0 +1,89 @@
+"""The nodes that *Label next* shows: suggested some at a time, shown one after another.
+
+Context: to choose nodes by where they lie takes up to a fifth of a second, and an annotator wants
+the next one at once; labels come faster than predictions that know them, so that a choice made
+anew after each label would stay in one place. Decision: ten nodes chosen together are shown until
+none of them is left; by margin, which is fast, one at a time. Consequence: nine of ten nodes are
+there at once and differ, and new predictions are looked at with the next ten.
+"""
+
+from collections import OrderedDict
+from threading import Lock, Thread
+from typing import Final
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.suggestions import MAX_SUGGESTIONS, Strategy, Suggester
+from peewit.solvers.active_learning import preload
+
+N_NODES: Final = 10
+"""Nodes that are chosen together."""
+
+_MAX_KEPT: Final = 100
+
+
+class Rounds:
+    """What is left of the nodes that were chosen together; any number of threads may ask.
+
+    Parameters
+    ----------
+    suggester : Suggester
+        Chooses.
+    labels : LabelStore
+        Knows which nodes have a label by now.
+    """
+
+    def __init__(self, suggester: Suggester, labels: LabelStore) -> None:
+        self._suggester = suggester
+        self._labels = labels
+        self._nodes: OrderedDict[tuple[str, Strategy], list[str]] = OrderedDict()
+        self._lock = Lock()
+        self._is_prepared = False
+
+    def prepare(self) -> None:
+        """Load meanwhile what choosing needs, so that whoever labels next need not wait for it."""
+        with self._lock:
+            is_prepared, self._is_prepared = self._is_prepared, True
+        if not is_prepared:
+            Thread(target=preload, name="preload").start()
+
+    def next_node(self, graph: GraphRecord, strategy: Strategy, skipped: set[str]) -> str | None:
+        """A node to label now, as text; None where all that could be suggested are done.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        strategy : Strategy
+            See `peewit.service.predictions.suggestions`.
+        skipped : set of str
+            Nodes that the annotator does not want to see again.
+
+        Raises
+        ------
+        LookupError, ValueError
+            Those of `Suggester.suggest`.
+        """
+        if strategy == "margin":
+            chosen = self._chosen(graph, strategy, skipped)
+            return chosen[0] if chosen else None
+        key = (graph.id, strategy)
+        with self._lock:
+            nodes = self._nodes.get(key, [])
+        left = self._left(graph, nodes, skipped)
+        if not left:
+            left = self._chosen(graph, strategy, skipped)
+            with self._lock:
+                self._nodes[key] = left
+                while len(self._nodes) > _MAX_KEPT:
+                    self._nodes.popitem(last=False)
+        return left[0] if left else None
+
+    def _chosen(self, graph: GraphRecord, strategy: Strategy, skipped: set[str]) -> list[str]:
+        n_wanted = min(N_NODES + len(skipped), MAX_SUGGESTIONS)
+        nodes = self._suggester.suggest(graph, strategy, n_wanted).nodes
+        return self._left(graph, [str(each) for each in nodes], skipped)[:N_NODES]
+
+    def _left(self, graph: GraphRecord, nodes: list[str], skipped: set[str]) -> list[str]:
+        labeled = self._labels.of_nodes(graph.id, nodes)
+        return [each for each in nodes if each not in labeled and each not in skipped]

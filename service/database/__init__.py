@@ -1,0 +1,1 @@
+"""Rows: the tables, the engine that opens them, migrations, leases, and a cache of reads."""

@@ -1,0 +1,142 @@
+"""What was read from the database, kept for as long as nothing has been committed.
+
+A server answers thousands of small questions a second with the same few rows: a key, a graph, its
+freshest job. Whether a commit has come in between is far cheaper to ask than the rows are: SQLite
+counts commits for each connection, and PostgreSQL's snapshot changes with every transaction that
+writes. So an answer from here is never older than the request that it is for.
+"""
+
+import sqlite3
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from time import monotonic
+from typing import Any, Final, TypeVar, cast
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from peewit.service.database.engine import Database
+
+MAX_AGE_SECONDS: Final = 30.0
+"""Nothing is kept longer, so that what a reading writes (the last use of a key) is written."""
+
+_MAX_VALUES: Final = 4096
+_NOTHING: Final = object()
+_DATA_VERSION: Final = "PRAGMA data_version"
+_SNAPSHOT: Final = "SELECT CAST(pg_current_snapshot() AS text)"
+_Value = TypeVar("_Value")
+
+_arrival: ContextVar[float | None] = ContextVar("arrival", default=None)
+
+
+@contextmanager
+def arriving() -> Iterator[None]:
+    """Around a request: it is content with what was so at any moment since it began."""
+    token = _arrival.set(monotonic())
+    try:
+        yield
+    finally:
+        _arrival.reset(token)
+
+
+class Recent:
+    """Values by key; any number of threads may ask.
+
+    Parameters
+    ----------
+    database : Database
+        What the values are read from, and from nothing else.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = Lock()
+        self._connection: Connection | None = None
+        self._revision: object = None
+        self._looked_at = float("-inf")
+        self._began_at = float("-inf")
+        self._values: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, load: Callable[[], _Value]) -> _Value:
+        """The value of a key, loaded unless it is known.
+
+        Parameters
+        ----------
+        key : hashable
+            Says all that ``load`` depends on besides the database.
+        load : callable
+            Reads the value. What it raises is raised, and not kept.
+        """
+        values = self._present()
+        value = values.get(key, _NOTHING)
+        if value is _NOTHING:
+            # Whatever is committed from now on changes the revision, and these values with it.
+            value = load()
+            if len(values) >= _MAX_VALUES:
+                values.clear()
+            values[key] = value
+        return cast("_Value", value)
+
+    def at_hand(self, key: Hashable) -> bool:
+        """Whether `get` would answer at once, without waiting for the database."""
+        arrived_at = _arrival.get()
+        is_checked = arrived_at is not None and self._looked_at >= arrived_at
+        if not (is_checked or self._database.is_sqlite):
+            return False
+        return key in self._present()
+
+    def close(self) -> None:
+        """Forget everything and close the connection."""
+        with self._lock:
+            self._values = {}
+            self._looked_at = float("-inf")
+            self._disconnect()
+
+    def _present(self) -> dict[Hashable, Any]:
+        """The values that hold now, or held when the request of this context was on its way."""
+        arrived_at = _arrival.get()
+        with self._lock:
+            asked_at = monotonic()
+            if arrived_at is None or self._looked_at < arrived_at:
+                revision = self._present_revision()
+                self._looked_at = asked_at
+                if revision != self._revision or asked_at - self._began_at > MAX_AGE_SECONDS:
+                    self._revision, self._values, self._began_at = revision, {}, asked_at
+            return self._values
+
+    def _present_revision(self) -> object:
+        """What differs after every commit of another connection, which is all of them."""
+        connection = self._connection
+        try:
+            return self._asked(connection or self._connected())
+        except DBAPIError:
+            self._disconnect()
+            if connection is None:
+                raise
+        return self._asked(self._connected())  # the server was started again meanwhile
+
+    def _asked(self, connection: Connection) -> object:
+        if self._database.is_sqlite:  # past SQLAlchemy, which takes ten times as long as this does
+            try:
+                found = connection.connection.driver_connection.execute(_DATA_VERSION).fetchone()  # type: ignore[union-attr]
+            except sqlite3.Error as error:
+                raise OperationalError(_DATA_VERSION, None, error) from error
+        else:
+            found = connection.exec_driver_sql(_SNAPSHOT).scalar_one()
+        # Of a new connection SQLite counts anew, and equal counts would say nothing.
+        return connection, found
+
+    def _connected(self) -> Connection:
+        """A connection of its own, which never begins a transaction."""
+        self._connection = self._database.engine.connect().execution_options(
+            isolation_level="AUTOCOMMIT"
+        )
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.invalidate()  # not one that another transaction should be given
+            self._connection.close()
+            self._connection = None

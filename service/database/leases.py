@@ -1,0 +1,130 @@
+"""Who may do a thing that one process at a time does, such as ingesting a graph.
+
+A lease runs out by the database's clock unless it is renewed. Its token grows with every holder and
+`confirm` checks it in the transaction that writes, so that a holder who was asleep for too long
+cannot write over the next one.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, or_, select, update
+
+from peewit.service.database.engine import Database, insert_into, leases, now
+
+
+class LeaseExpired(RuntimeError):
+    """The lease ran out or was given back; stop, another process may hold it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to do what ``name`` says until the lease runs out.
+
+    Attributes
+    ----------
+    name : str
+        What for, as ``ingest:<graph id>``.
+    holder : str
+        Who, for people to read.
+    token : int
+        Greater than that of every earlier holder.
+    ttl_seconds : float
+        Runs out so long after the last renewal.
+    """
+
+    name: str
+    holder: str
+    token: int
+    ttl_seconds: float
+
+
+class LeaseStore:
+    """Leases by name."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def acquire(
+        self, name: str, holder: str, ttl_seconds: float, *, dead: str | None = None
+    ) -> Lease | None:
+        """The lease, or None while another holder, or this one twice, has it.
+
+        Parameters
+        ----------
+        name : str
+            What for.
+        holder : str
+            Who asks.
+        ttl_seconds : float
+            Runs out so long after each renewal.
+        dead : str, optional
+            A holder that is known to have ended; the lease is taken from it before it runs out.
+
+        Raises
+        ------
+        ValueError
+            ``ttl_seconds`` is not positive.
+        """
+        if not ttl_seconds > 0:
+            raise ValueError(f"ttl_seconds must be positive, got {ttl_seconds}")
+        with self._database.write() as connection:
+            values = {"holder": holder, "expires_at": now(ttl_seconds)}
+            token = connection.execute(
+                insert_into(connection, leases)
+                .values(name=name, token=1, **values)
+                .on_conflict_do_update(
+                    index_elements=[leases.c.name],
+                    set_={"token": leases.c.token + 1, **values},
+                    where=or_(leases.c.expires_at <= now(), leases.c.holder == dead),
+                )
+                .returning(leases.c.token)
+            ).scalar()
+        if token is None:
+            return None
+        return Lease(name=name, holder=holder, token=token, ttl_seconds=ttl_seconds)
+
+    def renew(self, lease: Lease) -> None:
+        """Let the lease run for its full time again; raises `LeaseExpired`."""
+        with self._database.write() as connection:
+            confirm(connection, lease)
+
+    def release(self, lease: Lease) -> None:
+        """Let the next holder have it at once; nothing happens if it has run out already."""
+        with self._database.write() as connection:
+            connection.execute(
+                update(leases)
+                .where(leases.c.name == lease.name, leases.c.token == lease.token)
+                .values(expires_at=now())
+            )
+
+    def holder(self, name: str) -> str | None:
+        """Who has the lease now, if anybody."""
+        statement = select(leases.c.holder).where(
+            leases.c.name == name, leases.c.expires_at > now()
+        )
+        with self._database.read() as connection:
+            return connection.execute(statement).scalar()
+
+
+def confirm(connection: Connection, lease: Lease) -> None:
+    """Renew the lease in a transaction and hold it until that ends.
+
+    Raises
+    ------
+    LeaseExpired
+        The lease has run out; nothing of the transaction may be committed.
+    """
+    confirmed = connection.execute(
+        update(leases)
+        .where(
+            leases.c.name == lease.name,
+            leases.c.token == lease.token,
+            leases.c.expires_at > now(),
+        )
+        .values(expires_at=now(lease.ttl_seconds))
+        .returning(leases.c.token)
+    ).scalar()
+    if confirmed is None:
+        raise LeaseExpired(
+            f"the lease {lease.name} of {lease.holder} (token {lease.token}) has run out"
+        )

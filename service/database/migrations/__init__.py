@@ -1,0 +1,105 @@
+"""The steps from one version of the schema to the next, run by `open_database`.
+
+A step is a file in `versions`, written by hand beside the change in
+`peewit.service.database.engine`; a test compares the two on both back ends. The schema is only ever
+migrated forwards.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+_ADVISORY_LOCK: Final = 0x6C617077  # "lapw"; held while one process migrates on PostgreSQL
+
+Transaction = Callable[[], AbstractContextManager[Connection]]
+
+
+class DatabaseVersionError(RuntimeError):
+    """The database is at a schema that this version of the program does not work with."""
+
+
+def upgrade(read: Transaction, write: Transaction) -> None:
+    """Bring a database to the present schema, in one transaction, safe among concurrent starts.
+
+    Parameters
+    ----------
+    read, write : callable returning a context manager of Connection
+        Open one transaction each; on SQLite the writing one locks the file from its start.
+
+    Raises
+    ------
+    DatabaseVersionError
+        The database is at a revision that this code does not know.
+    """
+    with read() as connection:
+        if _is_current(connection):
+            return
+    with write() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+        if not _is_current(connection):
+            config = _config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+
+def require_present(read: Transaction) -> None:
+    """Look, without changing anything, whether the database has the present schema.
+
+    Parameters
+    ----------
+    read : callable returning a context manager of Connection
+        Opens a transaction.
+
+    Raises
+    ------
+    DatabaseVersionError
+        It is at another revision, before or after that of this code.
+    """
+    with read() as connection:
+        if not _is_current(connection):
+            raise DatabaseVersionError(
+                "the database must be at the newest schema, got an earlier one; restart a service, "
+                "which migrates it"
+            )
+
+
+def newest_revision() -> str:
+    """The revision of the schema that this code works on."""
+    return str(ScriptDirectory.from_config(_config()).get_current_head())
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision that a database is at; None where nothing was created."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def require_known(revision: str) -> None:
+    """Raise `DatabaseVersionError` unless this code knows the revision."""
+    scripts = ScriptDirectory.from_config(_config())
+    if revision not in {script.revision for script in scripts.walk_revisions()}:
+        raise DatabaseVersionError(
+            f"the database must be at schema {newest_revision()} or before it, "
+            f"got the unknown {revision}; install the newer version that wrote it"
+        )
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "peewit.service.database.engine:migrations")
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _is_current(connection: Connection) -> bool:
+    """True at the newest revision, False before it; raises beyond it."""
+    found = revision_of(connection)
+    if found is not None:
+        require_known(found)
+    return found == newest_revision()

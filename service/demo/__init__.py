@@ -1,0 +1,1 @@
+"""`peewit demo`: real digits through the code that serves users."""

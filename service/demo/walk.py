@@ -1,0 +1,317 @@
+"""`peewit demo`: the whole path on real digits, through the code that serves users.
+
+The demo has a home of its own, a directory with the edges and labels it made, the database and the
+predictions. Running it again deletes the demo's graph the way users do and makes it anew; graphs of
+other names in that home stay.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
+from peewit.service.database.engine import Database, open_database
+from peewit.service.demo.digits import (
+    digit_edges,
+    digit_labels,
+    draw_labels,
+    write_pictures,
+    write_shuffled,
+)
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.jobs.job import Job, JobSpec, JobStatus, lane_of
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.labels.entry import Labeling
+from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.evaluation import Evaluation, evaluate
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.settings import COMPILED, Settings
+from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.uploads import UploadedLabels
+from peewit.service.warm import warm
+from peewit.service.worker.worker import run_until_finished
+from peewit.solvers.models import DEFAULT_MODEL
+from peewit.streaming.durable import publish_file
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta, SnapshotStore
+
+GRAPH_NAME: Final = "digits"
+EPSILON: Final = 0.6
+LABELS_PER_CLASS: Final = 10
+SEED: Final = 0
+
+_MARKER: Final = ".peewit-demo"
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoFiles:
+    """What the demo leaves in its directory for people to look at."""
+
+    directory: Path
+
+    @property
+    def edges(self) -> Path:
+        """The 100-nearest-neighbor graph, as it went in."""
+        return self.directory / "edges.parquet"
+
+    @property
+    def labels(self) -> Path:
+        """The labels that were given."""
+        return self.directory / "labels.csv"
+
+    @property
+    def truth(self) -> Path:
+        """Every image's digit."""
+        return self.directory / "truth.csv"
+
+    @property
+    def items(self) -> Path:
+        """A picture of each image, which the dashboard shows."""
+        return self.directory / "items" / GRAPH_NAME
+
+    @property
+    def predictions(self) -> Path:
+        """What came out."""
+        return self.directory / "predictions.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoResult:
+    """What the demo found.
+
+    Attributes
+    ----------
+    directory : Path
+        Its home.
+    compile_seconds : float
+        Time to compile, or to load compiled code.
+    ingest_seconds, solve_seconds : float
+        From asking to having.
+    snapshot : SnapshotMeta
+        Edges in and kept, epsilon asked and expected.
+    job : Job
+        The solve.
+    evaluation : Evaluation
+        On the nodes without a label.
+    """
+
+    directory: Path
+    compile_seconds: float
+    ingest_seconds: float
+    solve_seconds: float
+    snapshot: SnapshotMeta
+    job: Job
+    evaluation: Evaluation
+
+
+def demo_settings(settings: Settings, directory: Path) -> Settings:
+    """The same settings with the demo's directory as home and its own SQLite file."""
+    changes = {
+        "home": directory.expanduser().absolute(),
+        "database_url": None,
+        "database_password_file": None,
+        "scheduler": None,
+        "admin_key_file": None,
+        "items": None,
+    }
+    return settings.model_copy(update=changes)
+
+
+def run_demo(settings: Settings, tell: Tell) -> DemoResult:
+    """Run the demo in ``settings.home``, which comes from `demo_settings`.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the demo's home.
+    tell : callable
+        Receives one line of text per step.
+
+    Raises
+    ------
+    FileExistsError
+        The directory holds something that is not the demo's.
+    RuntimeError
+        A server runs on this home, or the solve did not succeed.
+    """
+    files = DemoFiles(directory=settings.home)
+    _take_directory(files.directory)
+    _require_idle(settings)
+    compile_seconds = warm()
+    tell(f"compile   {compile_seconds:.1f} s for all kernels; kept for the next run")
+    _write_inputs(files, tell)
+    database = open_database(settings.database)
+    try:
+        graph = _fresh_graph(database)
+        tell(f"graph     {GRAPH_NAME!r} created, epsilon {EPSILON:g}")
+        snapshot, ingest_seconds = _ingest(database, settings, graph, files, tell)
+        _put_labels(database, settings, graph, files, tell)
+        job, solve_seconds = _solve(database, settings, graph, tell)
+        evaluation = _write_and_compare(database, settings, job, files, tell)
+    finally:
+        database.close()
+    return DemoResult(
+        directory=files.directory,
+        compile_seconds=compile_seconds,
+        ingest_seconds=ingest_seconds,
+        solve_seconds=solve_seconds,
+        snapshot=snapshot,
+        job=job,
+        evaluation=evaluation,
+    )
+
+
+def _take_directory(directory: Path) -> None:
+    """Make the directory, or make sure that an earlier demo did."""
+    marker = directory / _MARKER
+    found = {each.name for each in directory.iterdir()} if directory.exists() else set()
+    if not marker.exists() and found - {COMPILED}:
+        raise FileExistsError(
+            f"the demo's directory must be new, empty or an earlier demo's, got {directory}; "
+            "choose another --dir"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+
+
+def _require_idle(settings: Settings) -> None:
+    """Refuse to work beside the server of an earlier ``demo --serve``, which would join in."""
+    database = open_database(settings.database)
+    try:
+        alive = WorkerRegistry(database).alive()
+    finally:
+        database.close()
+    if alive:
+        raise RuntimeError(
+            f"the demo's home must not be in use, got {settings.home}, where {alive[0].id} runs; "
+            "stop that server or choose another --dir"
+        )
+
+
+def _write_inputs(files: DemoFiles, tell: Tell) -> None:
+    started = time.monotonic()
+    edges, truth = digit_edges(), digit_labels()
+    labels = draw_labels(truth, LABELS_PER_CLASS, seed=SEED)
+    write_shuffled(edges, files.edges, seed=SEED)
+    for table, path in ((truth, files.truth), (labels, files.labels)):
+        path.write_bytes(b"".join(encode(table.schema, table.to_batches(), Format.CSV)))
+    write_pictures(files.items)
+    n_groups = pq.read_metadata(files.edges).num_row_groups
+    tell(
+        f"data      {truth.num_rows:,} images of digits, {edges.num_rows:,} edges to nearest "
+        f"neighbors in {n_groups} row groups, {time.monotonic() - started:.1f} s"
+    )
+    tell(f"          {_shown(files.edges)}")
+
+
+def _fresh_graph(database: Database) -> GraphRecord:
+    """The demo's graph, empty; the one of an earlier run is deleted."""
+    catalog = Catalog(database)
+    try:
+        earlier = catalog.get(GRAPH_NAME)
+    except GraphNotFound:
+        pass
+    else:
+        catalog.delete(earlier.id, cancel_jobs=DatabaseJobQueue(database).cancel_graph)
+    n_images = digit_labels().num_rows
+    return catalog.create(
+        GraphSettings(name=GRAPH_NAME, epsilon=EPSILON, expected_nodes=n_images, seed=SEED)
+    )
+
+
+def _ingest(
+    database: Database, settings: Settings, graph: GraphRecord, files: DemoFiles, tell: Tell
+) -> tuple[SnapshotMeta, float]:
+    started = time.monotonic()
+    Manifest(database).add_source(graph.id, str(files.edges))
+    Ingestor(database, settings).ingest_graph(graph.id)
+    seconds = time.monotonic() - started
+    store = SnapshotStore(GraphPaths(root=settings.graphs_directory / graph.id).snapshots)
+    number = store.latest()
+    if number is None:
+        raise RuntimeError(f"no snapshot came of {files.edges}; `peewit source list` says why")
+    meta = store.meta(number)
+    tell(
+        f"ingest    {meta.edges_seen:,} edges in, {meta.edges_kept:,} kept "
+        f"({meta.edges_kept / meta.edges_seen:.1%}), {meta.n_nodes:,} nodes, {seconds:.1f} s"
+    )
+    tell(
+        f"          snapshot {meta.number}: epsilon {meta.epsilon_asked:g} asked, "
+        f"{meta.epsilon_expected:.2f} expected"
+    )
+    return meta, seconds
+
+
+def _put_labels(
+    database: Database, settings: Settings, graph: GraphRecord, files: DemoFiles, tell: Tell
+) -> None:
+    drawn = draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)
+    labeling = Labeling(
+        database=database,
+        labels=LabelStore(database),
+        nodes=KnownNodes(settings.graphs_directory, Manifest(database)),
+    )
+    receipt = labeling.put(graph, _labels(drawn))
+    tell(
+        f"labels    {receipt.accepted} put, {LABELS_PER_CLASS} of each digit, "
+        f"labels_seq {receipt.labels_seq}"
+    )
+    tell(f"          {_shown(files.labels)}")
+
+
+def _labels(table: pa.Table) -> UploadedLabels:
+    return UploadedLabels(nodes=table["node"].to_pylist(), labels=table["label"].to_pylist())
+
+
+def _solve(
+    database: Database, settings: Settings, graph: GraphRecord, tell: Tell
+) -> tuple[Job, float]:
+    started = time.monotonic()
+    spec = JobSpec(
+        graph_id=graph.id, model=DEFAULT_MODEL, parameters={}, lane=lane_of(DEFAULT_MODEL, {})
+    )
+    job = DatabaseJobQueue(database).submit(spec)
+    job = run_until_finished(database, settings, job.id)
+    seconds = time.monotonic() - started
+    if job.status is not JobStatus.SUCCEEDED or job.result is None:
+        raise RuntimeError(f"the solve must succeed, it is {job.status}: {job.error}")
+    spent = ", ".join(f"{phase} {taken:.2f}" for phase, taken in job.result["seconds"].items())
+    tell(
+        f"solve     {DEFAULT_MODEL}, {job.result['status']}, {seconds:.1f} s with its process "
+        f"({spent})"
+    )
+    return job, seconds
+
+
+def _write_and_compare(
+    database: Database, settings: Settings, job: Job, files: DemoFiles, tell: Tell
+) -> Evaluation:
+    file = PredictionStore(database, settings.graphs_directory).read(job)
+    pieces = encode(file.schema, file.batches(), Format.PARQUET)
+    publish_file(files.predictions, lambda path: _write(path, b"".join(pieces)))
+    truth = _labels(digit_labels())
+    labels = LabelStore(database).current(job.graph_id, upto_seq=file.meta.labels_seq)
+    result = evaluate(file.table(), truth, labels)
+    tell(f"predict   {file.n_nodes:,} nodes written")
+    tell(f"          {_shown(files.predictions)}")
+    tell(f"accuracy  {result.accuracy:.4f} on the {result.n_judged:,} nodes without a label")
+    return result
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def _shown(path: Path) -> Path:
+    """The path from where the user is, if it is below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,0 +1,80 @@
+"""The edges of a snapshot with the ids that people know, a batch at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+
+ROWS_PER_BATCH: Final = 1 << 17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SnapshotEdges:
+    """What stays of a graph, ready to be written.
+
+    Attributes
+    ----------
+    number : int
+        Of the snapshot.
+    n_edges : int
+        Rows.
+    schema : pyarrow.Schema
+        ``src``, ``dst`` (string or int64) and ``weight`` (float64).
+    """
+
+    number: int
+    n_edges: int
+    schema: pa.Schema
+    _edges: pa.Table
+    _names: pa.ChunkedArray
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All edges, each once, sorted by dense ids."""
+        for batch in self._edges.to_batches(ROWS_PER_BATCH):
+            columns = [
+                self._names.take(batch["u"]).combine_chunks(),
+                self._names.take(batch["v"]).combine_chunks(),
+                batch["weight"],
+            ]
+            yield pa.record_batch(columns, schema=self.schema)
+
+
+def snapshot_edges(
+    graph: GraphRecord, graphs_directory: Path, nodes: KnownNodes, number: int | None = None
+) -> SnapshotEdges:
+    """The edges of one snapshot.
+
+    Parameters
+    ----------
+    graph : GraphRecord
+        Which graph.
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    nodes : KnownNodes
+        Tells the external ids.
+    number : int, optional
+        Which snapshot; the newest by default.
+
+    Raises
+    ------
+    peewit.streaming.snapshots.store.SnapshotNotFound
+        There is none of this number, or none at all.
+    """
+    store = SnapshotStore(GraphPaths(root=graphs_directory / graph.id).snapshots)
+    number = store.latest() if number is None else number
+    if number is None:
+        raise SnapshotNotFound(
+            f"{graph.settings.name} has no snapshot yet; bring edges with `peewit ingest`"
+        )
+    edges = store.edges(number)
+    names = nodes.external_ids(graph, store.meta(number).n_nodes)
+    schema = pa.schema([("src", names.type), ("dst", names.type), ("weight", pa.float64())])
+    return SnapshotEdges(
+        number=number, n_edges=edges.num_rows, schema=schema, _edges=edges, _names=names
+    )

@@ -1,0 +1,239 @@
+"""Which nodes a graph knows: those of its node index, and those that wait for ingest.
+
+What waits are pushes of edges and sets of features.
+
+A reader's side of `peewit.streaming.nodes.index`: indexes are opened for reading, kept, and
+followed up to the last committed file. Any number of threads may ask.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.manifest import Manifest
+from peewit.solvers.arrays import BoolArray, Int32Array
+from peewit.streaming.features.files import set_owners
+from peewit.streaming.nodes.index import Nodes, open_nodes
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.store import GraphPaths
+
+MAX_OPEN: Final = 16
+"""Indexes kept open at once; one with a table takes 27 to 54 bytes per node."""
+
+_ATTEMPTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """A set of features that waits."""
+
+    path: Path
+
+
+_Block = Path | bytes | _Set | None
+"""Edges in a file or an Arrow stream, a set of features, or nothing any more."""
+
+
+class KnownNodes:
+    """Looks nodes up in the graphs of one home directory.
+
+    Parameters
+    ----------
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    manifest : Manifest
+        Knows what waits.
+    """
+
+    def __init__(self, graphs_directory: Path, manifest: Manifest) -> None:
+        self._graphs_directory = graphs_directory
+        self._manifest = manifest
+        self._indexes: OrderedDict[str, _Index] = OrderedDict()
+        self._lock = Lock()
+
+    def lookup(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
+        """Dense ids of external ones, -1 where no committed file has the node.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        nodes : pyarrow.Array
+            (n_asked,) large_string for node kind ``string``, else int64.
+        """
+        return self._index(graph).lookup(nodes)
+
+    def at_hand(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array | None:
+        """Dense ids, if memory tells all of them without waiting for a file or another thread.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        nodes : pyarrow.Array
+            (n_asked,) as for `lookup`.
+        """
+        index = self._indexes.get(graph.id)
+        return None if index is None else index.at_hand(nodes)
+
+    def external_ids(self, graph: GraphRecord, n_nodes: int) -> pa.ChunkedArray:
+        """External ids of the first ``n_nodes`` dense ones, memory-mapped; they are committed."""
+        return self._index(graph).external_ids(n_nodes)
+
+    def knows(self, graph: GraphRecord, nodes: pa.Array) -> BoolArray:
+        """Whether each node is in the index, or in a push or a set of features that waits.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        nodes : pyarrow.Array
+            (n_asked,) as for `lookup`.
+        """
+        # Pushes come first: what is not among them any more is in the index by now.
+        waiting = self._waiting_blocks(graph.id)
+        known: BoolArray = self.lookup(graph, nodes) >= 0
+        for block in () if known.all() else waiting:
+            missing = np.flatnonzero(~known)
+            found = _in_block(block, nodes.take(pa.array(missing)))
+            if found is None:  # committed and removed meanwhile, or taken apart
+                found = self.knows(graph, nodes.take(pa.array(missing)))
+            known[missing] = found
+            if known.all():
+                break
+        return known
+
+    def _waiting_blocks(self, graph_id: str) -> "Iterator[_Block]":
+        """Blocks that wait; each is read when it is asked for.
+
+        Single pushes are listed first: one that is gathered meanwhile is among the files then.
+        """
+        log = self._manifest.pushes
+        waiting = log.waiting(graph_id)
+        pending = self._manifest.pending(graph_id)
+        gathered = [Path(file.path) for file in pending if file.push_id is not None]
+        paths = {push.id: Path(push.path) for push in waiting if push.path}
+        contents = log.contents([push.id for push in waiting if not push.path])
+        features = [_Set(Path(each.path)) for each in self._manifest.features.waiting(graph_id)]
+        return chain(gathered, paths.values(), (content for _, content in contents), features)
+
+    def _index(self, graph: GraphRecord) -> "_Index":
+        with self._lock:
+            if graph.id not in self._indexes:
+                self._indexes[graph.id] = _Index(
+                    graph, GraphPaths(root=self._graphs_directory / graph.id)
+                )
+                while len(self._indexes) > MAX_OPEN:
+                    self._indexes.popitem(last=False)
+            self._indexes.move_to_end(graph.id)
+            return self._indexes[graph.id]
+
+
+class _Index:
+    """One graph's index; ingest may publish ids that are not committed, which nobody may see."""
+
+    def __init__(self, graph: GraphRecord, paths: GraphPaths) -> None:
+        self._kind = graph.settings.node_ids
+        self._max_nodes = graph.settings.max_nodes
+        self._paths = paths
+        self._nodes: Nodes | None = None
+        self._is_built = False  # by the first lookup, which takes seconds for a large index
+        self._lock = Lock()
+
+    def lookup(self, nodes: pa.Array) -> Int32Array:
+        with self._lock:
+            if self._nodes is not None:
+                found = self._nodes.lookup(nodes)
+                if (found >= 0).all():  # a committed node keeps its id: no need to look for news
+                    return found
+            index = self._followed()
+            if index is None:
+                return np.full(len(nodes), -1, np.int32)
+            found = index.lookup(nodes)
+            self._is_built = True
+            return found
+
+    def at_hand(self, nodes: pa.Array) -> Int32Array | None:
+        if self._nodes is None or not self._is_built or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            found = self._nodes.lookup(nodes)
+        finally:
+            self._lock.release()
+        return found if (found >= 0).all() else None
+
+    def external_ids(self, n_nodes: int) -> pa.ChunkedArray:
+        with self._lock:
+            index = self._followed()
+            if index is None:
+                raise ValueError(f"n_nodes must be 0 in a graph without nodes, got {n_nodes}")
+            return index.external_ids(0, n_nodes)
+
+    def _followed(self) -> Nodes | None:
+        """The index at the last committed file; None before the first."""
+        n_nodes = _n_committed(self._paths.checkpoints)
+        if n_nodes == 0:
+            return None
+        if self._nodes is None:
+            self._nodes = open_nodes(
+                self._paths.nodes,
+                kind=self._kind,
+                n_nodes=n_nodes,
+                max_nodes=self._max_nodes,
+                writable=False,
+            )
+        self._nodes.refresh(n_nodes)
+        return self._nodes
+
+
+def _n_committed(checkpoints: Path) -> int:
+    """Nodes of the committed files; asks again when the checkpoint is replaced while it is read."""
+    if not checkpoints.exists():
+        return 0
+    store = CheckpointStore(checkpoints)
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return store.n_clean_nodes()
+        except FileNotFoundError:
+            continue
+    return store.n_clean_nodes()
+
+
+def _in_block(block: _Block, nodes: pa.Array) -> BoolArray | None:
+    """Whether a block that waits has each node; None when the block is gone."""
+    found = np.zeros(len(nodes), dtype=bool)
+    try:
+        for ids in _ids(block):
+            in_column = pc.is_in(nodes, value_set=ids.cast(nodes.type))
+            found |= in_column.to_numpy(zero_copy_only=False)
+            if found.all():
+                break
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def _ids(block: _Block) -> Iterator[pa.Array]:
+    """All ids of a block, some at a time; raises FileNotFoundError when it is gone."""
+    match block:
+        case None:
+            raise FileNotFoundError
+        case _Set():
+            yield from (ids for ids, _ in set_owners(block.path))
+        case bytes():
+            for batch in pa.ipc.open_stream(block):
+                yield from (batch.column("src"), batch.column("dst"))
+        case path:
+            with pa.parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(columns=["src", "dst"]):
+                    yield from batch.columns

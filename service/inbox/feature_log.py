@@ -1,0 +1,271 @@
+"""Sets of features of all graphs: taken in, waiting for ingest, in the graph or refused.
+
+A set is a file on disk, flushed before its row is here; the row tells what becomes of it. Ingest
+takes them one after the other and raises the graph's ``features_version`` in the same transaction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import Any, Literal, Self
+from uuid import uuid4
+
+from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
+
+from peewit.service.catalog import lock_graph
+from peewit.service.database.engine import Database, feature_sets, graphs, now
+from peewit.service.database.leases import Lease, confirm
+from peewit.service.inbox.push_log import take_positions
+from peewit.service.inbox.records import BacklogFull, printable
+
+SetMode = Literal["replace", "add"]
+"""Whether a set takes the place of all rows, or of those of its own nodes only."""
+
+SetStatus = Literal["pending", "committed", "refused"]
+"""Waits or is being read; is in the graph; broke a rule."""
+
+
+class FeatureSetNotFound(LookupError):
+    """The graph has no set of features of this id, or it was forgotten long after it ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFeatureSet:
+    """A set to be taken in.
+
+    Attributes
+    ----------
+    mode : {"replace", "add"}
+        What it does to the rows there are.
+    path : str
+        A file of `peewit.streaming.features.files.write_set`, flushed.
+    n_rows, n_columns : int
+        Its shape.
+    is_sparse : bool
+        Whether the rows are sparse.
+    n_bytes : int
+        Size of the file.
+    """
+
+    mode: SetMode
+    path: str
+    n_rows: int
+    n_columns: int
+    is_sparse: bool
+    n_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureSetRecord:
+    """A set of features, and what became of it.
+
+    Attributes
+    ----------
+    id : str
+        Names the set.
+    position : int
+        Its turn within the graph.
+    mode, path, n_rows, n_columns, is_sparse, n_bytes
+        As in `NewFeatureSet`.
+    status : {"pending", "committed", "refused"}
+        Where it stands.
+    features_version, n_new_nodes : int, optional
+        Once committed: the version it made, and the nodes that came with it.
+    reason, row, value : str, int, str, optional
+        Once refused: the rule, the row that breaks it and what stands there.
+    created_at, finished_at : datetime
+        By the database's clock, in UTC.
+    """
+
+    id: str
+    position: int
+    mode: SetMode
+    path: str
+    n_rows: int
+    n_columns: int
+    is_sparse: bool
+    n_bytes: int
+    status: SetStatus
+    features_version: int | None
+    n_new_nodes: int | None
+    reason: str | None
+    row: int | None
+    value: str | None
+    created_at: datetime
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> Self:
+        """The record of a row of the table."""
+        return cls(**{each.name: getattr(row, each.name) for each in fields(cls)})
+
+    @property
+    def fault(self) -> str:
+        """Why it was refused, in one sentence; empty where it was not."""
+        if self.reason is None:
+            return ""
+        received = "" if self.value is None else f", got {self.value}"
+        place = "" if self.row is None else f" in row {self.row} (rows count from 0)"
+        return f"{self.reason}{received}{place}"
+
+
+class FeatureLog:
+    """Sets by graph. Every method that writes raises `GraphNotFound` for a graph that is gone."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, graph_id: str, new: NewFeatureSet, *, max_waiting_bytes: int) -> FeatureSetRecord:
+        """Take in a set, to be committed after those that wait.
+
+        A set that finds nothing waiting is taken whatever its size.
+
+        Raises
+        ------
+        BacklogFull
+            More bytes of sets would wait than may.
+        """
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            waiting = _waiting_bytes(connection, graph_id)
+            if waiting and waiting + new.n_bytes > max_waiting_bytes:
+                raise BacklogFull(
+                    f"features of one graph that wait must have at most {max_waiting_bytes} bytes, "
+                    f"got {waiting + new.n_bytes}; ingest must catch up first"
+                )
+            (position,) = take_positions(connection, graph_id, 1)
+            values = asdict(new) | {"id": uuid4().hex, "graph_id": graph_id, "position": position}
+            statement = insert(feature_sets).values(**values).returning(feature_sets)
+            return FeatureSetRecord.of(connection.execute(statement).one())
+
+    def get(self, graph_id: str, set_id: str) -> FeatureSetRecord:
+        """One set at this moment; raises `FeatureSetNotFound`."""
+        statement = select(feature_sets).where(
+            feature_sets.c.graph_id == graph_id, feature_sets.c.id == set_id
+        )
+        with self._database.read() as connection:
+            row = connection.execute(statement).one_or_none()
+        if row is None:
+            raise FeatureSetNotFound(f"no set of features {set_id!r} of this graph")
+        return FeatureSetRecord.of(row)
+
+    def waiting(self, graph_id: str) -> Sequence[FeatureSetRecord]:
+        """Sets that are not in the graph yet, in order."""
+        statement = (
+            select(feature_sets)
+            .where(feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending")
+            .order_by(feature_sets.c.position)
+        )
+        with self._database.read() as connection:
+            return [FeatureSetRecord.of(row) for row in connection.execute(statement)]
+
+    def waiting_bytes(self, graph_id: str) -> int:
+        """Bytes of the sets that wait."""
+        with self._database.read() as connection:
+            return _waiting_bytes(connection, graph_id)
+
+    def last_ended(self, graph_id: str) -> FeatureSetRecord | None:
+        """The set that was committed or refused last."""
+        statement = (
+            select(feature_sets)
+            .where(feature_sets.c.graph_id == graph_id, feature_sets.c.status != "pending")
+            .order_by(feature_sets.c.position.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(statement).one_or_none()
+        return None if row is None else FeatureSetRecord.of(row)
+
+    def commit(
+        self,
+        graph_id: str,
+        set_id: str,
+        *,
+        features_version: int,
+        n_new_nodes: int,
+        lease: Lease,
+        connection: Connection,
+    ) -> None:
+        """A set is in the graph, which has this version of features now.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process may ingest the graph; nothing is stored.
+        """
+        lock_graph(connection, graph_id)
+        confirm(connection, lease)
+        _end(
+            connection,
+            graph_id,
+            set_id,
+            status="committed",
+            features_version=features_version,
+            n_new_nodes=n_new_nodes,
+        )
+        connection.execute(
+            update(graphs).where(graphs.c.id == graph_id).values(features_version=features_version)
+        )
+
+    def refuse(
+        self,
+        graph_id: str,
+        set_id: str,
+        reason: str,
+        *,
+        row: int | None,
+        value: str | None,
+        lease: Lease,
+    ) -> None:
+        """Nothing of a set is in the graph; raises `LeaseExpired`."""
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            confirm(connection, lease)
+            _end(
+                connection,
+                graph_id,
+                set_id,
+                status="refused",
+                reason=printable(reason, limit=2_000),
+                row=row,
+                value=None if value is None else printable(value),
+            )
+
+    def needed_paths(self, graph_id: str) -> set[str]:
+        """Files that ingest will read."""
+        statement = select(feature_sets.c.path).where(
+            feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending"
+        )
+        with self._database.read() as connection:
+            return set(connection.execute(statement).scalars())
+
+    def forget(self, graph_id: str, *, older_than_seconds: float) -> None:
+        """Forget sets that ended so long ago, but for the last one."""
+        mine = and_(feature_sets.c.graph_id == graph_id, feature_sets.c.status != "pending")
+        last = select(func.max(feature_sets.c.position)).where(mine).scalar_subquery()
+        old = feature_sets.c.finished_at < now(-older_than_seconds)
+        statement = select(feature_sets.c.id).where(mine, old, feature_sets.c.position < last)
+        with self._database.read() as connection:
+            ended = list(connection.execute(statement).scalars())
+        for set_id in ended:
+            with self._database.write() as connection:
+                connection.execute(delete(feature_sets).where(feature_sets.c.id == set_id))
+
+
+def _waiting_bytes(connection: Connection, graph_id: str) -> int:
+    statement = select(func.sum(feature_sets.c.n_bytes)).where(
+        feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending"
+    )
+    return int(connection.execute(statement).scalar() or 0)
+
+
+def _end(connection: Connection, graph_id: str, set_id: str, **values: Any) -> None:
+    connection.execute(
+        update(feature_sets)
+        .where(
+            feature_sets.c.graph_id == graph_id,
+            feature_sets.c.id == set_id,
+            feature_sets.c.status == "pending",
+        )
+        .values(finished_at=now(), **values)
+    )

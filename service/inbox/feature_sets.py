@@ -1,0 +1,171 @@
+"""Features that people hand in: checked at the door, durable before they are acknowledged.
+
+A set becomes one Arrow file below the graph and a row that names it; ingest brings it into the
+graph (`peewit.service.ingest.feature_commit`). What breaks the data contract is refused here with
+its row and leaves nothing behind. What only ingest can see (a node twice, too many nodes, rows that
+do not fit those they are added to) refuses the set later, and its record says why.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from sqlalchemy.exc import DBAPIError
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.feature_log import FeatureLog, FeatureSetRecord, NewFeatureSet, SetMode
+from peewit.service.inbox.records import BacklogFull
+from peewit.streaming.durable import fsync_directory
+from peewit.streaming.features.blocks import FeatureBlock
+from peewit.streaming.features.files import write_set
+from peewit.streaming.features.store import (
+    FeaturesMeta,
+    FeaturesNotFound,
+    FeatureStore,
+    require_joinable,
+)
+from peewit.streaming.snapshots.store import GraphPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeaturesStatus:
+    """The features of a graph at one moment.
+
+    Attributes
+    ----------
+    features_version : int
+        0 before the first set.
+    present : FeaturesMeta, optional
+        What the version holds; None before the first set, and where its files are gone.
+    n_missing : int
+        Nodes of the graph that have no row.
+    n_pending : int
+        Sets that wait for ingest.
+    refused : FeatureSetRecord, optional
+        The set that ended last, if it was refused.
+    """
+
+    features_version: int
+    present: FeaturesMeta | None
+    n_missing: int
+    n_pending: int
+    refused: FeatureSetRecord | None
+
+
+class FeatureSets:
+    """Takes sets in, and tells what there is; any number of threads may.
+
+    Parameters
+    ----------
+    log : FeatureLog
+        Lists them.
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    max_backlog_bytes : int
+        Most bytes of one graph that may wait.
+    """
+
+    def __init__(self, log: FeatureLog, graphs_directory: Path, *, max_backlog_bytes: int) -> None:
+        self._log = log
+        self._graphs_directory = graphs_directory
+        self._max_backlog_bytes = max_backlog_bytes
+
+    def require_room(self, graph_id: str) -> None:
+        """Raise `BacklogFull` while as much waits as may wait; asked before a body is read."""
+        waiting = self._log.waiting_bytes(graph_id)
+        if waiting >= self._max_backlog_bytes:
+            raise BacklogFull(
+                "features of one graph that wait must have less than "
+                f"{self._max_backlog_bytes} bytes, got {waiting}; ingest must catch up first"
+            )
+
+    def add(
+        self, graph: GraphRecord, blocks: Iterable[FeatureBlock], *, mode: SetMode
+    ) -> FeatureSetRecord:
+        """A set, durable when this returns.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Where it belongs.
+        blocks : iterable of FeatureBlock
+            All of its rows.
+        mode : {"replace", "add"}
+            Whether it takes the place of all rows, or of those of its own nodes.
+
+        Raises
+        ------
+        BadFeatures, BadUpload
+            A row breaks the data contract, or there is none.
+        BacklogFull
+            Others were faster to fill the room that `require_room` saw.
+        GraphNotFound
+            The graph was deleted.
+        OSError
+            The disk is full, or fails.
+        """
+        directory = self._made_directory(graph.id)
+        path = directory / f"{uuid4().hex}.arrow"
+        shape = write_set(path, blocks)
+        try:
+            if mode == "add" and not self._log.waiting_bytes(graph.id):
+                before = self._present(graph)
+                require_joinable(before, n_columns=shape.n_columns, is_sparse=shape.is_sparse)
+            new = NewFeatureSet(
+                mode=mode,
+                path=str(path),
+                n_rows=shape.n_rows,
+                n_columns=shape.n_columns,
+                is_sparse=shape.is_sparse,
+                n_bytes=path.stat().st_size,
+            )
+            return self._log.add(graph.id, new, max_waiting_bytes=self._max_backlog_bytes)
+        except DBAPIError:
+            raise  # it may be stored and the answer be lost; `sweep` removes what no row names
+        except Exception:
+            path.unlink()
+            raise
+
+    def status(self, graph: GraphRecord) -> FeaturesStatus:
+        """What the graph has; nothing where its files were removed by hand."""
+        present = self._present(graph)
+        last = self._log.last_ended(graph.id)
+        return FeaturesStatus(
+            features_version=graph.features_version,
+            present=present,
+            n_missing=graph.progress.n_nodes - (present.n_rows if present else 0),
+            n_pending=len(self._log.waiting(graph.id)),
+            refused=last if last is not None and last.status == "refused" else None,
+        )
+
+    def sweep(self, graph: GraphRecord, *, older_than_seconds: float) -> None:
+        """Remove files that nobody will read: what a process killed at the wrong line leaves."""
+        directory = GraphPaths(root=self._graphs_directory / graph.id).feature_sets
+        if not directory.exists():
+            return
+        before = time.time() - older_than_seconds
+        old = [path for path in directory.iterdir() if path.stat().st_mtime < before]
+        needed = self._log.needed_paths(graph.id)
+        for path in old:
+            if str(path) not in needed:
+                path.unlink(missing_ok=True)
+
+    def _present(self, graph: GraphRecord) -> FeaturesMeta | None:
+        if not graph.features_version:
+            return None
+        paths = GraphPaths(root=self._graphs_directory / graph.id)
+        try:
+            return FeatureStore(paths.features).meta(graph.features_version)
+        except FeaturesNotFound:
+            return None
+
+    def _made_directory(self, graph_id: str) -> Path:
+        """Where sets wait; it survives a power failure once files in it do."""
+        directory = GraphPaths(root=self._graphs_directory / graph_id).feature_sets
+        if not directory.exists():
+            directory.mkdir(parents=True, exist_ok=True)
+            for parent in directory.parents[:3]:  # graph, graphs, home
+                fsync_directory(parent)
+        return directory

@@ -1,0 +1,249 @@
+"""Features as people hand them in: tables and matrices, out come checked blocks.
+
+A table names its nodes. Row i of a matrix (``.npz`` of scipy.sparse, libsvm text) is that of
+node i.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+from zipfile import BadZipFile
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.tables.formats import Format
+from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
+from peewit.streaming.features.blocks import NODE, BadFeatures, FeatureBlock, read_features
+from peewit.streaming.features.files import n_rows_of, read_blocks
+
+_NUMBERED_ROWS: Final = 1 << 14
+"""Rows of a matrix that are handed on together."""
+
+MATRIX_SUFFIX: Final = ".npz"
+"""Of a file of scipy.sparse.save_npz."""
+
+
+def path_blocks(
+    graph: GraphRecord,
+    paths: Sequence[Path],
+    *,
+    is_libsvm: bool = False,
+    zero_based: bool = False,
+    n_threads: int = 1,
+) -> Iterator[FeatureBlock]:
+    """Blocks of some files that are one set, checked; rows of the first file come first.
+
+    Parameters
+    ----------
+    graph : GraphRecord
+        Whose nodes they are.
+    paths : sequence of Path
+        Parquet, Arrow, CSV or NDJSON by suffix, or one ``.npz`` of `scipy.sparse.save_npz`.
+    is_libsvm : bool
+        Whether there is one file, of libsvm text, whose labels are not looked at.
+    zero_based : bool
+        Whether its columns count from 0, not from 1.
+    n_threads : int
+        Blocks of Parquet that are read together.
+
+    Raises
+    ------
+    BadFeatures
+        A row breaks the data contract; the error names file and row.
+    ValueError
+        The suffix of a file tells no format, or a matrix is not the only file.
+    OSError
+        A file cannot be read.
+    """
+    _require_equal_headers(paths if not is_libsvm else ())
+    n_before = 0
+    for path in paths:
+        n_rows = 0
+        if (is_libsvm or path.suffix == MATRIX_SUFFIX) and len(paths) > 1:
+            raise ValueError(f"a matrix must be the only file of a set, got {len(paths)} files")
+        try:
+            if is_libsvm:
+                blocks = matrix_blocks(graph, _libsvm(path, zero_based=zero_based))
+            else:
+                blocks = _file_blocks(graph, path, n_threads=n_threads)
+            for block in blocks:
+                yield replace(block, first_row=n_before + block.first_row)
+                n_rows = block.first_row + block.n_rows
+        except (BadFeatures, BadUpload) as error:
+            raise BadFeatures(
+                f"{path.name}: {error.reason}", row=error.row, value=error.value
+            ) from error
+        n_before += n_rows
+
+
+def _require_equal_headers(paths: Sequence[Path]) -> None:
+    """Raise BadFeatures for CSV files whose columns differ: numbers go by their position."""
+    tables = [path for path in paths if path.suffix != MATRIX_SUFFIX]
+    first: tuple[Path, list[str]] | None = None
+    for path in tables:
+        if Format.of_path(path) is not Format.CSV:
+            continue
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            header = [name for name in next(csv.reader(file), []) if name != NODE]
+        if first is None:
+            first = path, header
+        elif header != first[1]:
+            raise BadFeatures(
+                f"{path.name}: columns must be those of {first[0].name}, in their order "
+                f"({', '.join(first[1])[:200]}), got {', '.join(header)[:200]}"
+            )
+
+
+def n_rows_known(paths: Sequence[Path]) -> int | None:
+    """Rows of some files where all say it in a footer; None else."""
+    is_parquet = all(
+        path.suffix != MATRIX_SUFFIX and Format.of_path(path) is Format.PARQUET for path in paths
+    )
+    return n_rows_of(paths) if is_parquet else None
+
+
+def _file_blocks(graph: GraphRecord, path: Path, *, n_threads: int) -> Iterator[FeatureBlock]:
+    if path.suffix == MATRIX_SUFFIX:
+        yield from matrix_blocks(graph, _saved_matrix(path))
+        return
+    table_format = Format.of_path(path)
+    if table_format is Format.PARQUET:
+        settings = graph.settings
+        yield from read_blocks(
+            [path],
+            node_kind=settings.node_ids,
+            max_nodes=settings.max_nodes,
+            n_threads=n_threads,
+        )
+        return
+    with path.open("rb") as file:
+        yield from table_blocks(graph, file, table_format)
+
+
+def _libsvm(path: Path, *, zero_based: bool) -> Any:
+    """The matrix; a guess from the least column there is would shift all where none has it."""
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow, see peewit.solvers.distances
+
+    with path.open("rb") as file:
+        try:
+            rows, _ = load_svmlight_file(file, zero_based=True)
+        except ValueError as error:
+            raise BadFeatures(f"the file must be libsvm text ({error})") from error
+    if zero_based:
+        return rows
+    at_zero = np.flatnonzero(rows.indices == 0)
+    if at_zero.size:
+        raise BadFeatures(
+            "columns of libsvm text must count from 1; say --zero-based where they count from 0",
+            row=int(np.searchsorted(rows.indptr, at_zero[0], side="right")) - 1,
+            value="0",
+        )
+    return rows[:, 1:]
+
+
+def _saved_matrix(path: Path) -> Any:
+    try:
+        return sp.load_npz(path)
+    except (ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise BadFeatures(f"the file must be one of scipy.sparse.save_npz ({error})") from error
+
+
+def table_blocks(
+    graph: GraphRecord,
+    file: BinaryIO,
+    table_format: Format,
+    *,
+    limits: UploadLimits | None = None,
+) -> Iterator[FeatureBlock]:
+    """Blocks of a table that somebody sent, checked."""
+    settings = graph.settings
+    n_columns: int | None = None
+    first_row = 0
+    for batch in feature_batches(file, table_format, settings.node_ids, limits=limits):
+        block = read_features(
+            batch,
+            node_kind=settings.node_ids,
+            max_nodes=settings.max_nodes,
+            first_row=first_row,
+            n_columns=n_columns,
+        )
+        if not block.is_sparse and block.n_rows:
+            n_columns = block.values.shape[1]
+        first_row += block.n_rows
+        yield block
+
+
+def matrix_blocks(graph: GraphRecord, rows: Any) -> Iterator[FeatureBlock]:
+    """Blocks of a matrix whose row i is that of node i.
+
+    Raises
+    ------
+    BadFeatures
+        The nodes of the graph are strings, an entry is not finite, or there are too many rows.
+    """
+    kind = graph.settings.node_ids
+    if kind == "string":
+        raise BadFeatures(
+            "row i of a matrix is that of node i, so node_ids must be int64 or dense, got string; "
+            "give a table with a column node"
+        )
+    matrix = _real_matrix(rows)
+    for first_row in range(0, matrix.shape[0], _NUMBERED_ROWS):
+        some = matrix[first_row : first_row + _NUMBERED_ROWS]
+        starts = pa.array(some.indptr.astype(np.int32))
+        batch = pa.record_batch(
+            {
+                "node": np.arange(first_row, first_row + some.shape[0], dtype=np.int64),
+                "indices": pa.ListArray.from_arrays(starts, pa.array(some.indices)),
+                "values": pa.ListArray.from_arrays(starts, pa.array(some.data)),
+            }
+        )
+        block = read_features(
+            batch, node_kind=kind, max_nodes=graph.settings.max_nodes, first_row=first_row
+        )
+        block.values.resize((block.n_rows, matrix.shape[1]))
+        yield block
+
+
+def point_rows(path: Path, *, is_libsvm: bool = False, zero_based: bool = False) -> pa.RecordBatch:
+    """Columns ``indices`` and ``values`` of a matrix of new points, for `checked_points`.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.npz`` of `scipy.sparse.save_npz`, or libsvm text, whose labels are not looked at.
+    is_libsvm, zero_based
+        As of `path_blocks`.
+
+    Raises
+    ------
+    BadFeatures
+        The file is neither, or its entries are no real numbers.
+    """
+    rows = _libsvm(path, zero_based=zero_based) if is_libsvm else _saved_matrix(path)
+    matrix = _real_matrix(rows)
+    starts = pa.array(matrix.indptr.astype(np.int32))
+    return pa.record_batch(
+        {
+            "indices": pa.ListArray.from_arrays(starts, pa.array(matrix.indices)),
+            "values": pa.ListArray.from_arrays(starts, pa.array(matrix.data)),
+        }
+    )
+
+
+def _real_matrix(rows: Any) -> Any:
+    """The rows as a csr_array of numbers, each entry once."""
+    matrix = sp.csr_array(rows)
+    if matrix.dtype.kind not in "buif":
+        raise BadFeatures(f"features must be real numbers, got dtype {matrix.dtype}")
+    if matrix.dtype.kind == "b":
+        matrix = matrix.astype(np.float64)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix

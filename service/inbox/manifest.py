@@ -1,0 +1,606 @@
+"""What a graph is made of: its sources, the files found there and gathered pushes, and their fate.
+
+A file is the unit of commitment: pending until ingest has taken it whole, refused it whole, or met
+its content before. `position` is the order of ingest; it grows in the order of the commits, so that
+nothing ever appears in front of a file that is being read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from peewit.service.catalog import Catalog, GraphProgress, lock_graph
+from peewit.service.database.engine import (
+    Database,
+    feature_sets,
+    files,
+    graphs,
+    now,
+    pushes,
+    sources,
+)
+from peewit.service.database.leases import Lease, confirm
+from peewit.service.inbox.feature_log import FeatureLog
+from peewit.service.inbox.push_log import PushLog, settle, take_positions, wait_again, waiting_count
+from peewit.service.inbox.records import (
+    FILE_GONE,
+    FILE_STATUSES,
+    Backlog,
+    FileNotListed,
+    FileOutcome,
+    FileRecord,
+    FileStatus,
+    ListedFile,
+    PushRecord,
+    SourceNotFound,
+    SourceRecord,
+    TooManySources,
+)
+
+__all__ = [
+    "FILE_GONE",
+    "FILE_STATUSES",
+    "MAX_PATH_BYTES",
+    "Backlog",
+    "FileNotListed",
+    "FileOutcome",
+    "FileRecord",
+    "FileStatus",
+    "ListedFile",
+    "Manifest",
+    "PushRecord",
+    "SourceNotFound",
+    "SourceRecord",
+    "TooManySources",
+]
+
+MAX_PATH_BYTES: Final = 2000
+"""PostgreSQL's indexes take no longer entries."""
+
+_PATHS_AT_ONCE: Final = 500
+"""SQLite takes few thousand values in one statement."""
+
+
+class Manifest:
+    """Sources, files and pushes of all graphs.
+
+    Every method that writes raises `GraphNotFound` when the graph is not there.
+
+    Attributes
+    ----------
+    pushes : PushLog
+        Those that are in no file yet, and what became of the others.
+    features : FeatureLog
+        Sets of features, those that wait and what became of the others.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.pushes = PushLog(database)
+        self.features = FeatureLog(database)
+        self._database = database
+        self._catalog = Catalog(database)
+
+    # Sources
+
+    def add_source(
+        self,
+        graph_id: str,
+        url: str,
+        *,
+        follow: bool = False,
+        confined_to: str | None = None,
+        max_sources: int | None = None,
+    ) -> SourceRecord:
+        """The source of this URL, added unless it is there; ``follow`` is as given last.
+
+        A source that was removed and is added again goes on where it was.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        url : str
+            Where its files are.
+        follow : bool
+            Whether to look for new files for ever.
+        confined_to : str, optional
+            What it may read, from `peewit.service.inbox.confinement`. A source that the owner of
+            the machine has added without it stays so until it is removed.
+        max_sources : int, optional
+            Most sources that the graph may have.
+
+        Raises
+        ------
+        ValueError
+            The URL is empty or too long.
+        TooManySources
+            The graph has as many as it may have.
+        """
+        _require_path("url", url)
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            mine = and_(sources.c.graph_id == graph_id, sources.c.url == url)
+            known = connection.execute(select(sources).where(mine)).one_or_none()
+            if known is None or known.removed_at is not None:
+                _require_source_room(connection, graph_id, max_sources)
+            elif known.confined_to is None:
+                confined_to = None
+            row = connection.execute(
+                update(sources)
+                .where(mine)
+                .values(follow=follow, removed_at=None, confined_to=confined_to)
+                .returning(sources)
+            ).one_or_none()
+            if row is None:
+                values = {
+                    "id": uuid4().hex,
+                    "graph_id": graph_id,
+                    "url": url,
+                    "follow": follow,
+                    "confined_to": confined_to,
+                }
+                statement = insert(sources).values(**values).returning(sources)
+                row = connection.execute(statement).one()
+        return _source(row)
+
+    def list_sources(self, graph_id: str) -> Sequence[SourceRecord]:
+        """The sources that are not removed, by URL."""
+        statement = (
+            select(sources)
+            .where(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None))
+            .order_by(sources.c.url)
+        )
+        with self._database.read() as connection:
+            return [_source(row) for row in connection.execute(statement)]
+
+    def confinements(self, graph_id: str) -> Mapping[str, str]:
+        """What sources added over HTTP may read, by id; of removed ones too."""
+        statement = select(sources.c.id, sources.c.confined_to).where(
+            sources.c.graph_id == graph_id, sources.c.confined_to.is_not(None)
+        )
+        with self._database.read() as connection:
+            return {row.id: row.confined_to for row in connection.execute(statement)}
+
+    def remove_source(self, graph_id: str, source_id: str) -> None:
+        """Read nothing more from a source; what is committed stays in the graph.
+
+        Its pending files are not offered any more, unless another source lists them.
+
+        Raises
+        ------
+        SourceNotFound
+            The graph has no such source.
+        """
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            _require_source(connection, graph_id, source_id)
+            statement = update(sources).where(sources.c.id == source_id)
+            connection.execute(statement.values(removed_at=now()))
+
+    def note_listing(self, source_id: str, *, error: str | None = None) -> None:
+        """Store how the last try to list or read a source ended; nothing when it was removed."""
+        values: dict[str, Any] = (
+            {"listed_at": now(), "error": None, "error_at": None, "n_failures": 0}
+            if error is None
+            else {"error": error, "error_at": now(), "n_failures": sources.c.n_failures + 1}
+        )
+        with self._database.write() as connection:
+            connection.execute(update(sources).where(sources.c.id == source_id).values(**values))
+
+    # Files
+
+    def register_files(
+        self, graph_id: str, source_id: str, listed: Sequence[ListedFile | tuple[str, str, int]]
+    ) -> int:
+        """Take notice of a listing; how many files of it are new.
+
+        A known path with a known version is left alone, so that the same listing may come again
+        and again (and then nothing is written), unless it was gone when it was to be read: it is
+        offered again. Another version is a new pending file: only its content can tell whether it
+        changed. Turns are given in the order of the listing. The cost is that of the listing,
+        however many files the manifest holds.
+
+        Raises
+        ------
+        SourceNotFound
+            The graph has no such source.
+        ValueError
+            A path is too long.
+        """
+        listing = list(dict.fromkeys(ListedFile(*each) for each in listed))
+        for each in listing:
+            _require_path("path", each.path)
+        with self._database.read() as connection:
+            _require_source(connection, graph_id, source_id)
+            if not any(_news(connection, graph_id, listing)):
+                return 0
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            _require_source(connection, graph_id, source_id)
+            news = _news(connection, graph_id, listing)
+            if news.orphaned:
+                adopt = update(files).where(files.c.id == bindparam("file_id"))
+                connection.execute(
+                    adopt.values(source_id=source_id), [{"file_id": each} for each in news.orphaned]
+                )
+            if news.returned:
+                _offer_again(connection, graph_id, files.c.id.in_(news.returned))
+            if news.new:
+                _insert_files(connection, graph_id, news.new, source_id=source_id)
+        return len(news.new) + len(news.returned)
+
+    def pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> Sequence[FileRecord]:
+        """Files to be ingested, in the order to do it: gathered pushes, then files of sources.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        passed_over : sequence of str
+            Ids of sources whose files are left out.
+        """
+        statement = select(files).where(files.c.graph_id == graph_id, _is_offered(passed_over))
+        return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
+
+    def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
+        """Whether a file, a push or a set of features waits, asked for nothing."""
+        offered = select(files.c.id).where(files.c.graph_id == graph_id, _is_offered(passed_over))
+        pushed = select(pushes.c.position).where(
+            pushes.c.graph_id == graph_id, pushes.c.file_id.is_(None)
+        )
+        features = select(feature_sets.c.id).where(
+            feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending"
+        )
+        with self._database.read() as connection:
+            return any(
+                connection.execute(each.limit(1)).first() is not None
+                for each in (offered, pushed, features)
+            )
+
+    def list_files(
+        self,
+        graph_id: str,
+        *,
+        status: FileStatus | None = None,
+        source_id: str | None = None,
+        after_id: int = 0,
+        limit: int = 100,
+    ) -> Sequence[FileRecord]:
+        """A page of the manifest, oldest first; the next one starts after the last id of this."""
+        statement = select(files).where(files.c.graph_id == graph_id, files.c.id > after_id)
+        if status is not None:
+            statement = statement.where(files.c.status == status)
+        if source_id is not None:
+            statement = statement.where(files.c.source_id == source_id)
+        return self._files_of(statement.order_by(files.c.id).limit(limit))
+
+    def file(self, graph_id: str, file_id: int) -> FileRecord:
+        """One file at this moment; raises `FileNotListed`."""
+        statement = select(files).where(files.c.graph_id == graph_id, files.c.id == file_id)
+        for found in self._files_of(statement):
+            return found
+        raise FileNotListed(f"no file {file_id} in the manifest of this graph")
+
+    def add_file(self, graph_id: str, file: ListedFile, connection: Connection) -> None:
+        """List a file that we have made ourselves, as the one file of a source of its own.
+
+        Parameters
+        ----------
+        connection : sqlalchemy.Connection
+            A writing transaction to join.
+        """
+        _require_path("path", file.path)
+        lock_graph(connection, graph_id)
+        source_id = uuid4().hex
+        source = {"id": source_id, "graph_id": graph_id, "url": file.path, "follow": False}
+        connection.execute(insert(sources).values(**source))
+        _insert_files(connection, graph_id, [file], source_id=source_id)
+
+    def files_in(
+        self, graph_id: str, directory: Path, connection: Connection | None = None
+    ) -> Sequence[FileRecord]:
+        """Files right below a local directory that are in the graph or wait; oldest first."""
+        is_below = files.c.path.startswith(f"{directory}/", autoescape=True)
+        counts = or_(files.c.status.in_(("committed", "duplicate")), _is_offered())
+        statement = (
+            select(files).where(files.c.graph_id == graph_id, is_below, counts).order_by(files.c.id)
+        )
+        if connection is None:
+            return self._files_of(statement)
+        return [FileRecord.of(row) for row in connection.execute(statement)]
+
+    def has_files(self, source_id: str) -> bool:
+        """Whether a source has given a file."""
+        statement = select(files.c.id).where(files.c.source_id == source_id).limit(1)
+        with self._database.read() as connection:
+            return connection.execute(statement).first() is not None
+
+    def unknown_files(
+        self, graph_id: str, listed: Sequence[ListedFile]
+    ) -> tuple[list[ListedFile], list[ListedFile]]:
+        """Of a listing, the files that are not in the manifest, and those that are."""
+        with self._database.read() as connection:
+            new = set(_news(connection, graph_id, listed).new)
+        return [each for each in listed if each in new], [
+            each for each in listed if each not in new
+        ]
+
+    def counts(self, graph_id: str, *, source_id: str | None = None) -> Mapping[FileStatus, int]:
+        """Files by status, of one source or of the whole graph with the pushes in no file yet."""
+        statement = select(files.c.status, func.count().label("n_files")).where(
+            files.c.graph_id == graph_id
+        )
+        if source_id is not None:
+            statement = statement.where(files.c.source_id == source_id)
+        with self._database.read() as connection:
+            rows = connection.execute(statement.group_by(files.c.status)).all()
+            n_pushes, _ = waiting_count(connection, graph_id) if source_id is None else (0, 0)
+        found = dict.fromkeys(FILE_STATUSES, 0) | {row.status: row.n_files for row in rows}
+        found["pending"] += n_pushes
+        return found
+
+    def backlog(self, graph_id: str) -> Backlog:
+        """How much waits."""
+        statement = select(func.count(), func.coalesce(func.sum(files.c.size), 0))
+        pushed = select(graphs.c.pushed_bytes).where(graphs.c.id == graph_id)
+        with self._database.read() as connection:
+            offered = and_(files.c.graph_id == graph_id, _is_offered())
+            n_files, n_bytes = connection.execute(statement.where(offered)).one()
+            n_pushes, push_bytes = waiting_count(connection, graph_id)
+            pushed_bytes = connection.execute(pushed).scalar() or 0
+        return Backlog(
+            n_files=n_files + n_pushes,
+            n_bytes=int(n_bytes) + push_bytes,
+            pushed_bytes=int(pushed_bytes),
+        )
+
+    def committed_with_digest(self, graph_id: str, digest: str) -> FileRecord | None:
+        """The committed file of this content, if there is one."""
+        return self._first_committed(graph_id, files.c.digest == digest)
+
+    def committed_at_path(self, graph_id: str, path: str) -> FileRecord | None:
+        """The version of this path that is in the graph, if there is one."""
+        return self._first_committed(graph_id, files.c.path == path)
+
+    def finish(
+        self,
+        graph_id: str,
+        outcomes: Sequence[FileOutcome],
+        *,
+        progress: GraphProgress,
+        lease: Lease,
+        connection: Connection | None = None,
+    ) -> None:
+        """Store how files ended and how far the graph is, together and only by the lease's holder.
+
+        Telling the same outcome again changes nothing, so that a process which died between its
+        checkpoint and this call repeats it.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        outcomes : sequence of FileOutcome
+            Of pending files; may be empty when only a snapshot was published.
+        progress : GraphProgress
+            The graph with the committed ones.
+        lease : Lease
+            The right to ingest this graph; renewed.
+        connection : sqlalchemy.Connection, optional
+            A writing transaction to join.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process may ingest the graph; nothing is stored.
+        FileNotListed
+            An outcome is of no file of this graph.
+        ValueError
+            A file has ended in another way before.
+        """
+        with self._database.joined(connection) as joined:
+            self._catalog.record_progress(graph_id, progress, joined)
+            confirm(joined, lease)
+            ended = [each.file_id for each in outcomes if _store_outcome(joined, graph_id, each)]
+            settle(joined, graph_id, ended)
+
+    def retry_source(self, graph_id: str, source_id: str) -> int:
+        """Offer the quarantined files of a source again, at the end; how many there were.
+
+        A source that could not be listed is tried again at once.
+
+        Raises
+        ------
+        SourceNotFound
+            The graph has no such source.
+        """
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            _require_source(connection, graph_id, source_id)
+            forgive = update(sources).where(sources.c.id == source_id)
+            connection.execute(forgive.values(error=None, error_at=None, n_failures=0))
+            return _offer_again(connection, graph_id, files.c.source_id == source_id)
+
+    def retry_file(self, graph_id: str, file_id: int) -> bool:
+        """Offer a file again, at the end; False when it is not quarantined."""
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            return _offer_again(connection, graph_id, files.c.id == file_id) == 1
+
+    def _files_of(self, statement: Select[Any]) -> Sequence[FileRecord]:
+        with self._database.read() as connection:
+            return [FileRecord.of(row) for row in connection.execute(statement)]
+
+    def _first_committed(self, graph_id: str, rule: ColumnElement[bool]) -> FileRecord | None:
+        statement = select(files).where(
+            files.c.graph_id == graph_id, files.c.status == "committed", rule
+        )
+        found = self._files_of(statement.order_by(files.c.position).limit(1))
+        return found[0] if found else None
+
+
+def _require_path(name: str, path: str) -> None:
+    """Refuse what the database's indexes cannot hold."""
+    try:
+        length = len(path.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} must be valid Unicode, got {path!r}") from error
+    if not 0 < length <= MAX_PATH_BYTES or "\0" in path:
+        raise ValueError(
+            f"{name} must have 1 to {MAX_PATH_BYTES} bytes and no NUL, "
+            f"got {length} bytes, {path[:80]!r}"
+        )
+
+
+def _require_source_room(connection: Connection, graph_id: str, max_sources: int | None) -> None:
+    present = and_(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None))
+    n_sources = connection.execute(select(func.count()).where(present)).scalar_one()
+    if max_sources is not None and n_sources >= max_sources:
+        raise TooManySources(
+            f"the graph must have at most {max_sources} sources, got one more; remove one, or "
+            "raise PEEWIT_MAX_SOURCES"
+        )
+
+
+def _require_source(connection: Connection, graph_id: str, source_id: str) -> None:
+    statement = select(sources.c.id).where(
+        sources.c.id == source_id,
+        sources.c.graph_id == graph_id,
+        sources.c.removed_at.is_(None),
+    )
+    if connection.execute(statement).first() is None:
+        raise SourceNotFound(f"no source {source_id!r} of this graph")
+
+
+def _is_present() -> ColumnElement[bool]:
+    """The file's source is not removed."""
+    return exists().where(sources.c.id == files.c.source_id, sources.c.removed_at.is_(None))
+
+
+def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:
+    is_taken = and_(_is_present(), files.c.source_id.not_in(passed_over))
+    return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_taken))
+
+
+class _News(NamedTuple):
+    """Of a listing: unknown files, and ids of known ones that need something.
+
+    ``orphaned`` are pending and their source was removed; ``returned`` were gone when they were to
+    be read.
+    """
+
+    new: list[ListedFile]
+    orphaned: list[int]
+    returned: list[int]
+
+
+def _news(connection: Connection, graph_id: str, listing: Sequence[ListedFile]) -> _News:
+    is_orphaned = and_(files.c.status == "pending", files.c.source_id.is_not(None), ~_is_present())
+    is_gone = and_(files.c.status == "quarantined", files.c.reason == FILE_GONE)
+    columns = select(files.c.path, files.c.version, files.c.id, is_orphaned, is_gone)
+    news = _News([], [], [])
+    for start in range(0, len(listing), _PATHS_AT_ONCE):
+        some = listing[start : start + _PATHS_AT_ONCE]
+        paths = {each.path for each in some}
+        rows = connection.execute(
+            columns.where(files.c.graph_id == graph_id, files.c.path.in_(paths))
+        )
+        known = {(path, version): rest for path, version, *rest in rows}
+        for each in some:
+            file_id, orphaned, gone = known.get((each.path, each.version), (None, False, False))
+            if file_id is None:
+                news.new.append(each)
+            elif orphaned:
+                news.orphaned.append(file_id)
+            elif gone:
+                news.returned.append(file_id)
+    return news
+
+
+def _insert_files(
+    connection: Connection,
+    graph_id: str,
+    listing: Sequence[ListedFile],
+    *,
+    source_id: str,
+) -> None:
+    origin = {"graph_id": graph_id, "source_id": source_id}
+    positions = take_positions(connection, graph_id, len(listing))
+    rows = [
+        origin | each._asdict() | {"position": position}
+        for each, position in zip(listing, positions, strict=True)
+    ]
+    connection.execute(insert(files), rows)
+
+
+def _store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) -> bool:
+    """Whether it is news; raises where it contradicts what was told before."""
+    mine = and_(files.c.graph_id == graph_id, files.c.id == outcome.file_id)
+    values = asdict(outcome)
+    del values["file_id"]
+    stored = connection.execute(
+        update(files)
+        .where(mine, files.c.status == "pending")
+        .values(**values, finished_at=now())
+        .returning(files.c.id)
+    ).first()
+    if stored is not None:
+        return True
+    status = connection.execute(select(files.c.status).where(mine)).scalar()
+    if status is None:
+        raise FileNotListed(f"no file {outcome.file_id} in the manifest of this graph")
+    if status != outcome.status:
+        raise ValueError(f"file {outcome.file_id} is {status}, it cannot become {outcome.status}")
+    return False
+
+
+def _offer_again(connection: Connection, graph_id: str, rule: ColumnElement[bool]) -> int:
+    statement = (
+        select(files.c.id)
+        .where(files.c.graph_id == graph_id, files.c.status == "quarantined", rule)
+        .order_by(files.c.position)
+    )
+    chosen = connection.execute(statement).scalars().all()
+    if not chosen:
+        return 0
+    positions = take_positions(connection, graph_id, len(chosen))
+    wait_again(connection, graph_id, chosen)
+    connection.execute(
+        update(files)
+        .where(files.c.id == bindparam("file_id"))
+        .values(
+            status="pending",
+            position=bindparam("turn"),
+            digest=None,
+            reason=None,
+            row=None,
+            value=None,
+            finished_at=None,
+        ),
+        [
+            {"file_id": file_id, "turn": turn}
+            for file_id, turn in zip(chosen, positions, strict=True)
+        ],
+    )
+    return len(chosen)
+
+
+def _source(row: Row[Any]) -> SourceRecord:
+    return SourceRecord(**{each.name: getattr(row, each.name) for each in fields(SourceRecord)})

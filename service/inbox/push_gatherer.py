@@ -1,0 +1,102 @@
+"""Pushes that wait, joined into few files of the stream: a file costs as much as its first edge.
+
+The file is on disk before the manifest names it, and pushes join it in the transaction that does,
+so a process killed at any line leaves either pushes that wait or a file that waits, never both.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.database.leases import Lease
+from peewit.service.inbox.push_log import PushLog, WaitingPush
+from peewit.service.inbox.pushes import block_schema, write_block
+
+GATHER_ROWS: Final = 1 << 22
+GATHER_BYTES: Final = 1 << 26
+"""A gathered file ends with the push that reaches either."""
+
+_LOOK_AT: Final = 20_000
+"""Pushes that are looked at together; more are gathered in the next round."""
+
+
+def gather_pushes(log: PushLog, graph: GraphRecord, directory: Path, *, lease: Lease) -> int:
+    """Make pending files of the pushes that wait; returns the number of files.
+
+    Parameters
+    ----------
+    log : PushLog
+        Knows them.
+    graph : GraphRecord
+        Which graph.
+    directory : Path
+        Receives the files; it need not exist.
+    lease : Lease
+        The right to ingest the graph.
+
+    Raises
+    ------
+    LeaseExpired
+        Another process may ingest the graph.
+    """
+    n_files = 0
+    for group in _groups(log.waiting(graph.id, limit=_LOOK_AT)):
+        _gather(log, graph, group, directory, lease)
+        n_files += 1
+    return n_files
+
+
+def _groups(waiting: Sequence[WaitingPush]) -> Iterator[list[WaitingPush]]:
+    """Consecutive pushes up to the bounds; those that must be alone are."""
+    group: list[WaitingPush] = []
+    n_rows = n_bytes = 0
+    for push in waiting:
+        if group and (push.is_alone or group[0].is_alone or _is_enough(n_rows, n_bytes)):
+            yield group
+            group, n_rows, n_bytes = [], 0, 0
+        group.append(push)
+        n_rows += push.n_rows
+        n_bytes += push.n_bytes
+    if group:
+        yield group
+
+
+def _is_enough(n_rows: int, n_bytes: int) -> bool:
+    return n_rows >= GATHER_ROWS or n_bytes >= GATHER_BYTES
+
+
+def _gather(
+    log: PushLog, graph: GraphRecord, group: list[WaitingPush], directory: Path, lease: Lease
+) -> None:
+    if len(group) == 1 and group[0].path:  # a file already
+        path, name = Path(group[0].path), group[0].id
+    else:
+        name = uuid4().hex
+        path = directory / f"{name}.parquet"
+        directory.mkdir(parents=True, exist_ok=True)
+        write_block(path, _tables(log, group), block_schema(graph, name))
+    log.gather(
+        graph.id,
+        group,
+        path=str(path),
+        version=name,
+        n_bytes=path.stat().st_size,
+        lease=lease,
+    )
+
+
+def _tables(log: PushLog, group: Sequence[WaitingPush]) -> Iterator[pa.Table]:
+    """The blocks of some pushes in order; those on disk by row group."""
+    contents = log.contents([push.id for push in group])
+    for push, (_, content) in zip(group, contents, strict=True):
+        if content is not None:
+            yield pa.ipc.open_stream(content).read_all()
+            continue
+        with pa.parquet.ParquetFile(push.path) as block:
+            for batch in block.iter_batches():
+                yield pa.Table.from_batches([batch])

@@ -1,0 +1,320 @@
+"""Edges that come over HTTP: checked at the door, durable before they are acknowledged.
+
+A small push is a row of the database, a larger one a Parquet file below the graph and a row that
+names it; ``gathering`` makes files of the stream of both. What breaks the data contract is refused
+here with its row, and leaves nothing behind. Requests that come together share one transaction:
+each alone would wait for the disk.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import BinaryIO, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet
+from sqlalchemy.exc import DBAPIError
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.push_log import PushLog, backlog_full
+from peewit.service.inbox.records import BacklogFull, NewPush, PushLimits, PushRecord
+from peewit.service.tables.formats import Format
+from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches
+from peewit.streaming.durable import fsync_directory, publish_file
+from peewit.streaming.edges.blocks import read_columns
+from peewit.streaming.snapshots.store import GraphPaths
+
+__all__ = ["RETRY_SECONDS", "BacklogFull", "PushStore", "block_schema", "write_block"]
+
+ROWS_PER_GROUP: Final = 1 << 17
+"""Rows of a row group, the unit that ingest reads."""
+
+SMALL_BYTES: Final = 1 << 16
+"""Blocks up to this size lie in the database until they are gathered."""
+
+RETRY_SECONDS: Final = 5
+"""When to try again while the backlog is full."""
+
+_LOOK_SECONDS: Final = 0.1
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A push that waits for its transaction, and what came of it."""
+
+    graph_id: str
+    push: NewPush
+    answer: PushRecord | Exception | None = None
+
+
+class PushStore:
+    """Takes pushes in; any number of threads may.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Its ``pushes`` lists them.
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    max_backlog_bytes : int
+        Most bytes of one graph that may wait.
+    max_total_backlog_bytes : int
+        The same of all graphs together.
+    """
+
+    def __init__(
+        self,
+        *,
+        manifest: Manifest,
+        graphs_directory: Path,
+        max_backlog_bytes: int,
+        max_total_backlog_bytes: int,
+    ) -> None:
+        self._log = manifest.pushes
+        self._graphs_directory = graphs_directory
+        self._limits = PushLimits(
+            graph_bytes=max_backlog_bytes, total_bytes=max_total_backlog_bytes
+        )
+        self._lock = Lock()
+        self._writing = Lock()
+        self._waiting: list[_Waiting] = []
+        self._room_seen: dict[str, float] = {}
+
+    def require_room(self, graph_id: str) -> None:
+        """Raise `BacklogFull` while as much waits as may wait; asked before a body is read.
+
+        Room that was seen a moment ago is believed, as `add` looks every time; no refusal is.
+        """
+        seen_at = self._room_seen.get(graph_id)
+        if seen_at is not None and time.monotonic() - seen_at < _LOOK_SECONDS:
+            return
+        of_graph, of_all = self._log.waiting_bytes(graph_id)
+        if of_graph >= self._limits.graph_bytes:
+            raise backlog_full("of one graph", self._limits.graph_bytes, of_graph)
+        if of_all >= self._limits.total_bytes:
+            raise backlog_full("of all graphs", self._limits.total_bytes, of_all)
+        self._room_seen[graph_id] = time.monotonic()
+
+    def add(
+        self,
+        graph: GraphRecord,
+        file: BinaryIO,
+        table_format: Format,
+        *,
+        body_digest: str,
+        idempotency_key: str | None = None,
+        limits: UploadLimits | None = None,
+    ) -> PushRecord:
+        """The push of some edges, durable when this returns.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Where they belong.
+        file : binary file
+            The body, seekable.
+        table_format : Format
+            How it is written.
+        body_digest : str
+            Of the body and its format.
+        idempotency_key : str, optional
+            With one that came before, the earlier push is returned and nothing is stored.
+        limits : UploadLimits, optional
+            What the edges may come to.
+
+        Raises
+        ------
+        BadUpload, peewit.streaming.edges.blocks.BadEdges
+            A row breaks the data contract, or the limits.
+        BacklogFull
+            Others were faster to fill the room that `require_room` saw.
+        IdempotencyConflict
+            The key came before with another body.
+        GraphNotFound
+            The graph was deleted.
+        """
+        if idempotency_key is not None:
+            earlier = self._log.find(graph.id, idempotency_key, body_digest)
+            if earlier is not None:
+                return earlier
+        batches = _checked(graph, file, table_format, limits)
+        head, n_bytes = [], 0
+        for batch in batches:
+            head.append(pa.Table.from_batches([batch]))
+            n_bytes += head[-1].nbytes
+            if n_bytes > SMALL_BYTES:
+                break
+        if n_bytes > SMALL_BYTES:
+            push = self._on_disk(graph, head, batches, body_digest, idempotency_key)
+        else:
+            push = _in_row(graph, head, body_digest, idempotency_key)
+        try:
+            record = self._store(graph.id, push)
+        except DBAPIError:
+            raise  # it may be stored and the answer be lost; `sweep` removes what no row names
+        except Exception:
+            if push.path:
+                Path(push.path).unlink()
+            raise
+        if push.path != record.path and push.path:  # another request with this key was faster
+            Path(push.path).unlink()
+        return record
+
+    def _on_disk(
+        self,
+        graph: GraphRecord,
+        head: list[pa.Table],
+        batches: Iterator[pa.RecordBatch],
+        body_digest: str,
+        idempotency_key: str | None,
+    ) -> NewPush:
+        name = uuid4().hex
+        directory = _made(GraphPaths(root=self._graphs_directory / graph.id).pushes)
+        path = directory / f"{name}.parquet"
+
+        def tables() -> Iterator[pa.Table]:
+            yield from head
+            for batch in batches:
+                yield pa.Table.from_batches([batch])
+
+        write_block(path, tables(), block_schema(graph, name))
+        return NewPush(
+            body_digest=body_digest,
+            n_rows=pa.parquet.read_metadata(path).num_rows,
+            n_bytes=path.stat().st_size,
+            path=str(path),
+            idempotency_key=idempotency_key,
+        )
+
+    def _store(self, graph_id: str, push: NewPush) -> PushRecord:
+        """Store the push with all others of its graph that wait by now."""
+        mine = _Waiting(graph_id, push)
+        with self._lock:
+            self._waiting.append(mine)
+        with self._writing:
+            if mine.answer is None:  # else the one before took it along
+                with self._lock:
+                    together = [each for each in self._waiting if each.graph_id == graph_id]
+                    self._waiting = [each for each in self._waiting if each.graph_id != graph_id]
+                _store_together(self._log, graph_id, together, self._limits)
+        if isinstance(mine.answer, Exception):
+            raise mine.answer
+        if mine.answer is None:
+            raise RuntimeError("a push must be answered by the transaction that took it")
+        return mine.answer
+
+    def sweep(self, graph: GraphRecord, *, older_than_seconds: float) -> list[Path]:
+        """Remove blocks that nobody will read: what a process killed at the wrong line leaves.
+
+        Goes: files that nothing names, those whose edges were copied into a file that has ended,
+        and, unless raw edges are kept, those that are in the graph.
+        """
+        directory = GraphPaths(root=self._graphs_directory / graph.id).pushes
+        if not directory.exists():
+            return []
+        before = time.time() - older_than_seconds
+        old = [path for path in directory.iterdir() if path.stat().st_mtime < before]
+        needed = self._log.needed_paths(graph.id, without_committed=not graph.settings.keep_raw)
+        removed = [path for path in old if str(path) not in needed]
+        for path in removed:
+            path.unlink(missing_ok=True)
+        return removed
+
+
+def _store_together(
+    log: PushLog, graph_id: str, together: list[_Waiting], limits: PushLimits
+) -> None:
+    """Answer all of them; an error of the transaction is everyone's."""
+    try:
+        answers = log.add(graph_id, [each.push for each in together], limits)
+    except Exception as error:  # noqa: BLE001 - handed to every thread that waits
+        for each in together:
+            each.answer = error
+    else:
+        for each, answer in zip(together, answers, strict=True):
+            each.answer = answer
+
+
+def _in_row(
+    graph: GraphRecord, head: list[pa.Table], body_digest: str, idempotency_key: str | None
+) -> NewPush:
+    schema = block_schema(graph)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for table in head:
+            writer.write_table(table.cast(schema))
+    content = sink.getvalue().to_pybytes()
+    return NewPush(
+        body_digest=body_digest,
+        n_rows=sum(table.num_rows for table in head),
+        n_bytes=len(content),
+        content=content,
+        idempotency_key=idempotency_key,
+    )
+
+
+def _made(directory: Path) -> Path:
+    """The directory, which survives a power failure once files in it do."""
+    if not directory.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        for parent in directory.parents[:3]:  # graph, graphs, home
+            fsync_directory(parent)
+    return directory
+
+
+def block_schema(graph: GraphRecord, name: str | None = None) -> pa.Schema:
+    """Columns of a pushed block; of one in a file, with its name.
+
+    Equal edges pushed twice count twice, so their files must differ.
+    """
+    id_type = pa.large_string() if graph.settings.node_ids == "string" else pa.int64()
+    columns = [("src", id_type), ("dst", id_type), ("weight", pa.float32())]
+    return pa.schema(columns, metadata=None if name is None else {b"peewit.push": name.encode()})
+
+
+def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> None:
+    """Publish a block of edges as a Parquet file; its directory is there."""
+
+    def write(temporary: Path) -> None:
+        with pa.parquet.ParquetWriter(temporary, schema) as writer:
+            for group in _joined(tables):
+                writer.write_table(group.cast(schema), row_group_size=ROWS_PER_GROUP)
+
+    publish_file(path, write)
+
+
+def _checked(
+    graph: GraphRecord, file: BinaryIO, table_format: Format, limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of columns that fulfil the data contract."""
+    settings = graph.settings
+    first_row = 0
+    for batch in edge_batches(file, table_format, settings.node_ids, limits=limits):
+        block = read_columns(
+            batch,
+            node_kind=settings.node_ids,
+            max_nodes=settings.max_nodes,
+            first_row=first_row,
+        )
+        first_row += block.n_rows
+        yield pa.record_batch({"src": block.src, "dst": block.dst, "weight": block.weight})
+    if first_row == 0:
+        raise BadUpload("the body must hold at least one edge")
+
+
+def _joined(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Tables joined until there are enough rows for a row group."""
+    waiting: list[pa.Table] = []
+    n_rows = 0
+    for table in tables:
+        waiting.append(table)
+        n_rows += table.num_rows
+        if n_rows >= ROWS_PER_GROUP:
+            yield pa.concat_tables(waiting, promote_options="permissive")
+            waiting, n_rows = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting, promote_options="permissive")

@@ -1,0 +1,285 @@
+"""What the manifest tells about sources, files and pushes, and what ingest tells it."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Final, Literal, NamedTuple, Self, get_args
+
+from sqlalchemy import Row
+
+from peewit.service.jobs.job import MAX_KEY_LENGTH
+
+FileStatus = Literal["pending", "committed", "quarantined", "duplicate"]
+"""Waits or is being read; is in the graph; broke a rule; the same content was committed before."""
+
+FILE_STATUSES: Final[tuple[FileStatus, ...]] = get_args(FileStatus)
+
+FILE_GONE: Final = "the file is gone"
+"""Reason of a file that was deleted between its listing and its reading."""
+
+_MAX_SHOWN: Final = 200
+
+
+class SourceNotFound(LookupError):
+    """The graph has no source of this id, or it was removed."""
+
+
+class FileNotListed(LookupError):
+    """The graph's manifest has no file of this id."""
+
+
+class TooManySources(ValueError):
+    """The graph has as many sources as it may have."""
+
+
+class PushNotFound(LookupError):
+    """The graph has no push of this id, or it was forgotten some time after it went in."""
+
+
+class BacklogFull(RuntimeError):
+    """Pushes that wait for ingest leave no room; try again later."""
+
+
+class ListedFile(NamedTuple):
+    """A file as a listing shows it; ``version`` changes whenever the content may have changed."""
+
+    path: str
+    version: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRecord:
+    """A place that ingest reads files from.
+
+    Attributes
+    ----------
+    id, graph_id : str
+        Names of the source and of what it feeds.
+    url : str
+        Directory, glob, file or fsspec URL.
+    follow : bool
+        Whether the daemon looks for new files until the source is removed.
+    confined_to : str, optional
+        What it may read if it was added over HTTP, for
+        `peewit.service.inbox.confinement.is_within`.
+    created_at : datetime
+        By the database's clock, in UTC.
+    listed_at : datetime, optional
+        When ingest last listed it; noted once a minute at most while nothing changes.
+    error, error_at : str, datetime, optional
+        Why the last try to list or read it failed, and when; None once one has succeeded.
+    n_failures : int
+        Tries that have failed since the last success.
+    """
+
+    id: str
+    graph_id: str
+    url: str
+    follow: bool
+    confined_to: str | None
+    created_at: datetime
+    listed_at: datetime | None
+    error: str | None
+    error_at: datetime | None
+    n_failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """One version of one file, and what became of it.
+
+    Attributes
+    ----------
+    id : int
+        Names it within the database.
+    position : int
+        Its turn within the graph.
+    source_id, push_id : str, optional
+        Where it came from, one of the two; of gathered pushes the first.
+    path, version, size : str, str, int
+        As listed; size in bytes.
+    digest : str, optional
+        Of the whole content, once it was read.
+    status : {"pending", "committed", "quarantined", "duplicate"}
+        Where it stands.
+    reason, row, value : str, int, str, optional
+        Why it is quarantined: the rule, the row that breaks it and what stands there.
+    n_rows, n_self_loops : int, optional
+        Rows read, and those of them dropped as self-loops.
+    created_at, finished_at : datetime
+        By the database's clock, in UTC.
+    """
+
+    id: int
+    position: int
+    source_id: str | None
+    push_id: str | None
+    path: str
+    version: str
+    size: int
+    digest: str | None
+    status: FileStatus
+    reason: str | None
+    row: int | None
+    value: str | None
+    n_rows: int | None
+    n_self_loops: int | None
+    created_at: datetime
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> Self:
+        """The record of a row of the table."""
+        return cls(**{each.name: getattr(row, each.name) for each in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushRecord:
+    """A block that came over HTTP; ingest gathers several into one file.
+
+    Attributes
+    ----------
+    id : str
+        Names the push.
+    position : int
+        Its turn among the graph's pushes.
+    idempotency_key : str, optional
+        Chosen by the sender.
+    body_digest : str
+        Of the request's body.
+    path : str
+        Where the block lies on disk; empty where the database holds it.
+    n_rows, n_bytes : int
+        Of the block.
+    file : FileRecord, optional
+        What it was gathered into; None before that.
+    """
+
+    id: str
+    position: int
+    idempotency_key: str | None
+    body_digest: str
+    path: str
+    n_rows: int
+    n_bytes: int
+    file: FileRecord | None
+
+    @property
+    def status(self) -> FileStatus:
+        """Where it stands."""
+        return "pending" if self.file is None else self.file.status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPush:
+    """A block to be taken in.
+
+    Attributes
+    ----------
+    body_digest : str
+        Of the request's body.
+    n_rows, n_bytes : int
+        Of the block.
+    content : bytes, optional
+        The block itself, an Arrow IPC stream; None when it lies at ``path``.
+    path : str
+        A Parquet file, flushed; empty when ``content`` is given.
+    idempotency_key : str, optional
+        Chosen by the sender.
+
+    Raises
+    ------
+    ValueError
+        The key is empty or too long.
+    """
+
+    body_digest: str
+    n_rows: int
+    n_bytes: int
+    content: bytes | None = None
+    path: str = ""
+    idempotency_key: str | None = None
+
+    def __post_init__(self) -> None:
+        key = self.idempotency_key
+        if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
+            raise ValueError(
+                f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushLimits:
+    """Most bytes of pushes that may wait: of one graph, and of all together."""
+
+    graph_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOutcome:
+    """How a file ended; make one with `committed`, `quarantined` or `duplicate`."""
+
+    file_id: int
+    status: FileStatus
+    digest: str | None = None
+    reason: str | None = None
+    row: int | None = None
+    value: str | None = None
+    n_rows: int | None = None
+    n_self_loops: int | None = None
+
+    @classmethod
+    def committed(cls, file_id: int, *, digest: str, n_rows: int, n_self_loops: int) -> Self:
+        """The whole file is in the graph."""
+        return cls(
+            file_id=file_id,
+            status="committed",
+            digest=digest,
+            n_rows=n_rows,
+            n_self_loops=n_self_loops,
+        )
+
+    @classmethod
+    def quarantined(
+        cls,
+        file_id: int,
+        reason: str,
+        *,
+        row: int | None = None,
+        value: str | None = None,
+        digest: str | None = None,
+    ) -> Self:
+        """Nothing of the file is in the graph; ``value`` is cut where it is long."""
+        shown = None if value is None else printable(value)
+        return cls(
+            file_id=file_id,
+            status="quarantined",
+            reason=printable(reason, limit=10 * _MAX_SHOWN),
+            row=row,
+            value=shown,
+            digest=digest,
+        )
+
+    @classmethod
+    def duplicate(cls, file_id: int, *, digest: str) -> Self:
+        """A committed file has the same content; nothing is added."""
+        return cls(file_id=file_id, status="duplicate", digest=digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What waits to be ingested, pushes counted one by one until they are gathered into a file.
+
+    ``pushed_bytes`` are those that came by push, as they came.
+    """
+
+    n_files: int
+    n_bytes: int
+    pushed_bytes: int
+
+
+def printable(text: str, *, limit: int = _MAX_SHOWN) -> str:
+    """The text as any database can hold it."""
+    safe = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+    return safe if len(safe) <= limit else safe[: limit - 1] + "…"

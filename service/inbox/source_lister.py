@@ -1,0 +1,366 @@
+"""Listing of the sources of all graphs: each in its turn, in threads, with back-off.
+
+A store that is slow or away keeps neither the other sources nor the pushes waiting. What is wrong
+with a source is stored with the source, for people to see, and never held against its files.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from glob import has_magic
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from fsspec.core import url_to_fs
+from sqlalchemy.exc import OperationalError
+
+from peewit.service.catalog import GraphNotFound
+from peewit.service.inbox.confinement import is_within, require_within
+from peewit.service.inbox.directory_watcher import DirectoryWatch
+from peewit.service.inbox.manifest import ListedFile, Manifest, SourceNotFound, SourceRecord
+from peewit.service.inbox.settled_files import Settling, has_parquet_end
+from peewit.service.redaction import redacted, shown_url
+from peewit.service.settings import Settings
+from peewit.streaming.edges.sources import ParquetEdges
+
+LONGEST_REST_SECONDS: Final = 300.0
+"""Between two tries of a source that fails again and again."""
+
+SLOW_SECONDS: Final = 60.0
+"""A listing that takes longer is told as an error of the source, and still waited for."""
+
+_AT_ONCE: Final = 4
+_NOTE_SECONDS: Final = 60.0
+_LEAST_GAP_SECONDS: Final = 0.2
+_MAX_SHOWN: Final = 1000
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One source: when to list and to read it next, and what went wrong."""
+
+    graph_id: str
+    source: SourceRecord
+    settling: Settling
+    list_at: float = 0.0
+    read_at: float = 0.0
+    listing_since: float | None = None
+    noted_at: float | None = None
+    n_list_failures: int = 0
+    n_read_failures: int = 0
+    is_told_slow: bool = False
+    is_settled: bool = False
+    registered: dict[str, ListedFile] = field(default_factory=dict)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.n_list_failures > 0 or self.n_read_failures > 0
+
+
+class SourceLister:
+    """Lists sources into the manifest, as often as is due.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Receives files and faults.
+    settings : Settings
+        Pace and patience.
+    clock : callable
+        Monotonic seconds.
+    on_listed : callable
+        Called with the source and the seconds that its listing took; None when it failed.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_listed: Callable[[SourceRecord, float | None], None] = lambda _source, _seconds: None,
+    ) -> None:
+        self._manifest = manifest
+        self._settings = settings
+        self._clock = clock
+        self._on_listed = on_listed
+        self._watched: dict[str, _Watched] = {}
+        self._sources: dict[str, frozenset[str]] = {}
+        self._changed = threading.Condition()
+        self._n_listing = 0
+        self._watch = DirectoryWatch(self._wake)
+
+    def poll(self, graph_ids: Iterable[str]) -> None:
+        """Begin the listings that are due; returns at once."""
+        present: dict[str, _Watched] = {}
+        for graph_id in graph_ids:
+            sources = self._manifest.list_sources(graph_id)
+            if self._sources.get(graph_id) != (ids := frozenset(each.id for each in sources)):
+                self._sources[graph_id] = ids
+                self._forget_registered(graph_id)
+            for source in sources:
+                present[source.id] = self._known(graph_id, source)
+        with self._changed:
+            self._watched = present
+        self._watch.set(
+            directory
+            for each in present.values()
+            if each.source.follow and (directory := _local_directory(each.source.url))
+        )
+        for each in sorted(present.values(), key=lambda each: each.list_at):
+            if each.listing_since is not None:
+                self._tell_if_slow(each)
+            elif each.list_at <= self._clock() and self._n_listing < _AT_ONCE:
+                self._begin(each)
+
+    def wait(self, seconds: float) -> bool:
+        """Give listings under way some time; whether all have ended."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._n_listing == 0, seconds)
+
+    def resting(self, graph_id: str) -> list[str]:
+        """Ids of sources whose files could not be read and are not tried yet."""
+        now = self._clock()
+        return [
+            source_id
+            for source_id, each in self._watched.items()
+            if each.graph_id == graph_id and each.read_at > now
+        ]
+
+    def note_read(self, source_ids: Iterable[str], unreadable: Mapping[str, Exception]) -> None:
+        """Remember which sources gave their files and which did not, with the reason."""
+        for source_id in source_ids:
+            each = self._watched.get(source_id)
+            if each is None:
+                continue
+            error = unreadable.get(source_id)
+            if error is not None:
+                each.n_read_failures += 1
+                each.read_at = self._clock() + self._rest(each.n_read_failures)
+                self._note_error(each, error.__cause__ or error)
+            elif each.n_read_failures:
+                each.n_read_failures, each.read_at = 0, 0.0
+                self._note_success(each)
+
+    def close(self) -> None:
+        """Begin nothing more; listings under way are left to end with the process."""
+        self._watch.close()
+
+    def _known(self, graph_id: str, source: SourceRecord) -> _Watched:
+        """What is remembered of a source; one that was forgiven is tried at once."""
+        each = self._watched.get(source.id)
+        if each is None:
+            settling = Settling(
+                settle_seconds=self._settings.settle_seconds,
+                unfinished_seconds=self._settings.unfinished_seconds,
+                has_end=has_parquet_end,
+            )
+            return _Watched(graph_id, source, settling)
+        if each.has_failed and each.source.n_failures and not source.n_failures:
+            each.n_list_failures = each.n_read_failures = 0
+            each.list_at = each.read_at = 0.0
+        if source.follow and not each.source.follow:
+            each.list_at = 0.0
+        each.source = source
+        return each
+
+    def _forget_registered(self, graph_id: str) -> None:
+        """Ask the manifest anew: a file of a removed source may belong to another one now."""
+        for each in self._watched.values():
+            if each.graph_id == graph_id:
+                each.registered = {}
+
+    def _begin(self, each: _Watched) -> None:
+        if not each.source.follow and (each.is_settled or self._has_given(each)):
+            each.is_settled = True
+            each.list_at = float("inf")
+            return
+        each.listing_since = self._clock()
+        each.is_told_slow = False
+        with self._changed:
+            self._n_listing += 1
+        threading.Thread(target=self._list, args=(each,), name="list", daemon=True).start()
+
+    def _has_given(self, each: _Watched) -> bool:
+        return self._manifest.has_files(each.source.id)
+
+    def _list(self, each: _Watched) -> None:
+        """Work of a thread: one listing of one source."""
+        began = self._clock()
+        try:
+            self._take(each, began)
+        except (GraphNotFound, SourceNotFound):
+            each.list_at = self._clock() + self._settings.list_seconds  # removed meanwhile
+        except OperationalError as error:
+            _log.warning("listing not stored", error=str(error.orig))
+            each.list_at = self._clock() + self._settings.list_seconds
+        except Exception as error:  # noqa: BLE001 - file systems raise what they like
+            each.n_list_failures += 1
+            each.list_at = self._clock() + self._rest(each.n_list_failures)
+            self._on_listed(each.source, None)
+            self._note_error(each, error)
+        else:
+            each.n_list_failures = 0
+            self._on_listed(each.source, self._clock() - began)
+            self._note_success(each)
+        finally:
+            each.listing_since = None
+            with self._changed:
+                self._n_listing -= 1
+                self._changed.notify_all()
+
+    def _take(self, each: _Watched, began: float) -> None:
+        """List a source and register what is whole."""
+        listed = list_files(each.source, home=self._settings.home)
+        ended = self._clock()
+        source_id, graph_id = each.source.id, each.graph_id
+        if not each.source.follow:
+            self._manifest.register_files(graph_id, source_id, listed)
+            each.list_at = ended + self._settings.list_seconds
+            return
+        before = each.registered
+        unseen = [file for file in listed if before.get(file.path) != file]
+        unknown, known = self._manifest.unknown_files(graph_id, unseen)
+        whole = each.settling.take(unknown, began=began, ended=ended)
+        fresh = [*known, *whole]
+        if fresh:
+            self._manifest.register_files(graph_id, source_id, fresh)
+        still = set(listed)
+        each.registered = {path: file for path, file in before.items() if file in still}
+        each.registered.update({file.path: file for file in fresh})
+        pause = self._settings.list_seconds
+        if len(each.settling):
+            pause = max(min(pause, self._settings.settle_seconds), _LEAST_GAP_SECONDS)
+        each.list_at = ended + pause
+
+    def _rest(self, n_failures: int) -> float:
+        doubled: float = self._settings.list_seconds * 2.0 ** min(n_failures, 16)
+        return min(doubled, LONGEST_REST_SECONDS)
+
+    def _tell_if_slow(self, each: _Watched) -> None:
+        since = each.listing_since
+        if since is None or each.is_told_slow or self._clock() - since < SLOW_SECONDS:
+            return
+        each.is_told_slow = True
+        self._note_error(
+            each, TimeoutError(f"the listing has taken more than {SLOW_SECONDS:g} seconds so far")
+        )
+
+    def _note_error(self, each: _Watched, error: BaseException) -> None:
+        reason = explained(error)
+        _log.warning(
+            "source not read",
+            graph_id=each.source.graph_id,
+            url=shown_url(each.source.url),
+            error=reason,
+            failures=each.n_list_failures + each.n_read_failures,
+        )
+        each.noted_at = None
+        self._note(each, reason)
+
+    def _note_success(self, each: _Watched) -> None:
+        """Store it when it is news, else now and then."""
+        now = self._clock()
+        if each.has_failed:  # the listing works, the files do not come
+            return
+        is_recent = each.noted_at is not None and now - each.noted_at < _NOTE_SECONDS
+        if not is_recent:
+            each.noted_at = now
+            self._note(each, None)
+
+    def _note(self, each: _Watched, error: str | None) -> None:
+        try:
+            self._manifest.note_listing(each.source.id, error=error)
+        except OperationalError as unreachable:
+            _log.warning("state of a source not stored", error=str(unreachable.orig))
+
+    def _wake(self, directories: set[str]) -> None:
+        """List the sources in these directories soon."""
+        soon = self._clock() + _LEAST_GAP_SECONDS
+        with self._changed:
+            for each in self._watched.values():
+                if not each.n_list_failures and _local_directory(each.source.url) in directories:
+                    each.list_at = min(each.list_at, soon)
+
+
+def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
+    """What a source shows now; nothing where an object store has no such prefix yet.
+
+    Of one that was added over HTTP, files that a link takes to another place are left out.
+
+    Raises
+    ------
+    peewit.service.inbox.confinement.SourceRefused
+        It was added over HTTP and may not be read.
+    OSError, or what its file system raises
+        It cannot be listed.
+    """
+    place = source.confined_to
+    if place is not None:
+        require_within(source.url, place, home=home)
+    try:
+        files = ParquetEdges(source.url).list()
+    except FileNotFoundError:
+        if not _is_empty_prefix(source.url):
+            raise
+        files = []
+    else:
+        if not files:  # fsspec's walk passes over what it cannot list
+            _is_empty_prefix(source.url)
+    if place is not None:
+        files = [file for file in files if is_within(file.path, place, home=home)]
+    return [ListedFile(file.path, file.version, file.size) for file in files]
+
+
+def explained(error: BaseException) -> str:
+    """An error for people: its kind, its text, no secrets."""
+    text = redacted(str(error)).strip()
+    kind = type(error).__name__
+    return f"{kind}: {text}"[:_MAX_SHOWN] if text else kind
+
+
+def _is_empty_prefix(url: str) -> bool:
+    """Whether a place answers and holds nothing; raises what is really wrong with it.
+
+    ``isfile``, ``isdir`` and ``find`` of fsspec take an error for a no.
+    """
+    file_system, root = url_to_fs(url)
+    file_system.invalidate_cache()
+    with suppress(FileNotFoundError):
+        file_system.ls(_before_magic(root), detail=False)
+        return not _is_local(url)
+    bucket = root.strip("/").partition("/")[0]
+    if _is_local(url) or not bucket or bucket == root.strip("/"):
+        return False
+    try:
+        file_system.ls(bucket, detail=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _is_local(url: str) -> bool:
+    return url.startswith("file://") or ("://" not in url and "::" not in url)
+
+
+def _before_magic(path: str) -> str:
+    names = path.split("/")
+    plain: Sequence[Any] = names
+    for number, name in enumerate(names):
+        if has_magic(name):
+            plain = names[:number]
+            break
+    return "/".join(plain)
+
+
+def _local_directory(url: str) -> str | None:
+    """The directory to watch for a local source: its own, or what stands before its wildcard."""
+    if not _is_local(url):
+        return None
+    path = Path(_before_magic(url.removeprefix("file://")) or "/")
+    return str(path if path.is_dir() else path.parent)

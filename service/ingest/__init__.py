@@ -1,0 +1,1 @@
+"""Who brings edges and features in: the ingest of one graph, and the daemon that watches all."""

@@ -1,0 +1,343 @@
+"""The ingest daemon: watches all graphs and brings in what their sources and pushes have.
+
+It keeps the graphs it works on open, so that a small push costs no reload, and lets them go when
+they are idle, so that `peewit ingest` and other daemons get their turn. A pass ends with a
+checkpoint and a snapshot, whose cost is that of the graph: after one, pushes are left to gather
+for as long as it took.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from sqlalchemy.exc import OperationalError
+from structlog.contextvars import bound_contextvars
+
+from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
+from peewit.service.database.engine import Database
+from peewit.service.database.full_disk import is_disk_full
+from peewit.service.database.leases import LeaseExpired
+from peewit.service.inbox.feature_sets import FeatureSets
+from peewit.service.inbox.manifest import Manifest, SourceRecord
+from peewit.service.inbox.pushes import PushStore
+from peewit.service.inbox.source_lister import SourceLister
+from peewit.service.ingest.ingestor import Ingestor, LeaseHeld, OpenGraph
+from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.metrics.families import OTHERS, IngestMetrics, metrics_server
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.settings import Settings
+from peewit.service.tasks.knn import sweep_knn
+from peewit.streaming.pipeline import Interrupted
+
+POLL_SECONDS: Final = 0.2
+IDLE_SECONDS: Final = 30.0
+BEAT_SECONDS: Final = 2.0
+CLEAN_SECONDS: Final = 60.0
+PURGE_GRACE_SECONDS: Final = 600.0
+RETRY_SECONDS: Final = 5.0
+"""How long a graph that could not be ingested (disk full, checkpoint damaged) is left alone; twice
+as long each further time, until its settings change."""
+
+LONGEST_RETRY_SECONDS: Final = 300.0
+LONGEST_FULL_DISK_SECONDS: Final = 20.0
+"""Room is made at any time, and to find that there is none costs little."""
+
+PASS_BYTES: Final = 4 * 2**30
+"""Bytes of source files after which a pass ends, so that pushes need not wait for all of them."""
+
+LONGEST_GATHER_SECONDS: Final = 30.0
+KEYED_PUSH_SECONDS: Final = 30 * 86_400.0
+"""How long an Idempotency-Key is remembered once its push is in the graph."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Held:
+    """A graph that is open, and since when it has had nothing to do."""
+
+    graph: OpenGraph
+    stack: ExitStack
+    idle_since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    """How often in a row a graph with these settings could not be ingested."""
+
+    n_times: int
+    settings: GraphSettings
+
+
+class IngestDaemon:
+    """Runs until told to stop.
+
+    Parameters
+    ----------
+    database : Database
+        Catalog, manifest, leases.
+    settings : Settings
+        Home directory, threads, dask scheduler.
+    clock : callable
+        Monotonic seconds.
+
+    Attributes
+    ----------
+    lister : SourceLister
+        Lists the sources.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+        self._catalog = Catalog(database)
+        self._manifest = Manifest(database)
+        self._queue = DatabaseJobQueue(database)
+        self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._pushes = PushStore(
+            manifest=self._manifest,
+            graphs_directory=settings.graphs_directory,
+            max_backlog_bytes=settings.max_backlog_bytes,
+            max_total_backlog_bytes=settings.max_total_backlog_bytes,
+        )
+        self._feature_sets = FeatureSets(
+            self._manifest.features,
+            settings.graphs_directory,
+            max_backlog_bytes=settings.max_backlog_bytes,
+        )
+        self._ingestor = Ingestor(database, settings)
+        self._metrics = IngestMetrics(database, settings)
+        self._names: dict[str, str] = {}
+        self.lister = SourceLister(
+            self._manifest, settings, clock=clock, on_listed=self._note_listing
+        )
+        self._held: dict[str, _Held] = {}
+        self._rests_until: dict[str, float] = {}
+        self._failures: dict[str, _Failure] = {}
+        self._clean_at = 0.0
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Serve all graphs until ``should_stop``; the work in hand is left and replayed later."""
+        stopped = threading.Event()
+        heart = threading.Thread(target=self._beat, args=(stopped,), name="heartbeat", daemon=True)
+        heart.start()
+        settings = self._settings
+        with metrics_server(
+            self._metrics.registry, settings.metrics_port, settings.metrics_host
+        ) as port:
+            _log.info("ingest daemon started", metrics_port=port)
+            try:
+                while not should_stop():
+                    self._serve_or_wait(should_stop)
+            finally:
+                stopped.set()
+                self.close()
+                heart.join()
+        _log.info("ingest daemon stopped")
+
+    def _serve_or_wait(self, should_stop: Callable[[], bool]) -> None:
+        try:
+            self.serve_once(should_stop)
+        except OperationalError as error:
+            trouble = "disk full" if is_disk_full(error) else "database not reachable"
+            _log.warning(trouble, error=str(error.orig))
+            until = self._clock() + RETRY_SECONDS
+            while self._clock() < until and not should_stop():
+                time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
+
+    def serve_once(self, should_stop: Callable[[], bool]) -> int:
+        """Look at every graph once; returns how many had something to ingest."""
+        records = list(self._catalog.list())
+        self._forget_all_but({record.id for record in records})
+        self._names = {record.id: record.settings.name for record in records}
+        self.lister.poll(self._names)
+        self.lister.wait(POLL_SECONDS)  # so that quick ones take part in this round
+        if self._clock() >= self._clean_at:
+            self._clean(records)
+            self._clean_at = self._clock() + CLEAN_SECONDS
+        return sum(self._serve(record, should_stop) for record in records)
+
+    def close(self) -> None:
+        """Let every graph go."""
+        self.lister.close()
+        self._let_go_of(set(self._held))
+
+    def _serve(self, record: GraphRecord, should_stop: Callable[[], bool]) -> bool:
+        """Ingest one graph if it has something pending."""
+        if should_stop() or self._is_resting(record):
+            return False
+        resting = self.lister.resting(record.id)
+        if not self._manifest.has_pending(record.id, passed_over=resting):
+            self._close_if_idle(record.id)
+            return False
+        with bound_contextvars(graph=record.settings.name, graph_id=record.id):
+            return self._ingest(record, resting, should_stop)
+
+    def _ingest(
+        self, record: GraphRecord, resting: Sequence[str], should_stop: Callable[[], bool]
+    ) -> bool:
+        """Open the graph and bring in what is pending; what it logs names the graph."""
+        began = self._clock()
+        try:
+            held = self._hold(record, should_stop)
+            report = held.graph.ingest_pending(passed_over=resting, max_bytes=PASS_BYTES)
+        except LeaseHeld:
+            self._rests_until[record.id] = self._clock() + 1.0
+            return False
+        except (Interrupted, LeaseExpired, GraphNotFound) as reason:
+            _log.info("ingest left", reason=type(reason).__name__)
+            self._let_go_of({record.id})
+            return False
+        except OperationalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one graph's trouble must not stop the others
+            # No fault of a file's content: the disk is full, the memory allowed too little, a
+            # checkpoint is damaged. Nothing is lost; it is tried again later.
+            _log.warning(
+                "disk full" if is_disk_full(error) else "ingest failed",
+                error=repr(error),
+                again_in_seconds=self._note_failure(record, error),
+                exc_info=True,
+            )
+            self._let_go_of({record.id})
+            return False
+        self._failures.pop(record.id, None)
+        held.idle_since = self._clock()
+        self.lister.note_read(report.source_ids, report.unreadable)
+        if not report.is_cut:
+            took = self._clock() - began
+            self._rests_until[record.id] = self._clock() + min(took, LONGEST_GATHER_SECONDS)
+        _log.info(
+            "ingested",
+            committed=report.n_committed,
+            duplicates=report.n_duplicates,
+            quarantined=report.n_quarantined,
+            edges_seen=report.summary.edges_seen,
+            snapshot=report.summary.snapshot,
+        )
+        return True
+
+    def _is_resting(self, record: GraphRecord) -> bool:
+        failure = self._failures.get(record.id)
+        if failure is not None and failure.settings != record.settings:
+            del self._failures[record.id]  # what failed may have been mended
+            self._rests_until.pop(record.id, None)
+        return self._clock() < self._rests_until.get(record.id, 0.0)
+
+    def _note_failure(self, record: GraphRecord, error: Exception) -> float:
+        """Leave the graph alone for a while; returns for how many seconds."""
+        failure = self._failures.get(record.id)
+        n_times = 1 if failure is None else failure.n_times + 1
+        self._failures[record.id] = _Failure(n_times=n_times, settings=record.settings)
+        longest = LONGEST_FULL_DISK_SECONDS if is_disk_full(error) else LONGEST_RETRY_SECONDS
+        pause = min(RETRY_SECONDS * 2.0 ** min(n_times - 1, 16), longest)
+        self._rests_until[record.id] = self._clock() + pause
+        self._metrics.note_failure(record.settings.name)
+        return pause
+
+    def _hold(self, record: GraphRecord, should_stop: Callable[[], bool]) -> _Held:
+        """The open graph, opened anew when its settings have changed."""
+        held = self._held.get(record.id)
+        if held is not None and held.graph.record.settings == record.settings:
+            return held
+        self._let_go_of({record.id})
+        with ExitStack() as stack:
+            graph = stack.enter_context(
+                self._ingestor.open_graph(
+                    record.id,
+                    should_stop=should_stop,
+                    on_event=partial(self._metrics.note_event, record.settings.name),
+                )
+            )
+            held = _Held(graph=graph, stack=stack.pop_all(), idle_since=self._clock())
+        self._held[record.id] = held
+        return held
+
+    def _close_if_idle(self, graph_id: str) -> None:
+        held = self._held.get(graph_id)
+        if held is not None and self._clock() - held.idle_since >= IDLE_SECONDS:
+            self._let_go_of({graph_id})
+
+    def _forget_all_but(self, graph_ids: set[str]) -> None:
+        """Let go of graphs that were deleted, and of what is known of them."""
+        self._let_go_of(self._held.keys() - graph_ids)
+        for graph_id in self._failures.keys() - graph_ids:
+            del self._failures[graph_id]
+        for graph_id in self._rests_until.keys() - graph_ids:
+            del self._rests_until[graph_id]
+
+    def _let_go_of(self, graph_ids: set[str]) -> None:
+        for graph_id in graph_ids & self._held.keys():
+            self._held.pop(graph_id).stack.close()
+
+    def _note_listing(self, source: SourceRecord, seconds: float | None) -> None:
+        self._metrics.note_listing(self._names.get(source.graph_id, OTHERS), seconds)
+
+    def _clean(self, records: list[GraphRecord]) -> None:
+        """Remove what deleted graphs, killed pushes and what was replaced leave behind."""
+        try:
+            self._catalog.purge_deleted(PURGE_GRACE_SECONDS, self._settings.graphs_directory)
+            for record in records:
+                self._predictions.clean(record.id)
+                self._pushes.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
+                self._feature_sets.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
+                self._retire_features(record)
+                sweep_knn(self._queue, self._settings.graphs_directory / record.id)
+                self._manifest.features.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
+                self._manifest.pushes.forget(
+                    record.id,
+                    older_than_seconds=PURGE_GRACE_SECONDS,
+                    keyed_seconds=KEYED_PUSH_SECONDS,
+                )
+        except OSError as error:
+            _log.warning("files not removed", error=str(error))
+
+    def _retire_features(self, record: GraphRecord) -> None:
+        """Remove old versions of features, unless another process writes the graph."""
+        held = self._held.get(record.id)
+        try:
+            if held is None:
+                self._ingestor.retire_features(record)
+            else:
+                held.graph.retire_features()
+        except LeaseHeld:
+            pass  # whoever has it removes them
+        except (LeaseExpired, GraphNotFound):
+            self._let_go_of({record.id})
+
+    def _beat(self, stopped: threading.Event) -> None:
+        """Show in the table of workers, with no lanes, that the daemon is alive."""
+        registry = WorkerRegistry(self._database)
+        worker_id = f"ingest:{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        is_registered = False
+        while True:
+            try:
+                if is_registered:
+                    registry.beat(worker_id)
+                else:
+                    registry.register(worker_id, ())
+                    is_registered = True
+                if stopped.wait(BEAT_SECONDS):
+                    registry.remove(worker_id)
+                    return
+            except OperationalError as error:
+                _log.warning("no heartbeat", error=str(error.orig))
+                if stopped.wait(BEAT_SECONDS):
+                    return

@@ -1,0 +1,134 @@
+"""One set of features into a graph: its nodes into the index, its rows into a version of their own.
+
+The version is published first, then nodes and snapshot, and last the caller's transaction says that
+it is the present one. Whatever dies between them is done again: the nodes have their numbers, and a
+version that nobody was told of is replaced.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.service.inbox.feature_log import FeatureSetRecord
+from peewit.solvers.arrays import Int64Array
+from peewit.streaming.edges.blocks import shown
+from peewit.streaming.features.blocks import BadFeatures, as_bad_features
+from peewit.streaming.features.files import set_owners, set_values
+from peewit.streaming.features.store import (
+    FeaturesMeta,
+    FeaturesNotFound,
+    FeatureStore,
+    NewRows,
+    repeated_row,
+)
+from peewit.streaming.nodes.index import Nodes
+from peewit.streaming.pipeline import Interrupted, Stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureCommitter:
+    """Brings sets into one graph, whose only writer this process is.
+
+    Attributes
+    ----------
+    stream : Stream
+        Of the graph.
+    store : FeatureStore
+        Receives the versions.
+    should_stop : callable
+        Asked between blocks.
+    guard : callable
+        Called before a version is published; raises where this process may not write any more.
+    wall_clock : callable
+        Seconds since the epoch.
+    """
+
+    stream: Stream
+    store: FeatureStore
+    should_stop: Callable[[], bool]
+    guard: Callable[[], None]
+    wall_clock: Callable[[], float]
+
+    def publish(self, waiting: FeatureSetRecord, *, present: int) -> FeaturesMeta:
+        """Publish a set as version ``present + 1``, and a snapshot where it brings nodes.
+
+        Parameters
+        ----------
+        waiting : FeatureSetRecord
+            Which set.
+        present : int
+            The version there is; 0 for none.
+
+        Raises
+        ------
+        BadFeatures
+            The set breaks a rule; nothing has changed.
+        peewit.streaming.pipeline.Interrupted
+            ``should_stop`` was true; nothing has changed.
+        OSError
+            The disk is full, or fails.
+        """
+        path = Path(waiting.path)
+        onto = present if waiting.mode == "add" and present else None
+        try:
+            with self.stream.adding_nodes() as index:
+                nodes, lengths = self._mapped(index, waiting)
+                return self.store.publish(
+                    present + 1,
+                    NewRows(
+                        nodes=nodes,
+                        n_columns=waiting.n_columns,
+                        blocks=self._values(path),
+                        lengths=lengths,
+                    ),
+                    onto=onto,
+                    created_at=self.wall_clock(),
+                    guard=self.guard,
+                )
+        except FeaturesNotFound as error:
+            raise BadFeatures(f"{error}; replace the whole set") from error
+        except pa.ArrowInvalid as error:
+            raise BadFeatures(f"the file of the set is damaged ({shown(error)})") from error
+        except FileNotFoundError as error:
+            if path.exists():
+                raise
+            raise BadFeatures("the file of the set is gone") from error
+
+    def _mapped(
+        self, index: Nodes, waiting: FeatureSetRecord
+    ) -> tuple[Int64Array, Int64Array | None]:
+        """Dense id of each row, and the entries of each where rows are sparse."""
+        nodes: Int64Array = np.empty(waiting.n_rows, dtype=np.int64)
+        lengths = np.empty_like(nodes) if waiting.is_sparse else None
+        first_row = 0
+        for ids, entries in set_owners(Path(waiting.path)):
+            self._stop_if_asked()
+            rows = slice(first_row, first_row + len(ids))
+            with as_bad_features():
+                nodes[rows] = index.add(ids, first_row=first_row)
+            if lengths is not None and entries is not None:
+                lengths[rows] = entries
+            first_row = rows.stop
+        row = repeated_row(nodes)
+        if row is not None:
+            node = int(nodes[row])
+            raise BadFeatures(
+                "column 'node' must hold a node once in a set",
+                row=row,
+                value=shown(index.external_ids(node, node + 1)[0].as_py()),
+            )
+        return nodes, lengths
+
+    def _values(self, path: Path) -> Iterator[Any]:
+        """The rows of a set, some at a time."""
+        for values in set_values(path):
+            self._stop_if_asked()
+            yield values
+
+    def _stop_if_asked(self) -> None:
+        if self.should_stop():
+            raise Interrupted

@@ -1,0 +1,703 @@
+"""Ingest of one graph by one process: the manifest's pending files and features into the stream.
+
+`Ingestor` does it once; `ingest_daemon` keeps graphs open and goes on. The lease `ingest:<graph>`
+makes one process at a time the writer. The stream's checkpoint comes first and the manifest follows
+in one fenced transaction, so whatever dies between them is told again.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+import structlog
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from peewit.service.catalog import Catalog, GraphProgress, GraphRecord
+from peewit.service.database.engine import Database
+from peewit.service.database.holders import holder_name, is_dead
+from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
+from peewit.service.graphs.history import IngestHistory
+from peewit.service.inbox.confinement import confine_redirects, is_within, require_within
+from peewit.service.inbox.feature_log import FeatureSetRecord
+from peewit.service.inbox.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
+from peewit.service.inbox.push_gatherer import gather_pushes
+from peewit.service.ingest.feature_commit import FeatureCommitter
+from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.redaction import redacted, shown_url
+from peewit.service.settings import Settings
+from peewit.streaming.edges.sources import EdgeFile, ParquetEdges
+from peewit.streaming.events import (
+    Committed,
+    Duplicate,
+    IngestEvent,
+    Progress,
+    Quarantined,
+    StreamSummary,
+)
+from peewit.streaming.features.blocks import BadFeatures
+from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.pipeline import FileUnreadable, Stream
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierSettings
+
+LEASE_SECONDS: Final = 12.0
+RENEW_SECONDS: Final = 3.0
+_UNREADABLE_FILES: Final = 3
+"""So many files of a source that cannot be read, and the others of it are not tried either."""
+
+KEPT_SNAPSHOTS: Final = 5
+"""The last ones; those that are certified or that a kept prediction names stay as well."""
+
+FEATURES_GRACE_SECONDS: Final = 600.0
+"""How long a version of features stays once the next one is there; jobs may be reading it."""
+
+NOTE_SECONDS: Final = 1.0
+"""How often the growth of a graph is noted while it is ingested."""
+
+_log = structlog.get_logger(__name__)
+
+
+class LeaseHeld(RuntimeError):
+    """Another process ingests this graph."""
+
+    def __init__(self, holder: str | None) -> None:
+        super().__init__(f"another process ingests this graph: {holder or 'it has just ended'}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What one pass did.
+
+    Attributes
+    ----------
+    n_committed, n_duplicates, n_quarantined : int
+        Files that ended so.
+    summary : StreamSummary
+        The stream after the pass.
+    source_ids : frozenset of str
+        Sources that files were read from.
+    unreadable : mapping of str to FileUnreadable
+        By source, a file that could not be read now; such files stay pending.
+    is_cut : bool
+        Whether files were left for the next pass.
+    """
+
+    n_committed: int
+    n_duplicates: int
+    n_quarantined: int
+    summary: StreamSummary
+    source_ids: frozenset[str]
+    unreadable: Mapping[str, FileUnreadable]
+    is_cut: bool
+
+
+class Ingestor:
+    """Brings pending files into graphs.
+
+    Parameters
+    ----------
+    database : Database
+        Catalog, manifest, leases.
+    settings : Settings
+        Home directory, threads, dask scheduler.
+    """
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._catalog = Catalog(database)
+        self._manifest = Manifest(database)
+        confine_redirects(settings.source_hosts)
+
+    def discover(self, graph_id: str) -> int:
+        """List the sources into the manifest; returns the number of new files.
+
+        Followed sources are listed at every call, others until they have given a file.
+
+        Raises
+        ------
+        OSError
+            A source cannot be listed now.
+        peewit.service.inbox.confinement.SourceRefused
+            A source that was added over HTTP may not be read.
+        """
+        return sum(
+            self.list_source(graph_id, source)
+            for source in self._manifest.list_sources(graph_id)
+            if source.follow or not self._manifest.has_files(source.id)
+        )
+
+    def list_source(self, graph_id: str, source: SourceRecord) -> int:
+        """List one source into the manifest; returns the number of new files."""
+        home, place = self._settings.home, source.confined_to
+        if place is not None:
+            require_within(source.url, place, home=home)
+        listed = [
+            (file.path, file.version, file.size)
+            for file in ParquetEdges(source.url).list()
+            if place is None or is_within(file.path, place, home=home)
+        ]
+        n_new = self._manifest.register_files(graph_id, source.id, listed)
+        self._manifest.note_listing(source.id)
+        return n_new
+
+    def ingest_graph(
+        self,
+        graph_id: str,
+        *,
+        should_stop: Callable[[], bool] = lambda: False,
+        on_event: Callable[[IngestEvent], None] = lambda _event: None,
+    ) -> IngestReport:
+        """Ingest what sources, pushes and sets of features have pending, then let the graph go.
+
+        Raises
+        ------
+        LeaseHeld
+            Another process ingests this graph.
+        LeaseExpired
+            The lease ran out under way, as after a long sleep; nothing is lost.
+        peewit.streaming.pipeline.Interrupted
+            ``should_stop`` was true; the next call goes on.
+        GraphNotFound
+            The graph is not there, or was deleted under way.
+        peewit.streaming.pipeline.FileUnreadable
+            A store does not answer; the files of the others are in.
+        """
+        with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
+            self.discover(graph_id)
+            report = graph.ingest_pending()
+        for unreadable in report.unreadable.values():
+            raise unreadable
+        return report
+
+    def retire_features(self, record: GraphRecord) -> None:
+        """Remove versions of features that have given way long enough ago, if there are any.
+
+        Raises
+        ------
+        LeaseHeld
+            Another process ingests this graph; it removes them when its pass ends.
+        """
+        store = FeatureStore(GraphPaths(root=self._settings.graphs_directory / record.id).features)
+        if not store.superseded(
+            record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
+        ):
+            return
+        with _held_lease(self._database, f"ingest:{record.id}"):
+            store.retire(
+                record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
+            )
+
+    @contextmanager
+    def open_graph(
+        self,
+        graph_id: str,
+        *,
+        should_stop: Callable[[], bool],
+        on_event: Callable[[IngestEvent], None] = lambda _event: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Iterator["OpenGraph"]:
+        """Hold the lease of a graph, its state in memory, for as many passes as are wanted.
+
+        ``clock`` tells the seconds between checkpoints and between snapshots.
+        """
+        record = self._catalog.get_by_id(graph_id)
+        with _held_lease(self._database, f"ingest:{graph_id}") as keeper:
+            yield OpenGraph(
+                self._database,
+                self._settings,
+                record,
+                keeper,
+                should_stop=should_stop,
+                on_event=on_event,
+                clock=clock,
+            )
+
+
+class OpenGraph:
+    """One graph's stream with the right to write it; made by `Ingestor.open_graph`."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        record: GraphRecord,
+        keeper: "LeaseKeeper",
+        *,
+        should_stop: Callable[[], bool],
+        on_event: Callable[[IngestEvent], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.record = record
+        self._database = database
+        self._manifest = Manifest(database)
+        self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._home = settings.home
+        self._keeper = keeper
+        self._on_event = on_event
+        paths = GraphPaths(root=settings.graphs_directory / record.id)
+        _remove_copies(paths.staging)
+        self._pushes_directory = paths.pushes
+        self._snapshots = SnapshotStore(paths.snapshots)
+        self._certificates = CertificateStore(paths.snapshots)
+        self._stream = Stream(
+            paths,
+            stream_settings(record, settings),
+            on_event=self._take_event,
+            should_stop=lambda: should_stop() or keeper.is_lost,
+            guard=keeper.confirm,
+            clock=clock,
+        )
+        self._features = FeatureStore(paths.features)
+        self._feature_commit = FeatureCommitter(
+            stream=self._stream,
+            store=self._features,
+            should_stop=lambda: should_stop() or keeper.is_lost,
+            guard=keeper.confirm,
+            wall_clock=time.time,
+        )
+        self._recorded_snapshot = record.progress.snapshot
+        self._waiting: dict[tuple[str, str], FileRecord] = {}
+        self._n_ended = dict.fromkeys(("committed", "duplicate", "quarantined"), 0)
+        self._is_complete = False
+        self._n_taken_apart = 0
+        self._history = IngestHistory(database)
+        self._process = psutil.Process()
+        self._noted_at = float("-inf")
+        self._edges_kept = record.progress.edges_kept
+
+    @property
+    def lease(self) -> Lease:
+        """The right to write this graph."""
+        return self._keeper.lease
+
+    def ingest_pending(
+        self, *, passed_over: Sequence[str] = (), max_bytes: int | None = None
+    ) -> IngestReport:
+        """Ingest what the manifest has pending, and what it wrongly takes for ingested.
+
+        Sets of features come first, unless a file is half absorbed.
+
+        Parameters
+        ----------
+        passed_over : sequence of str
+            Ids of sources whose files are left for later.
+        max_bytes : int, optional
+            Files are taken up to the one that reaches this; pushes all.
+        """
+        features_first = self._stream.is_between_files
+        if features_first:
+            self.commit_features()
+        before = dict(self._n_ended)
+        source_ids: set[str] = set()
+        unreadable: dict[str, FileUnreadable] = {}
+        while True:
+            self._n_taken_apart = 0
+            gather_pushes(
+                self._manifest.pushes, self.record, self._pushes_directory, lease=self.lease
+            )
+            pending = self._manifest.pending(self.record.id, passed_over=passed_over)
+            taken = _up_to(pending, max_bytes)
+            files = self._without_refused([*self._lost_files(), *taken])
+            source_ids.update(file.source_id for file in files if file.source_id is not None)
+            summary = self._ingest(files, unreadable)
+            if not self._n_taken_apart:
+                break
+        self._record_snapshot(summary)
+        if not features_first:
+            self.commit_features()
+        self.retire_features()
+        return IngestReport(
+            n_committed=self._n_ended["committed"] - before["committed"],
+            n_duplicates=self._n_ended["duplicate"] - before["duplicate"],
+            n_quarantined=self._n_ended["quarantined"] - before["quarantined"],
+            summary=summary,
+            source_ids=frozenset(source_ids),
+            unreadable=unreadable,
+            is_cut=len(taken) < len(pending),
+        )
+
+    def commit_features(self) -> None:
+        """Bring the sets of features that wait into the graph, in order.
+
+        Each ends committed or refused, as `FeatureLog.get` tells. A file that is half absorbed goes
+        first, with all that is pending (`ingest_pending`).
+
+        Raises
+        ------
+        peewit.streaming.pipeline.Interrupted
+            ``should_stop`` was true; the next call goes on.
+        """
+        if not self._stream.is_between_files:
+            self.ingest_pending()
+            return
+        for waiting in self._manifest.features.waiting(self.record.id):
+            self._commit_features(waiting)
+
+    def retire_features(self) -> None:
+        """Remove versions of features that have given way long enough ago.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process may write this graph.
+        """
+        present = Catalog(self._database).get_by_id(self.record.id).features_version
+        now = time.time()
+        if self._features.superseded(present, grace_seconds=FEATURES_GRACE_SECONDS, now=now):
+            self._keeper.confirm()
+            self._features.retire(present, grace_seconds=FEATURES_GRACE_SECONDS, now=now)
+
+    def _commit_features(self, waiting: FeatureSetRecord) -> None:
+        graph_id, log = self.record.id, self._manifest.features
+        before = Catalog(self._database).get_by_id(graph_id)
+        try:
+            meta = self._feature_commit.publish(waiting, present=before.features_version)
+        except BadFeatures as error:
+            _log.warning("features refused", graph=self.record.settings.name, reason=str(error))
+            log.refuse(
+                graph_id,
+                waiting.id,
+                error.reason,
+                row=error.row,
+                value=error.value,
+                lease=self.lease,
+            )
+        else:
+            summary = self._stream.summary()
+            with self._database.write() as connection:
+                self._tell(connection, [], summary)
+                log.commit(
+                    graph_id,
+                    waiting.id,
+                    features_version=meta.version,
+                    n_new_nodes=max(0, summary.n_nodes - before.progress.n_nodes),
+                    lease=self.lease,
+                    connection=connection,
+                )
+                request_auto_solve(connection, graph_id)
+            self._recorded_snapshot = summary.snapshot
+            self.retire_features()
+            self._retire_snapshots()
+        Path(waiting.path).unlink(missing_ok=True)
+
+    def _ingest(
+        self, files: Sequence[FileRecord], unreadable: dict[str, FileUnreadable]
+    ) -> StreamSummary:
+        """Take files in turn; one that cannot be read now is left out, then its whole source."""
+        n_failed = Counter[str]()
+        while True:
+            self._waiting = {(file.path, file.version): file for file in files}
+            try:
+                return self._stream.ingest([_edge_file(file) for file in files])
+            except FileUnreadable as error:
+                failed = self._waiting.get((error.file.path, error.file.version))
+                if failed is None or failed.source_id is None:
+                    raise
+                source_id = failed.source_id
+                unreadable[source_id] = error
+                n_failed[source_id] += 1
+                gives_up = n_failed[source_id] >= _UNREADABLE_FILES
+                files = [
+                    file
+                    for file in files
+                    if file is not failed and not (gives_up and file.source_id == source_id)
+                ]
+
+    def _without_refused(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
+        """The files that may be read; quarantines others of sources that were added over HTTP.
+
+        They lay elsewhere when they were listed: a link has changed.
+        """
+        places = self._manifest.confinements(self.record.id)
+        allowed = []
+        for file in files:
+            place = None if file.source_id is None else places.get(file.source_id)
+            if place is None or is_within(file.path, place, home=self._home):
+                allowed.append(file)
+            elif file.status == "pending":
+                self._waiting = {(file.path, file.version): file}
+                reason = f"path must stay in {place}, as its source was added over HTTP"
+                self._take_event(
+                    Quarantined(file=_edge_file(file), reason=reason, row=None, value=None)
+                )
+        return allowed
+
+    def _lost_files(self) -> Sequence[FileRecord]:
+        """Committed files that the checkpoint lacks, as when it was restored from a copy.
+
+        Looked for once: what an open stream has committed it cannot lose.
+        """
+        graph_id = self.record.id
+        if self._is_complete:
+            return []
+        self._is_complete = True
+        absorbed = {file.path for file in self._stream.files}
+        if self._manifest.counts(graph_id)["committed"] <= len(absorbed):
+            return []
+        lost: list[FileRecord] = []
+        after_id = 0
+        while page := self._manifest.list_files(graph_id, status="committed", after_id=after_id):
+            lost += [file for file in page if file.path not in absorbed]
+            after_id = page[-1].id
+        if lost:
+            _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
+        return lost
+
+    def _take_event(self, event: IngestEvent) -> None:
+        """Store what a file has come to before anybody hears of it."""
+        match event:
+            case Progress():
+                if time.monotonic() - self._noted_at >= NOTE_SECONDS:
+                    self._note_growth(event.summary)
+            case Committed():
+                self._store_committed(event)
+                self._note_growth(event.summary)
+            case Duplicate():
+                self._store(
+                    event.file, lambda file: FileOutcome.duplicate(file.id, digest=event.digest)
+                )
+            case Quarantined():
+                if self._is_taken_apart(event):
+                    return
+                _log.warning(
+                    "file quarantined",
+                    graph=self.record.settings.name,
+                    file=shown_url(event.file.path),
+                    reason=redacted(event.reason),
+                )
+                self._store(
+                    event.file,
+                    lambda file: FileOutcome.quarantined(
+                        file.id, redacted(event.reason), row=event.row, value=event.value
+                    ),
+                )
+        self._on_event(event)
+
+    def _note_growth(self, summary: StreamSummary) -> None:
+        """Store a point for charts; without it they lack a point, and nothing else does."""
+        self._noted_at = time.monotonic()
+        try:
+            self._history.note(
+                self.record.id,
+                n_nodes=summary.n_nodes,
+                edges_seen=summary.edges_seen,
+                edges_kept=self._edges_kept,
+                n_records=summary.n_records,
+                memory_bytes=self._process.memory_info().rss,
+            )
+        except DBAPIError as error:
+            _log.info("growth not noted", graph=self.record.settings.name, error=str(error.orig))
+
+    def _is_taken_apart(self, event: Quarantined) -> bool:
+        """Whether gathered pushes wait again, one by one, so that only the faulty one is refused.
+
+        What a push alone can be refused for was looked at when it came; this is for what only the
+        index can see, such as ``max_nodes``.
+        """
+        file = self._waiting.get((event.file.path, event.file.version))
+        if file is None or file.push_id is None:
+            return False
+        if not self._manifest.pushes.take_apart(self.record.id, file.id, lease=self.lease):
+            return False
+        Path(file.path).unlink(missing_ok=True)
+        self._n_taken_apart += 1
+        _log.info("gathered pushes taken apart", file=file.path, reason=event.reason)
+        return True
+
+    def _store_committed(self, event: Committed) -> None:
+        outcomes = []
+        pushed = []
+        for absorbed in event.files:
+            file = self._waiting.get((absorbed.path, absorbed.version))
+            if file is None:
+                continue
+            outcomes.append(
+                FileOutcome.committed(
+                    file.id,
+                    digest=absorbed.digest,
+                    n_rows=absorbed.n_rows,
+                    n_self_loops=absorbed.n_self_loops,
+                )
+            )
+            if file.push_id is not None:
+                pushed.append(file)
+        self._finish(outcomes, event.summary)
+        self._n_ended["committed"] += len(outcomes)
+        for file in pushed:
+            self._remove_blocks(file)
+        self._retire_snapshots()
+
+    def _retire_snapshots(self) -> None:
+        self._snapshots.retire(
+            keep_last=KEPT_SNAPSHOTS,
+            keep=self._predictions.kept_snapshots(self.record.id) | self._certificates.numbers(),
+        )
+
+    def _remove_blocks(self, file: FileRecord) -> None:
+        """Remove what was copied into a committed file, and the file unless raw edges are kept."""
+        for path in self._manifest.pushes.merged_paths(self.record.id, file.id):
+            Path(path).unlink(missing_ok=True)
+        if not self.record.settings.keep_raw:
+            Path(file.path).unlink(missing_ok=True)
+
+    def _store(self, listed: EdgeFile, outcome_of: Callable[[FileRecord], FileOutcome]) -> None:
+        file = self._waiting.get((listed.path, listed.version))
+        if file is not None:
+            outcome = outcome_of(file)
+            # What is committed has not changed: tell the counters of the last snapshot again.
+            current = Catalog(self._database).get_by_id(self.record.id).progress
+            self._manifest.finish(self.record.id, [outcome], progress=current, lease=self.lease)
+            self._n_ended[outcome.status] += 1
+
+    def _record_snapshot(self, summary: StreamSummary) -> None:
+        """Make good for a process that died between a snapshot and the note of it."""
+        if summary.snapshot != self._recorded_snapshot:
+            self._finish([], summary)
+
+    def _finish(self, outcomes: Sequence[FileOutcome], summary: StreamSummary) -> None:
+        with self._database.write() as connection:
+            self._tell(connection, outcomes, summary)
+            if summary.snapshot != self._recorded_snapshot:
+                request_auto_solve(connection, self.record.id)
+        self._recorded_snapshot = summary.snapshot
+
+    def _tell(
+        self, connection: Connection, outcomes: Sequence[FileOutcome], summary: StreamSummary
+    ) -> None:
+        """Store how files ended and how far the graph is."""
+        self._manifest.finish(
+            self.record.id,
+            outcomes,
+            progress=self._progress(summary),
+            lease=self.lease,
+            connection=connection,
+        )
+
+    def _progress(self, summary: StreamSummary) -> GraphProgress:
+        if summary.snapshot is None:
+            return GraphProgress(
+                n_nodes=summary.n_nodes,
+                edges_seen=summary.edges_seen,
+                self_loops=summary.self_loops,
+            )
+        meta = self._snapshots.meta(summary.snapshot)
+        self._edges_kept = meta.edges_kept
+        return GraphProgress(
+            n_nodes=summary.n_nodes,
+            edges_seen=summary.edges_seen,
+            edges_kept=meta.edges_kept,
+            self_loops=summary.self_loops,
+            epsilon_expected=meta.epsilon_expected,
+            snapshot=summary.snapshot,
+        )
+
+
+class LeaseKeeper:
+    """Renews a lease in a thread of its own until told to stop."""
+
+    def __init__(self, store: LeaseStore, lease: Lease) -> None:
+        self.lease = lease
+        self.is_lost = False
+        self._store = store
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._thread.start()
+
+    def confirm(self) -> None:
+        """Renew now; raises `LeaseExpired` when another process may hold the lease."""
+        self._store.renew(self.lease)
+
+    def stop(self) -> None:
+        """Stop renewing and let the next holder have it."""
+        self._stopped.set()
+        self._thread.join()
+        self._store.release(self.lease)
+
+    def _renew(self) -> None:
+        while not self._stopped.wait(RENEW_SECONDS):
+            try:
+                self._store.renew(self.lease)
+            except LeaseExpired:
+                self.is_lost = True
+                return
+            except SQLAlchemyError as error:
+                # The lease runs out by itself if this lasts; every write asks for it anyway.
+                _log.warning("lease not renewed", lease=self.lease.name, error=str(error))
+
+
+@contextmanager
+def _held_lease(database: Database, name: str) -> Iterator[LeaseKeeper]:
+    store = LeaseStore(database)
+    mine = holder_name()
+    lease = store.acquire(name, mine, LEASE_SECONDS)
+    if lease is None:
+        other = store.holder(name)
+        if other is not None and is_dead(other):
+            _log.info("taking over from a process that has died", lease=name, holder=other)
+            lease = store.acquire(name, mine, LEASE_SECONDS, dead=other)
+        if lease is None:
+            raise LeaseHeld(other)
+    keeper = LeaseKeeper(store, lease)
+    try:
+        yield keeper
+    finally:
+        keeper.stop()
+
+
+def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
+    """Settings of a graph's stream, from what people chose and from what this machine has."""
+    chosen = record.settings
+    if chosen.seed is None:
+        raise ValueError("seed must be set by the catalog, got None")
+    every = chosen.snapshot_every
+    return StreamSettings(
+        node_kind=chosen.node_ids,
+        max_nodes=chosen.max_nodes,
+        sparsifier=SparsifierSettings(
+            epsilon=chosen.epsilon,
+            seed=chosen.seed,
+            expected_nodes=chosen.expected_nodes,
+            max_edges=chosen.max_edges,
+        ),
+        n_threads=settings.n_threads,
+        scheduler=settings.scheduler,
+        memory_limit=None if settings.memory_limit is None else int(settings.memory_limit),
+        checkpoint_seconds=settings.checkpoint_seconds,
+        snapshot_edges=None if every is None else every.edges,
+        snapshot_seconds=None if every is None else every.seconds,
+    )
+
+
+def _up_to(files: Sequence[FileRecord], max_bytes: int | None) -> Sequence[FileRecord]:
+    """Pushes, and files of sources up to the one that reaches so many bytes."""
+    if max_bytes is None:
+        return files
+    taken: list[FileRecord] = []
+    n_bytes = 0
+    for file in files:
+        if n_bytes >= max_bytes and file.push_id is None:
+            break
+        taken.append(file)
+        n_bytes += 0 if file.push_id is not None else file.size
+    return taken
+
+
+def _remove_copies(staging: Path) -> None:
+    """Remove copies of remote files that a killed process left; the lease is held."""
+    for copy in staging.glob("staged-*"):
+        copy.unlink(missing_ok=True)
+
+
+def _edge_file(file: FileRecord) -> EdgeFile:
+    return EdgeFile(path=file.path, size=file.size, version=file.version)

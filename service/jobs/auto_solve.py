@@ -1,0 +1,122 @@
+"""Solves that nobody asks for: after every new label and snapshot, and after workers have died.
+
+A graph with ``auto_solve`` ends with predictions that know its last label and its last snapshot. A
+job is given up after some attempts, so that one that kills its worker does not do so for ever; for
+this promise it is asked for again, at longer and longer intervals.
+"""
+
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, func, select
+
+from peewit.service.database.engine import Database, graphs, jobs, now
+from peewit.service.jobs.job import Job, JobSpec, JobStatus, lane_of
+from peewit.service.jobs.queue import coalesce_key, submit_coalesced
+
+FIRST_REST_SECONDS: Final = 10.0
+"""So long after its end a job that was given up is asked for again; each time twice as long."""
+
+LAST_REST_SECONDS: Final = 3600.0
+
+_later = jobs.alias("later")
+_is_given_up = (jobs.c.status == JobStatus.FAILED) & (jobs.c.attempt >= jobs.c.max_attempts)
+
+
+def request_auto_solve(connection: Connection, graph_id: str) -> Job | None:
+    """The re-solve that a new snapshot or label leads to, in the transaction that stores it.
+
+    Call it after the caller has written its own change to the row of the graph (the new
+    ``snapshot`` or ``labels_seq``). The lock on that row puts the first snapshot and the first
+    label in an order, so that whoever comes second sees both.
+
+    Parameters
+    ----------
+    connection : Connection
+        The caller's transaction of ``Database.write``.
+    graph_id : str
+        The graph that changed.
+
+    Returns
+    -------
+    Job or None
+        None when the graph has no ``auto_solve``, no snapshot or no label yet, or is deleted.
+    """
+    row = connection.execute(select(graphs).where(graphs.c.id == graph_id)).one()
+    spec = _spec(row)
+    return None if spec is None else submit_coalesced(connection, spec)
+
+
+def _spec(graph: Row[Any]) -> JobSpec | None:
+    """What the settings of a graph ask for."""
+    if graph.auto_solve is None or graph.state != "active":
+        return None
+    if graph.snapshot is None or graph.labels_seq == 0:
+        return None
+    model, parameters = graph.auto_solve["model"], graph.auto_solve.get("parameters") or {}
+    return JobSpec(
+        graph_id=graph.id,
+        model=model,
+        parameters=parameters,
+        lane=lane_of(model, parameters),
+    )
+
+
+def renew_given_up(database: Database) -> list[Job]:
+    """Ask again for the ``auto_solve`` of graphs whose last one used up its attempts.
+
+    One that fails of itself, as for want of a second class, fails at its first attempt: only a
+    change can help it. Any number of processes may call this at any time.
+
+    Returns
+    -------
+    list of Job
+        The jobs that were asked for.
+    """
+    with database.read() as connection:
+        found = connection.execute(_given_up(FIRST_REST_SECONDS)).all()
+    asked = []
+    for row in found:
+        with database.write() as connection:
+            job = _renewed(connection, row)
+        if job is not None:
+            asked.append(job)
+    return asked
+
+
+def _renewed(connection: Connection, row: Row[Any]) -> Job | None:
+    """The next job, unless it is not its time or its settings are no longer the graph's."""
+    graph = connection.execute(
+        select(graphs).where(graphs.c.id == row.graph_id).with_for_update()
+    ).one_or_none()
+    spec = None if graph is None else _spec(graph)
+    if spec is None or coalesce_key(spec) != row.coalesce_key:
+        return None
+    is_equal = (jobs.c.graph_id == row.graph_id) & (jobs.c.coalesce_key == row.coalesce_key)
+    last_success = select(func.max(jobs.c.id)).where(is_equal, jobs.c.status == JobStatus.SUCCEEDED)
+    n_given_up = connection.execute(
+        select(func.count())
+        .where(is_equal, _is_given_up)
+        .where(jobs.c.id > func.coalesce(last_success.scalar_subquery(), ""))
+    ).scalar_one()
+    rest = min(FIRST_REST_SECONDS * 2.0 ** (n_given_up - 1), LAST_REST_SECONDS)
+    still = connection.execute(_given_up(rest).where(jobs.c.id == row.id)).one_or_none()
+    return None if still is None else request_auto_solve(connection, row.graph_id)
+
+
+def _given_up(seconds: float) -> Select[Any]:
+    """Jobs that used up their attempts so long ago, and that no equal one has followed."""
+    followed = (
+        select(_later.c.id)
+        .where(
+            _later.c.graph_id == jobs.c.graph_id,
+            _later.c.coalesce_key == jobs.c.coalesce_key,
+            _later.c.id > jobs.c.id,
+        )
+        .exists()
+    )
+    return select(jobs).where(
+        _is_given_up,
+        jobs.c.coalesce_key.is_not(None),
+        jobs.c.finished_at < now(-seconds),
+        ~followed,
+    )

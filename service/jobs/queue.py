@@ -1,0 +1,559 @@
+"""The job queue as one table of leases, on SQLite and on PostgreSQL.
+
+A claim sets the worker, the next attempt number and the end of the lease; heartbeats move that end,
+and a job whose lease has ended may be claimed again. All times are the database's.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from secrets import token_hex
+from time import monotonic, sleep, time_ns
+from typing import Any, Final
+
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    and_,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from peewit.service.catalog import lock_graph
+from peewit.service.database.engine import Database, insert_into, job_events, jobs, now
+from peewit.service.jobs.job import (
+    IdempotencyConflict,
+    Job,
+    JobEvent,
+    JobPage,
+    JobQueue,
+    JobSpec,
+    JobStatus,
+    Lane,
+    LeaseLost,
+    UnknownJob,
+)
+
+LEASE_SECONDS: Final = 6.0
+"""A job is taken over when its worker has been silent for so long."""
+
+_FIRST_POLL_SECONDS: Final = 0.02
+_LAST_POLL_SECONDS: Final = 0.25
+
+_is_running = jobs.c.status == JobStatus.RUNNING
+_has_lapsed = _is_running & (jobs.c.lease_expires_at < now())
+
+
+class DatabaseJobQueue(JobQueue):
+    """`JobQueue` in the table ``jobs``.
+
+    Parameters
+    ----------
+    database : Database
+        Shared by every process that submits or runs jobs.
+    lease_seconds : float
+        How long an attempt stays valid without a heartbeat.
+    """
+
+    def __init__(self, database: Database, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._database = database
+        self._lease_seconds = lease_seconds
+
+    def submit(self, spec: JobSpec, connection: Connection | None = None) -> Job:
+        """See `JobQueue.submit`."""
+        with self._database.joined(connection) as joined:
+            lock_graph(joined, spec.graph_id)
+            statement = insert_into(joined, jobs).values(_new_row(spec))
+            row = joined.execute(
+                statement.on_conflict_do_nothing(
+                    index_elements=[jobs.c.graph_id, jobs.c.idempotency_key]
+                ).returning(*jobs.c)
+            ).one_or_none()
+            if row is None:
+                return _earlier_submission(joined, spec)
+            return _announced(joined, row)
+
+    def submit_coalesced(self, spec: JobSpec, connection: Connection | None = None) -> Job:
+        """See `JobQueue.submit_coalesced`."""
+        if spec.idempotency_key is not None:
+            raise ValueError(
+                "a coalesced job takes no idempotency_key: submitting it again is harmless"
+            )
+        with self._database.joined(connection) as joined:
+            return submit_coalesced(joined, spec)
+
+    def get(self, job_id: str) -> Job:
+        """See `JobQueue.get`."""
+        with self._database.read() as connection:
+            return job_from_row(_found(connection, select(jobs), job_id))
+
+    def list(
+        self,
+        *,
+        graph_id: str | None = None,
+        status: JobStatus | None = None,
+        limit: int = 50,
+        page: str | None = None,
+    ) -> JobPage:
+        """See `JobQueue.list`."""
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, got {limit}")
+        statement = select(jobs).order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
+        if graph_id is not None:
+            statement = statement.where(jobs.c.graph_id == graph_id)
+        if status is not None:
+            statement = statement.where(jobs.c.status == status)
+        with self._database.read() as connection:
+            if page is not None:
+                last = _found(connection, select(jobs), page)
+                same_time = and_(jobs.c.created_at == last.created_at, jobs.c.id < last.id)
+                statement = statement.where(or_(jobs.c.created_at < last.created_at, same_time))
+            rows = connection.execute(statement.limit(limit + 1)).all()
+        found = [job_from_row(row) for row in rows[:limit]]
+        return JobPage(jobs=found, next_page=found[-1].id if len(rows) > limit else None)
+
+    def newest(self, graph_id: str, kind: str) -> Job | None:
+        """See `JobQueue.newest`."""
+        statement = (
+            select(jobs)
+            .where(jobs.c.graph_id == graph_id, jobs.c.kind == kind)
+            .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(statement).one_or_none()
+        return None if row is None else job_from_row(row)
+
+    def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[JobEvent]:
+        """See `JobQueue.events`."""
+        with self._database.read() as connection:
+            _found(connection, select(jobs.c.id), job_id)
+            rows = connection.execute(
+                select(job_events)
+                .where(job_events.c.job_id == job_id, job_events.c.seq > after_seq)
+                .order_by(job_events.c.seq)
+                .limit(limit)
+            ).all()
+        return [JobEvent(**row._mapping) for row in rows]
+
+    def cancel(self, job_id: str, connection: Connection | None = None) -> Job:
+        """See `JobQueue.cancel`."""
+        with self._database.joined(connection) as joined:
+            return job_from_row(_cancel(joined, _locked(joined, job_id)))
+
+    def cancel_graph(self, graph_id: str, connection: Connection | None = None) -> int:
+        """See `JobQueue.cancel_graph`."""
+        unfinished = jobs.c.status.in_([JobStatus.QUEUED, JobStatus.RUNNING])
+        with self._database.joined(connection) as joined:
+            rows = joined.execute(
+                select(jobs)
+                .where(jobs.c.graph_id == graph_id, unfinished)
+                .order_by(jobs.c.id)
+                .with_for_update()
+            ).all()
+            for row in rows:
+                _cancel(joined, row)
+        return len(rows)
+
+    def forget(self, graph_id: str, *, older_than_seconds: float, keep: Collection[str]) -> int:
+        """See `JobQueue.forget`."""
+        statement = delete(jobs).where(
+            jobs.c.graph_id == graph_id,
+            jobs.c.finished_at < now(-older_than_seconds),
+            jobs.c.id.not_in(keep),
+        )
+        with self._database.write() as connection:
+            return len(connection.execute(statement.returning(jobs.c.id)).all())
+
+    def wait(self, job_id: str, timeout_seconds: float) -> Job:
+        """See `JobQueue.wait`; looks every 20 ms at first, every 250 ms in the end."""
+        deadline = monotonic() + timeout_seconds
+        pause = _FIRST_POLL_SECONDS
+        while True:
+            job = self.get(job_id)
+            remaining = deadline - monotonic()
+            if job.status.is_final or remaining <= 0:
+                return job
+            sleep(min(pause, remaining))
+            pause = min(2 * pause, _LAST_POLL_SECONDS)
+
+    def claim(
+        self, worker_id: str, lanes: Collection[Lane], *, job_id: str | None = None
+    ) -> Job | None:
+        """See `JobQueue.claim`; an idle look only reads, which leaves SQLite's one writer free."""
+        offered = _offered().where(jobs.c.lane.in_(lanes))
+        if job_id is not None:
+            offered = offered.where(jobs.c.id == job_id)
+        with self._database.read() as connection:
+            if not connection.execute(select(or_(offered.exists(), _lapsed().exists()))).scalar():
+                return None
+        with self._database.write() as connection:
+            for lapsed in connection.execute(_lapsed().with_for_update(skip_locked=True)):
+                _end_lapsed(connection, lapsed)
+            row = connection.execute(
+                offered.order_by(jobs.c.priority.desc(), jobs.c.created_at, jobs.c.id)
+                .limit(1)
+                .with_for_update(of=jobs, skip_locked=True)
+            ).one_or_none()
+            return None if row is None else self._start(connection, row, worker_id)
+
+    def heartbeat(self, job_id: str, attempt: int) -> bool:
+        """See `JobQueue.heartbeat`."""
+        statement = (
+            update(jobs)
+            .where(jobs.c.id == job_id, jobs.c.attempt == attempt, _is_running)
+            .values(lease_expires_at=now(self._lease_seconds))
+            .returning(jobs.c.cancel_requested)
+        )
+        with self._database.write() as connection:
+            row = connection.execute(statement).one_or_none()
+        if row is None:
+            raise _lease_lost(job_id, attempt)
+        return bool(row.cancel_requested)
+
+    def asked_to_stop(self, job_ids: Collection[str]) -> set[str]:
+        """See `JobQueue.asked_to_stop`."""
+        query = select(jobs.c.id).where(jobs.c.id.in_(job_ids), jobs.c.cancel_requested)
+        with self._database.read() as connection:
+            return set(connection.execute(query).scalars())
+
+    def capture(
+        self,
+        job_id: str,
+        attempt: int,
+        *,
+        snapshot: int,
+        labels_seq: int,
+        features_version: int,
+    ) -> None:
+        """See `JobQueue.capture`."""
+        captured = {
+            "snapshot": snapshot,
+            "labels_seq": labels_seq,
+            "features_version": features_version,
+        }
+        with self._database.write() as connection:
+            row = _current(connection, job_id, attempt)
+            _change(connection, row, captured)
+            _record(connection, job_id, "captured", captured)
+
+    def progress(
+        self,
+        job_id: str,
+        attempt: int,
+        *,
+        phase: str,
+        fraction: float | None = None,
+        seconds_left: float | None = None,
+    ) -> bool:
+        """See `JobQueue.progress`."""
+        told = {"phase": phase, "fraction": fraction, "seconds_left": seconds_left}
+        expected = None if seconds_left is None else now(seconds_left)
+        with self._database.write() as connection:
+            row = _current(connection, job_id, attempt)
+            changes = {"phase": phase, "progress": fraction, "expected_end_at": expected}
+            _change(connection, row, changes)
+            _record(connection, job_id, "progress", told)
+            return bool(row.cancel_requested)
+
+    def finish(
+        self,
+        job_id: str,
+        attempt: int,
+        result: Mapping[str, Any],
+        connection: Connection | None = None,
+    ) -> Job:
+        """See `JobQueue.finish`."""
+        with self._database.joined(connection) as joined:
+            row = _current(joined, job_id, attempt)
+            if row.cancel_requested:
+                return job_from_row(_end(joined, row, JobStatus.CANCELLED))
+            return job_from_row(_end(joined, row, JobStatus.SUCCEEDED, result=dict(result)))
+
+    def fail(self, job_id: str, attempt: int, error: str, *, retry: bool = False) -> Job:
+        """See `JobQueue.fail`."""
+        with self._database.write() as connection:
+            row = _current(connection, job_id, attempt)
+            if row.cancel_requested:
+                return job_from_row(_end(connection, row, JobStatus.CANCELLED))
+            if retry and row.attempt < row.max_attempts:
+                return job_from_row(_requeue(connection, row, {}, reason=error))
+            if retry:
+                error = f"{error}; given up after {row.attempt} attempts"
+            return job_from_row(_end(connection, row, JobStatus.FAILED, error=error))
+
+    def cancelled(self, job_id: str, attempt: int) -> Job:
+        """See `JobQueue.cancelled`."""
+        with self._database.write() as connection:
+            row = _current(connection, job_id, attempt)
+            return job_from_row(_end(connection, row, JobStatus.CANCELLED))
+
+    def release(self, job_id: str, attempt: int) -> Job:
+        """See `JobQueue.release`.
+
+        Attempt numbers fence and are never used twice: one more is allowed instead.
+        """
+        with self._database.write() as connection:
+            row = _current(connection, job_id, attempt)
+            if row.cancel_requested:
+                return job_from_row(_end(connection, row, JobStatus.CANCELLED))
+            allowed = {"max_attempts": row.max_attempts + 1}
+            return job_from_row(
+                _requeue(connection, row, allowed, reason="the worker was told to stop")
+            )
+
+    def _start(self, connection: Connection, row: Row[Any], worker_id: str) -> Job:
+        """A new attempt at the job; what an earlier one captured or reported is forgotten."""
+        started = {
+            "status": JobStatus.RUNNING,
+            "attempt": row.attempt + 1,
+            "worker_id": worker_id,
+            "lease_expires_at": now(self._lease_seconds),
+            "started_at": now(),
+        }
+        forgotten = dict.fromkeys(
+            (
+                "phase",
+                "progress",
+                "expected_end_at",
+                "snapshot",
+                "labels_seq",
+                "features_version",
+                "error",
+            )
+        )
+        changed = _change(connection, row, started | forgotten)
+        data = {"attempt": changed.attempt, "worker": worker_id}
+        if row.status == JobStatus.RUNNING:
+            data["taken_over_from"] = row.worker_id
+        _record(connection, row.id, "started", data)
+        return job_from_row(changed)
+
+
+def requeue_running(connection: Connection, *, reason: str, only_lapsed: bool = False) -> int:
+    """Let running jobs wait again, where their workers are known to be gone; how many there were.
+
+    Not counted as an attempt. One that was to be cancelled is, and so is one that a newer equal
+    job waits behind.
+
+    Parameters
+    ----------
+    connection : Connection
+        A transaction of ``Database.write``.
+    reason : str
+        For the history of the jobs.
+    only_lapsed : bool
+        Whether jobs that a worker may still hold are left alone.
+    """
+    chosen = _has_lapsed if only_lapsed else _is_running
+    statement = select(jobs).where(chosen).with_for_update(skip_locked=only_lapsed)
+    rows = connection.execute(statement).all()
+    for row in rows:
+        if row.cancel_requested:
+            _end(connection, row, JobStatus.CANCELLED)
+        else:
+            allowed = {"max_attempts": row.max_attempts + 1}
+            _requeue(connection, row, allowed, reason=reason)
+    return len(rows)
+
+
+def coalesce_key(spec: JobSpec) -> str:
+    """Equal for jobs that ask for the same thing, whatever the order of their parameters."""
+    asked = [spec.kind, spec.model, spec.lane, dict(spec.parameters)]
+    return json.dumps(asked, sort_keys=True, separators=(",", ":"))
+
+
+def submit_coalesced(connection: Connection, spec: JobSpec) -> Job:
+    """Submit a job in the caller's transaction, unless an equal one waits; then that one."""
+    lock_graph(connection, spec.graph_id)
+    values = _new_row(spec) | {"coalesce_key": coalesce_key(spec)}
+    statement = insert_into(connection, jobs).values(values)
+    # An update, not "do nothing": it locks the waiting job until the caller commits, so that no
+    # worker can start it before what the caller writes can be seen.
+    row = connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[jobs.c.graph_id, jobs.c.coalesce_key],
+            index_where=text("status = 'queued' AND coalesce_key IS NOT NULL"),
+            set_={"coalesce_key": statement.excluded.coalesce_key},
+        ).returning(*jobs.c)
+    ).one()
+    return _announced(connection, row) if row.id == values["id"] else job_from_row(row)
+
+
+def _new_row(spec: JobSpec) -> dict[str, Any]:
+    return {
+        "id": f"{time_ns():016x}{token_hex(8)}",  # sorts by age, which settles equal times
+        "graph_id": spec.graph_id,
+        "kind": spec.kind,
+        "lane": spec.lane,
+        "priority": spec.priority,
+        "model": spec.model,
+        "parameters": dict(spec.parameters),
+        "idempotency_key": spec.idempotency_key,
+        "max_attempts": spec.max_attempts,
+    }
+
+
+def _announced(connection: Connection, row: Row[Any]) -> Job:
+    _record(connection, row.id, "queued", {})
+    return job_from_row(row)
+
+
+def _earlier_submission(connection: Connection, spec: JobSpec) -> Job:
+    """The job that has this spec's Idempotency-Key, provided that it asks for the same."""
+    earlier = job_from_row(
+        connection.execute(
+            select(jobs).where(
+                jobs.c.graph_id == spec.graph_id, jobs.c.idempotency_key == spec.idempotency_key
+            )
+        ).one()
+    )
+    for field in ("kind", "model", "parameters", "lane", "priority"):
+        before, asked = getattr(earlier, field), getattr(spec, field)
+        if before != asked:
+            raise IdempotencyConflict(
+                f"Idempotency-Key {spec.idempotency_key!r} belongs to job {earlier.id} with "
+                f"{field} {before!r}, got {asked!r}; use a new key for a new job"
+            )
+    return earlier
+
+
+def _offered() -> Select[Any]:
+    """Jobs that may start now: waiting ones whose equal is not running, and lapsed ones."""
+    equal = jobs.alias("equal")
+    equal_runs = (
+        select(equal.c.id)
+        .where(
+            equal.c.graph_id == jobs.c.graph_id,
+            equal.c.coalesce_key == jobs.c.coalesce_key,
+            equal.c.status == JobStatus.RUNNING,
+        )
+        .correlate(jobs)
+        .exists()
+    )
+    waits = and_(jobs.c.status == JobStatus.QUEUED, ~equal_runs)
+    return select(jobs).where(or_(waits, _has_lapsed))
+
+
+def _lapsed() -> Select[Any]:
+    """Running jobs without a worker that nobody may take over: to be cancelled or given up."""
+    has_no_attempt_left = jobs.c.attempt >= jobs.c.max_attempts
+    return select(jobs).where(_has_lapsed, or_(jobs.c.cancel_requested, has_no_attempt_left))
+
+
+def _end_lapsed(connection: Connection, row: Row[Any]) -> None:
+    if row.cancel_requested:
+        _end(connection, row, JobStatus.CANCELLED)
+        return
+    error = (
+        f"worker {row.worker_id} stopped answering during attempt {row.attempt} of "
+        f"{row.max_attempts}; see its log, then submit the job again"
+    )
+    _end(connection, row, JobStatus.FAILED, error=error)
+
+
+def _cancel(connection: Connection, row: Row[Any]) -> Row[Any]:
+    if row.status == JobStatus.QUEUED:
+        return _end(connection, row, JobStatus.CANCELLED)
+    if row.status == JobStatus.RUNNING and not row.cancel_requested:
+        _record(connection, row.id, "cancel_requested", {})
+        return _change(connection, row, {"cancel_requested": True})
+    return row
+
+
+def _end(
+    connection: Connection,
+    row: Row[Any],
+    status: JobStatus,
+    *,
+    result: Mapping[str, Any] | None = None,
+    error: str | None = None,
+) -> Row[Any]:
+    """The job in a status that never changes again; its history gets its one last line."""
+    ended = {
+        "status": status,
+        "result": result,
+        "error": error,
+        "progress": 1.0 if status is JobStatus.SUCCEEDED else row.progress,
+        "expected_end_at": None,
+        "lease_expires_at": None,
+        "finished_at": now(),
+    }
+    _record(connection, row.id, status, {"attempt": row.attempt, "error": error})
+    return _change(connection, row, ended)
+
+
+def _requeue(
+    connection: Connection, row: Row[Any], changes: Mapping[str, Any], *, reason: str
+) -> Row[Any]:
+    """The job back in the queue, or cancelled when a newer equal one waits there already."""
+    waiting = {
+        "status": JobStatus.QUEUED,
+        "phase": None,
+        "progress": None,
+        "expected_end_at": None,
+        "lease_expires_at": None,
+        "error": reason,
+    }
+    try:
+        with connection.begin_nested():
+            changed = _change(connection, row, waiting | dict(changes))
+    except IntegrityError:  # the partial unique index on waiting coalesced jobs
+        replaced = f"replaced by a newer equal job that waits already, after: {reason}"
+        return _end(connection, row, JobStatus.CANCELLED, error=replaced)
+    _record(connection, row.id, "requeued", {"attempt": row.attempt, "reason": reason})
+    return changed
+
+
+def _change(connection: Connection, row: Row[Any], values: Mapping[str, Any]) -> Row[Any]:
+    return connection.execute(
+        update(jobs).where(jobs.c.id == row.id).values(dict(values)).returning(*jobs.c)
+    ).one()
+
+
+def _record(connection: Connection, job_id: str, kind: str, data: Mapping[str, Any]) -> None:
+    """Append to the job's history; the caller holds the job's row."""
+    events = job_events
+    last = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.job_id == job_id)
+    connection.execute(
+        insert(events).values(
+            job_id=job_id, seq=last.scalar_subquery() + 1, kind=kind, data=dict(data)
+        )
+    )
+
+
+def _found(connection: Connection, statement: Select[Any], job_id: str) -> Row[Any]:
+    row = connection.execute(statement.where(jobs.c.id == job_id)).one_or_none()
+    if row is None:
+        raise UnknownJob(f"no job {job_id!r}")
+    return row
+
+
+def _locked(connection: Connection, job_id: str) -> Row[Any]:
+    return _found(connection, select(jobs).with_for_update(), job_id)
+
+
+def _current(connection: Connection, job_id: str, attempt: int) -> Row[Any]:
+    """The job's row, locked, provided that this attempt may still write to it."""
+    statement = select(jobs).where(jobs.c.id == job_id).with_for_update()
+    row = connection.execute(statement).one_or_none()
+    if row is None or row.status != JobStatus.RUNNING or row.attempt != attempt:
+        raise _lease_lost(job_id, attempt)
+    return row
+
+
+def _lease_lost(job_id: str, attempt: int) -> LeaseLost:
+    return LeaseLost(f"attempt {attempt} of job {job_id} is no longer the current one")
+
+
+def job_from_row(row: Row[Any]) -> Job:
+    """The job in a row of all columns of ``jobs``."""
+    values = dict(row._mapping)
+    del values["lease_expires_at"]
+    return Job(**values | {"status": JobStatus(row.status)})

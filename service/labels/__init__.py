@@ -1,0 +1,1 @@
+"""What people say of nodes: a history of label events, and the door they come in by."""

@@ -1,0 +1,134 @@
+"""Labels as people hand them in: checked against what the graph knows, stored with the re-solve.
+
+Both entries, REST and command line, come through here, so that they refuse the same things.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import orjson
+import pyarrow as pa
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.database.engine import Database
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.labels.store import CurrentLabels, LabelReceipt, LabelStore
+from peewit.service.tables.formats import Format, encode, json_integer
+from peewit.service.tables.uploads import NodeId, UploadedLabels, node_array
+from peewit.solvers.arrays import BoolArray
+from peewit.streaming.edges.blocks import NodeKind
+
+UnknownNodes = Literal["refuse", "keep"]
+"""What to do with a label of a node that the graph does not know: refuse all, or keep it for the
+node to come."""
+
+_ROWS_PER_BATCH: Final = 1 << 16
+
+
+class LabelsRefused(ValueError):
+    """The graph does not know some nodes; nothing was stored.
+
+    Attributes
+    ----------
+    receipt : LabelReceipt
+        Names them.
+    """
+
+    def __init__(self, receipt: LabelReceipt) -> None:
+        super().__init__(
+            f"node must be known to the graph, got {receipt.n_refused} unknown, the first "
+            f"{receipt.refused[0]!r}; bring their edges first, or put the labels with unknown=keep"
+        )
+        self.receipt = receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labeling:
+    """Puts and takes back labels.
+
+    Attributes
+    ----------
+    database : Database
+        Holds labels and jobs.
+    labels : LabelStore
+        Where labels go.
+    nodes : KnownNodes
+        Who tells which nodes there are.
+    """
+
+    database: Database
+    labels: LabelStore
+    nodes: KnownNodes
+
+    def put(
+        self, graph: GraphRecord, given: UploadedLabels, *, unknown: UnknownNodes = "refuse"
+    ) -> LabelReceipt:
+        """Store labels and ask for the graph's ``auto_solve``, in one transaction.
+
+        Raises
+        ------
+        LabelsRefused
+            ``unknown`` is ``refuse`` and the graph does not know all nodes.
+        peewit.service.labels.store.BadLabels
+            A node or label is too long or holds a NUL.
+        GraphNotFound
+            The graph was deleted.
+        """
+        # Asked before the transaction begins: building the table of a large index takes seconds.
+        is_known = self._known(graph, given) if unknown == "refuse" else None
+        with self.database.write() as connection:
+            receipt = self.labels.put(
+                graph.id,
+                [str(node) for node in given.nodes],
+                given.labels,
+                known=None if is_known is None else lambda _: is_known,
+                connection=connection,
+            )
+            if receipt.accepted:
+                request_auto_solve(connection, graph.id)
+        if receipt.n_refused:
+            raise LabelsRefused(receipt)
+        return receipt
+
+    def delete(self, graph: GraphRecord, nodes: Sequence[NodeId]) -> LabelReceipt:
+        """Take labels back and ask for the graph's ``auto_solve``, in one transaction."""
+        with self.database.write() as connection:
+            receipt = self.labels.delete(
+                graph.id, [str(node) for node in nodes], connection=connection
+            )
+            if receipt.accepted:
+                request_auto_solve(connection, graph.id)
+        return receipt
+
+    def _known(self, graph: GraphRecord, given: UploadedLabels) -> BoolArray:
+        return self.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
+
+
+def encode_labels(
+    current: CurrentLabels, node_kind: NodeKind, table_format: Format
+) -> Iterator[bytes]:
+    """Columns ``node`` and ``label``, ready to be put again.
+
+    Labels are int64 where all of them are whole numbers, float64 where all are numbers, else
+    strings; NDJSON keeps each as it was given.
+    """
+    is_string = node_kind == "string"
+    nodes = current.nodes if is_string else current.nodes.cast(pa.int64())
+    if all(isinstance(label, int) for label in current.labels):
+        labels = pa.array(current.labels, pa.int64())
+    elif table_format is Format.NDJSON:
+        return _json_lines(nodes, current)
+    elif all(isinstance(label, int | float) for label in current.labels):
+        labels = pa.array([float(label) for label in current.labels], pa.float64())
+    else:
+        labels = pa.array([str(label) for label in current.labels], pa.string())
+    table = pa.table({"node": nodes, "label": labels})
+    return encode(table.schema, table.to_batches(_ROWS_PER_BATCH), table_format)
+
+
+def _json_lines(nodes: pa.Array, current: CurrentLabels) -> Iterator[bytes]:
+    for node, label in zip(nodes.to_pylist(), current.labels, strict=True):
+        shown = json_integer(node) if isinstance(node, int) else node
+        yield orjson.dumps({"node": shown, "label": label}, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,440 @@
+"""Labels as a history: each label and each removal is an event with a number, never changed.
+
+The label of a node is that of its last event. All events up to a number are what a job works on, so
+a prediction can name its labels for ever. Nodes stand by their external id, as text.
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from numbers import Integral, Real
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import ColumnElement, Connection, Select, func, select, update
+
+from peewit.service.catalog import find_graph, lock_graph
+from peewit.service.database.engine import Database, graphs, label_events
+from peewit.service.labels.events import insert_events
+from peewit.solvers.arrays import BoolArray, Int64Array
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES
+
+LabelValue = str | int | float
+
+MAX_LABEL_BYTES: Final = 1000
+"""A label names a class; longer text is a mistake."""
+
+MAX_LISTED: Final = 1000
+"""Most refused nodes that a receipt names."""
+
+_INT64: Final = 2**63
+_NODES_PER_QUERY: Final = 10_000  # SQLite takes 32,766 parameters
+
+
+class BadLabels(ValueError):
+    """A node or label breaks a rule; nothing of the batch is stored.
+
+    Attributes
+    ----------
+    reason : str
+        The rule that is broken.
+    row : int
+        Row of the batch, from 0.
+    value : str
+        What stands there.
+    """
+
+    def __init__(self, reason: str, *, row: int, value: object) -> None:
+        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:79] + "…"
+        super().__init__(f"{reason}, got {shown} in row {row} (rows count from 0)")
+        self.reason = reason
+        self.row = row
+        self.value = shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelReceipt:
+    """What became of a batch.
+
+    Attributes
+    ----------
+    labels_seq : int
+        Number of the graph's last label event, with this batch.
+    accepted : int
+        Events stored.
+    refused : tuple of str
+        Nodes that the graph does not know, at most ``MAX_LISTED``; if there is any, nothing of the
+        batch is stored.
+    n_refused : int
+        How many there are.
+    """
+
+    labels_seq: int
+    accepted: int
+    refused: tuple[str, ...] = ()
+    n_refused: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CurrentLabels:
+    """The labels of a graph after one of its events, in the order of their events.
+
+    Attributes
+    ----------
+    nodes : pyarrow.LargeStringArray
+        (n_labeled,) external ids as text.
+    labels : list of str, int or float
+        (n_labeled,) as they were given.
+    seqs : (n_labeled,) int64
+        Number of the event of each.
+    labels_seq : int
+        The event up to which they count.
+    """
+
+    nodes: pa.LargeStringArray
+    labels: list[LabelValue]
+    seqs: Int64Array
+    labels_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelEvent:
+    """One line of the history of labels.
+
+    Attributes
+    ----------
+    seq : int
+        Its number within the graph.
+    node : str
+        External id as text.
+    label : str, int, float or None
+        As it was given; None where a label was taken back.
+    at : datetime
+        By the database's clock, in UTC.
+    """
+
+    seq: int
+    node: str
+    label: LabelValue | None
+    at: datetime
+
+
+class LabelStore:
+    """Label events of all graphs.
+
+    With a ``connection`` the writing methods join the caller's transaction, so that labels and the
+    job they lead to are stored together.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(
+        self,
+        graph_id: str,
+        nodes: Sequence[str],
+        labels: Sequence[LabelValue],
+        *,
+        known: Callable[[pa.LargeStringArray], BoolArray] | None = None,
+        connection: Connection | None = None,
+    ) -> LabelReceipt:
+        """Store a label for each node; a node named twice keeps the later one.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        nodes, labels : sequences of equal length
+            External ids as text; strings, whole numbers or real numbers.
+        known : callable, optional
+            Tells for each of some nodes whether the graph knows it. Unless it knows all, nothing
+            is stored and the receipt lists the others. Without it every node is taken.
+        connection : sqlalchemy.Connection, optional
+            A writing transaction to join.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        BadLabels
+            A node is not a string of at most `MAX_NODE_BYTES`, or a label neither a 64-bit
+            integer, nor a finite number, nor a string of 1 to `MAX_LABEL_BYTES`.
+        ValueError
+            The lengths differ.
+        """
+        if len(nodes) != len(labels):
+            raise ValueError(
+                f"nodes and labels must be equally long, got {len(nodes)} and {len(labels)}"
+            )
+        names = _checked_nodes(nodes)
+        values = _label_texts(labels)
+        unknown = [] if known is None else _unknown(names, known)
+        with self._database.joined(connection) as joined:
+            if unknown:
+                return LabelReceipt(
+                    labels_seq=find_graph(joined, graph_id).labels_seq,
+                    accepted=0,
+                    refused=tuple(unknown[:MAX_LISTED]),
+                    n_refused=len(unknown),
+                )
+            return _append(joined, graph_id, nodes, values)
+
+    def delete(
+        self, graph_id: str, nodes: Sequence[str], *, connection: Connection | None = None
+    ) -> LabelReceipt:
+        """Take the labels of some nodes back; those that have none are passed over.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        BadLabels
+            A node is not a string of at most `MAX_NODE_BYTES`.
+        """
+        wanted = list(dict.fromkeys(_checked_nodes(nodes).to_pylist()))
+        with self._database.joined(connection) as joined:
+            lock_graph(joined, graph_id)
+            labeled: list[str] = []
+            for start in range(0, len(wanted), _NODES_PER_QUERY):
+                some = label_events.c.node.in_(wanted[start : start + _NODES_PER_QUERY])
+                labeled += joined.execute(_latest(graph_id, some)).scalars()
+            return _append(joined, graph_id, labeled, [None] * len(labeled))
+
+    def current(self, graph_id: str, *, upto_seq: int | None = None) -> CurrentLabels:
+        """The label of every labeled node, now or after an earlier event.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        """
+        rules = [] if upto_seq is None else [label_events.c.seq <= upto_seq]
+        with self._database.read() as connection:
+            labels_seq = find_graph(connection, graph_id).labels_seq
+            rows = connection.execute(_latest(graph_id, *rules)).all()
+        values: dict[str, LabelValue] = {}
+        for row in rows:
+            if row.label not in values:
+                values[row.label] = json.loads(row.label)
+        return CurrentLabels(
+            nodes=pa.array([row.node for row in rows], pa.large_string()),
+            labels=[values[row.label] for row in rows],
+            seqs=np.array([row.seq for row in rows], dtype=np.int64),
+            labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
+        )
+
+    def of_nodes(self, graph_id: str, nodes: Sequence[str]) -> dict[str, LabelValue]:
+        """The labels of those of some nodes that have one, by external id as text."""
+        found: dict[str, LabelValue] = {}
+        with self._database.read() as connection:
+            for start in range(0, len(nodes), _NODES_PER_QUERY):
+                some = label_events.c.node.in_(nodes[start : start + _NODES_PER_QUERY])
+                rows = connection.execute(_latest(graph_id, some))
+                found |= {row.node: json.loads(row.label) for row in rows}
+        return found
+
+    def page(
+        self,
+        graph_id: str,
+        *,
+        prefix: str = "",
+        label: LabelValue | None = None,
+        before_seq: int | None = None,
+        limit: int = 50,
+    ) -> Sequence[LabelEvent]:
+        """Present labels, the last given first.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        prefix : str
+            Only nodes whose ids begin so.
+        label : str, int or float, optional
+            Only this one.
+        before_seq : int, optional
+            Only those of earlier events: the ``seq`` of the last one of the page before.
+        limit : int
+            Most entries.
+        """
+        rules = _page_rules(graph_id, prefix, before_seq)
+        if label is not None:
+            rules.append(label_events.c.label == _label_text(0, label))
+        later = label_events.alias("later").c
+        is_last = ~(
+            select(later.seq)
+            .where(
+                later.graph_id == graph_id,
+                later.node == label_events.c.node,
+                later.seq > label_events.c.seq,
+            )
+            .exists()
+        )
+        return self._events(label_events.c.label.is_not(None), is_last, *rules, limit=limit)
+
+    def history(
+        self,
+        graph_id: str,
+        *,
+        node: str | None = None,
+        prefix: str = "",
+        before_seq: int | None = None,
+        limit: int = 50,
+    ) -> Sequence[LabelEvent]:
+        """What was given and taken back, newest first; of one node, or as of `page`."""
+        rules = _page_rules(graph_id, prefix, before_seq)
+        if node is not None:
+            rules.append(label_events.c.node == node)
+        return self._events(*rules, limit=limit)
+
+    def _events(self, *rules: ColumnElement[bool], limit: int) -> Sequence[LabelEvent]:
+        events = label_events.c
+        statement = (
+            select(events.seq, events.node, events.label, events.created_at)
+            .where(*rules)
+            .order_by(events.seq.desc())
+            .limit(limit)
+        )
+        with self._database.read() as connection:
+            return [
+                LabelEvent(
+                    seq=row.seq,
+                    node=row.node,
+                    label=None if row.label is None else json.loads(row.label),
+                    at=row.created_at,
+                )
+                for row in connection.execute(statement)
+            ]
+
+    def count(self, graph_id: str) -> int:
+        """Nodes that have a label."""
+        return sum(self.class_counts(graph_id).values())
+
+    def class_counts(self, graph_id: str) -> dict[LabelValue, int]:
+        """Nodes of each label, most frequent first."""
+        latest = _latest(graph_id).order_by(None).subquery()
+        n_nodes = func.count().label("n_nodes")
+        statement = select(latest.c.label, n_nodes).group_by(latest.c.label)
+        with self._database.read() as connection:
+            rows = connection.execute(statement.order_by(n_nodes.desc(), latest.c.label)).all()
+        counts: dict[LabelValue, int] = {}
+        for row in rows:  # 3 and 3.0 are one number in two writings
+            label = json.loads(row.label)
+            counts[label] = counts.get(label, 0) + row.n_nodes
+        return counts
+
+
+def _latest(graph_id: str, *rules: ColumnElement[bool]) -> Select[Any]:
+    """The last event of each node among those that follow the rules, unless it is a removal.
+
+    A window, since both planners read it in one pass over the index; joins with the maxima and
+    "no later event" each took quadratic time on one of them.
+    """
+    events = label_events.c
+    age = func.row_number().over(partition_by=events.node, order_by=events.seq.desc())
+    ranked = (
+        select(events.node, events.label, events.seq, age.label("age"))
+        .where(events.graph_id == graph_id, *rules)
+        .subquery()
+        .c
+    )
+    return (
+        select(ranked.node, ranked.label, ranked.seq)
+        .where(ranked.age == 1, ranked.label.is_not(None))
+        .order_by(ranked.seq)
+    )
+
+
+def _page_rules(graph_id: str, prefix: str, before_seq: int | None) -> list[ColumnElement[bool]]:
+    events = label_events.c
+    rules = [events.graph_id == graph_id]
+    if prefix:
+        rules.append(events.node.startswith(prefix, autoescape=True))
+    if before_seq is not None:
+        rules.append(events.seq < before_seq)
+    return rules
+
+
+def _append(
+    connection: Connection, graph_id: str, nodes: Sequence[str], labels: Sequence[str | None]
+) -> LabelReceipt:
+    """Number the events and store them; the graph's row keeps the numbers in order of commits."""
+    present = lock_graph(connection, graph_id).labels_seq
+    if not nodes:
+        return LabelReceipt(labels_seq=present, accepted=0)
+    last = connection.execute(
+        update(graphs)
+        .where(graphs.c.id == graph_id)
+        .values(labels_seq=graphs.c.labels_seq + len(nodes))
+        .returning(graphs.c.labels_seq)
+    ).scalar_one()
+    insert_events(connection, graph_id, nodes, labels, first=last - len(nodes) + 1)
+    return LabelReceipt(labels_seq=last, accepted=len(nodes))
+
+
+def _checked_nodes(nodes: Sequence[str]) -> pa.LargeStringArray:
+    for row, node in enumerate(nodes):
+        if not isinstance(node, str):
+            raise BadLabels("node must be a string", row=row, value=node)
+        is_short = len(node) <= MAX_NODE_BYTES and node.isascii() and "\0" not in node
+        if not is_short and not _fits(node, MAX_NODE_BYTES):
+            raise BadLabels(
+                f"node must be Unicode text of at most {MAX_NODE_BYTES} bytes without NUL",
+                row=row,
+                value=node,
+            )
+    return pa.array(nodes, pa.large_string())
+
+
+def _unknown(
+    names: pa.LargeStringArray, known: Callable[[pa.LargeStringArray], BoolArray]
+) -> list[str]:
+    """Each unknown node once, in the order of the batch."""
+    unknown: list[str] = names.filter(pa.array(~known(names))).unique().to_pylist()
+    return unknown
+
+
+def _label_texts(labels: Sequence[LabelValue]) -> list[str]:
+    """The labels as JSON scalars; of equal ones the first is looked at."""
+    texts: dict[tuple[type, LabelValue], str] = {}
+    values = []
+    for row, label in enumerate(labels):
+        key = (type(label), label)  # 3 and 3.0 are equal, and other labels
+        try:
+            text = texts.get(key)
+        except TypeError:  # a list, say, which is refused now
+            text = None
+        if text is None:
+            text = texts[key] = _label_text(row, label)
+        values.append(text)
+    return values
+
+
+def _label_text(row: int, label: object) -> str:
+    """The label as a JSON scalar, which keeps 3, 3.0 and "3" apart."""
+    if isinstance(label, str):
+        if label and _fits(label, MAX_LABEL_BYTES):
+            return json.dumps(label, ensure_ascii=False)
+        raise BadLabels(
+            f"label must have 1 to {MAX_LABEL_BYTES} bytes and no NUL", row=row, value=label
+        )
+    if not isinstance(label, bool) and isinstance(label, Integral):
+        if -_INT64 <= int(label) < _INT64:
+            return json.dumps(int(label))
+        raise BadLabels("label must be a 64-bit integer", row=row, value=label)
+    if not isinstance(label, bool) and isinstance(label, Real):
+        if math.isfinite(label):
+            return json.dumps(float(label) + 0.0)  # no -0.0
+        raise BadLabels("label must be a finite number", row=row, value=label)
+    raise BadLabels("label must be a string or a number", row=row, value=label)
+
+
+def _fits(text: str, max_bytes: int) -> bool:
+    """True for text that every database and Arrow can hold within a length."""
+    try:
+        return len(text.encode()) <= max_bytes and "\0" not in text
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False

@@ -1,0 +1,346 @@
+"""Numbers for Prometheus: those of the stores, which any process can tell, and those of ingest.
+
+What is in the database (edges, backlog, labels, snapshots; jobs by
+`peewit.service.metrics.job_metrics`) is read there at every scrape, so the API's processes agree
+and nothing is lost when one ends. How long blocks and resparsifications take is known to the ingest
+process alone, since its start.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Final
+
+from prometheus_client import (
+    GC_COLLECTOR,
+    PLATFORM_COLLECTOR,
+    PROCESS_COLLECTOR,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+    start_http_server,
+)
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from sqlalchemy import and_, exists, func, select
+
+from peewit.service.database.engine import Database, files, graphs, jobs, pushes, sources
+from peewit.service.jobs.job import JobStatus
+from peewit.service.metrics.job_metrics import JobCollector
+from peewit.service.settings import Settings
+from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+
+MAX_GRAPHS: Final = 100
+"""Graphs with a label of their own, the largest; the rest are added up as `OTHERS`."""
+
+OTHERS: Final = "(others)"
+"""No graph can have this name."""
+
+_SECONDS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+
+
+@dataclass(slots=True)
+class _Figures:
+    """What the stores say of one graph, or of several."""
+
+    edges: int = 0
+    kept: int = 0
+    snapshots: int = 0
+    label_events: int = 0
+    predicted_snapshot: int = 0
+    predicted_label_events: int = 0
+    backlog_files: int = 0
+    backlog_bytes: int = 0
+    quarantined: int = 0
+    failing_sources: int = 0
+
+    def add(self, other: "_Figures") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class StoreCollector(Collector):
+    """Numbers of all graphs as the database has them at each scrape."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def describe(self) -> Iterable[Metric]:
+        """The metrics without numbers: nothing is asked of the database before a scrape."""
+        return _families({})
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of this moment."""
+        return _families(_bounded(self._figures()))
+
+    def _figures(self) -> dict[str, _Figures]:
+        is_pushed = files.c.push_id.is_not(None)
+        is_read = exists().where(sources.c.id == files.c.source_id, sources.c.removed_at.is_(None))
+        waiting = and_(files.c.status == "pending", is_pushed | is_read)
+        counted = (
+            select(
+                files.c.graph_id,
+                func.count().filter(waiting).label("n_files"),
+                func.sum(files.c.size).filter(waiting, ~is_pushed).label("n_bytes"),
+                func.count().filter(files.c.status == "quarantined").label("n_quarantined"),
+            )
+            .where(files.c.status.in_(("pending", "quarantined")))
+            .group_by(files.c.graph_id)
+        )
+        single = (
+            select(pushes.c.graph_id, func.count().label("n_pushes"))
+            .where(pushes.c.file_id.is_(None))
+            .group_by(pushes.c.graph_id)
+        )
+        failing = (
+            select(sources.c.graph_id, func.count().label("n_sources"))
+            .where(sources.c.error.is_not(None), sources.c.removed_at.is_(None))
+            .group_by(sources.c.graph_id)
+        )
+        solved = (
+            select(
+                jobs.c.graph_id,
+                func.max(jobs.c.snapshot).label("snapshot"),
+                func.max(jobs.c.labels_seq).label("labels_seq"),
+            )
+            .where(jobs.c.status == JobStatus.SUCCEEDED, jobs.c.kind == "solve")
+            .group_by(jobs.c.graph_id)
+        )
+        with self._database.read() as connection:
+            known = connection.execute(select(graphs).where(graphs.c.state == "active")).all()
+            of_files = {row.graph_id: row for row in connection.execute(counted)}
+            of_pushes = {row.graph_id: row.n_pushes for row in connection.execute(single)}
+            of_sources = {row.graph_id: row.n_sources for row in connection.execute(failing)}
+            of_solves = {row.graph_id: row for row in connection.execute(solved)}
+        figures = {}
+        for graph in known:
+            found = of_files.get(graph.id)
+            answered = of_solves.get(graph.id)
+            figures[graph.name] = _Figures(
+                edges=graph.edges_seen,
+                kept=graph.edges_kept,
+                snapshots=graph.snapshot or 0,
+                label_events=graph.labels_seq,
+                predicted_snapshot=answered.snapshot if answered else 0,
+                predicted_label_events=answered.labels_seq if answered else 0,
+                backlog_files=(found.n_files if found else 0) + of_pushes.get(graph.id, 0),
+                backlog_bytes=int((found.n_bytes if found else 0) or 0) + graph.pushed_bytes,
+                quarantined=found.n_quarantined if found else 0,
+                failing_sources=of_sources.get(graph.id, 0),
+            )
+        return figures
+
+
+def _bounded(figures: dict[str, _Figures]) -> dict[str, _Figures]:
+    """The largest graphs by name, and the others together."""
+    if len(figures) <= MAX_GRAPHS:
+        return figures
+    by_size = sorted(figures, key=lambda name: (-figures[name].edges, name))
+    others = _Figures()
+    for name in by_size[MAX_GRAPHS:]:
+        others.add(figures[name])
+    return {name: figures[name] for name in by_size[:MAX_GRAPHS]} | {OTHERS: others}
+
+
+def _families(figures: dict[str, _Figures]) -> Sequence[Metric]:
+    edges = CounterMetricFamily(
+        "peewit_edges_ingested", "Rows of committed files and pushes.", labels=["graph"]
+    )
+    snapshots = CounterMetricFamily(
+        "peewit_snapshots", "Snapshots published: the number of the newest.", labels=["graph"]
+    )
+    label_events = CounterMetricFamily(
+        "peewit_label_events", "Labels given and taken back: labels_seq.", labels=["graph"]
+    )
+    gauges = {
+        "predicted_snapshot": GaugeMetricFamily(
+            "peewit_predicted_snapshot", "Newest snapshot with predictions.", labels=["graph"]
+        ),
+        "predicted_label_events": GaugeMetricFamily(
+            "peewit_predicted_label_events",
+            "Label events that the newest predictions know.",
+            labels=["graph"],
+        ),
+        "kept": GaugeMetricFamily(
+            "peewit_kept_edges", "Edges of the newest snapshot.", labels=["graph"]
+        ),
+        "backlog_bytes": GaugeMetricFamily(
+            "peewit_backlog_bytes", "Bytes that wait for ingest.", labels=["graph"]
+        ),
+        "backlog_files": GaugeMetricFamily(
+            "peewit_backlog_files", "Files and single pushes that wait.", labels=["graph"]
+        ),
+        "quarantined": GaugeMetricFamily(
+            "peewit_quarantined_files", "Files refused and not retried.", labels=["graph"]
+        ),
+        "failing_sources": GaugeMetricFamily(
+            "peewit_failing_sources", "Sources that cannot be listed or read.", labels=["graph"]
+        ),
+    }
+    for name, each in figures.items():
+        edges.add_metric([name], each.edges)
+        snapshots.add_metric([name], each.snapshots)
+        label_events.add_metric([name], each.label_events)
+        for field, gauge in gauges.items():
+            gauge.add_metric([name], getattr(each, field))
+    return [edges, snapshots, label_events, *gauges.values()]
+
+
+class _SettingsCollector(Collector):
+    """What was set and does not change: the version, and how much may wait."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics."""
+        limit = GaugeMetricFamily(
+            "peewit_backlog_limit_bytes",
+            "Pushed bytes that may wait, of one graph and of all together.",
+            labels=["of"],
+        )
+        limit.add_metric(["graph"], self._settings.max_backlog_bytes)
+        limit.add_metric(["all"], self._settings.max_total_backlog_bytes)
+        info = InfoMetricFamily("peewit", "What runs here.")
+        info.add_metric([], {"version": version("peewit")})
+        return [info, limit]
+
+
+def store_registry(database: Database, settings: Settings) -> CollectorRegistry:
+    """What the stores say, which any process can tell."""
+    registry = CollectorRegistry()
+    registry.register(StoreCollector(database))
+    registry.register(JobCollector(database))
+    registry.register(_SettingsCollector(settings))
+    return registry
+
+
+def exposition(registry: CollectorRegistry) -> bytes:
+    """The metrics in Prometheus' text format."""
+    return generate_latest(registry)
+
+
+class IngestMetrics:
+    """Numbers of one ingest process since its start.
+
+    Attributes
+    ----------
+    registry : prometheus_client.CollectorRegistry
+        Holds them, and those of the stores.
+    """
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.registry = store_registry(database, settings)
+        for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
+            self.registry.register(collector)
+        self._labels: set[str] = set()
+        self._rows = Counter(
+            "peewit_ingest_rows",
+            "Rows that this process has absorbed, those replayed after a fault counted again.",
+            ["graph"],
+            registry=self.registry,
+        )
+        self._files = Counter(
+            "peewit_ingest_files",
+            "Files that ended in this process, by how.",
+            ["graph", "outcome"],
+            registry=self.registry,
+        )
+        self._blocks = Histogram(
+            "peewit_block_seconds",
+            "Seconds from asking for a block to its last record, the mean of its group.",
+            ["graph"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._resparsify = Histogram(
+            "peewit_resparsify_seconds",
+            "Seconds of a resparsification.",
+            ["graph"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._listings = Histogram(
+            "peewit_listing_seconds",
+            "Seconds of a listing of a source.",
+            ["graph"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._listing_errors = Counter(
+            "peewit_listing_errors",
+            "Listings that failed.",
+            ["graph"],
+            registry=self.registry,
+        )
+
+        self._failures = Counter(
+            "peewit_ingest_failures",
+            "Passes over a graph that failed and are tried again.",
+            ["graph"],
+            registry=self.registry,
+        )
+
+    def note_event(self, graph: str, event: IngestEvent) -> None:
+        """Count what the stream of a graph tells."""
+        label = self._label(graph)
+        match event:
+            case Progress():
+                self._rows.labels(label).inc(event.n_rows)
+                blocks = self._blocks.labels(label)
+                for _ in range(event.n_blocks):
+                    blocks.observe(event.block_seconds / event.n_blocks)
+                if event.resparsify_seconds is not None:
+                    self._resparsify.labels(label).observe(event.resparsify_seconds)
+            case Committed():
+                self._files.labels(label, "committed").inc(len(event.files))
+            case Duplicate():
+                self._files.labels(label, "duplicate").inc()
+            case Quarantined():
+                self._files.labels(label, "quarantined").inc()
+
+    def note_listing(self, graph: str, seconds: float | None) -> None:
+        """Count a listing of a source; None when it failed."""
+        label = self._label(graph)
+        if seconds is None:
+            self._listing_errors.labels(label).inc()
+        else:
+            self._listings.labels(label).observe(seconds)
+
+    def note_failure(self, graph: str) -> None:
+        """Count a pass over a graph that failed, through no fault of a file."""
+        self._failures.labels(self._label(graph)).inc()
+
+    def _label(self, graph: str) -> str:
+        """The graph's name while there are few, so that the number of series stays bounded."""
+        if graph not in self._labels and len(self._labels) >= MAX_GRAPHS:
+            return OTHERS
+        self._labels.add(graph)
+        return graph
+
+
+@contextmanager
+def metrics_server(
+    registry: CollectorRegistry, port: int | None, host: str
+) -> Iterator[int | None]:
+    """Show a registry at ``http://host:port/metrics`` for a while; nothing where port is None.
+
+    Yields the port. Raises OSError when it is taken.
+    """
+    if port is None:
+        yield None
+        return
+    server, thread = start_http_server(port, addr=host, registry=registry)
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

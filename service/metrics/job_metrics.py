@@ -1,0 +1,111 @@
+"""Numbers of jobs, workers and leases for Prometheus, as the database has them.
+
+Jobs that ended long ago are removed, so how many ended is a gauge of what is remembered; workers
+count their attempts themselves, see `peewit.service.worker.metrics`. Kinds, lanes and statuses are
+few, and so are the series.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from sqlalchemy import func, select
+
+from peewit.service.database.engine import Database, jobs, leases, now
+from peewit.service.jobs.job import KINDS, LANES, JobStatus
+from peewit.service.jobs.workers import WorkerRegistry
+
+INGEST: Final = "ingest"
+"""The role of a process that runs no jobs but shows that it is alive."""
+
+_WAITING: Final = (JobStatus.QUEUED, JobStatus.RUNNING)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Figures:
+    """What the database says at one moment; zero where it says nothing."""
+
+    n_jobs: Counter[tuple[str, str, str]] = field(
+        default_factory=lambda: Counter(dict.fromkeys(product(_WAITING, KINDS, LANES), 0))
+    )
+    n_retries: int = 0
+    oldest_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(LANES, 0.0))
+    n_workers: Counter[str] = field(
+        default_factory=lambda: Counter(dict.fromkeys((*LANES, INGEST), 0))
+    )
+    n_leases: Counter[str] = field(default_factory=Counter)
+
+
+class JobCollector(Collector):
+    """Numbers of all jobs as the database has them at each scrape."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._workers = WorkerRegistry(database)
+
+    def describe(self) -> Iterable[Metric]:
+        """The metrics without numbers: nothing is asked of the database before a scrape."""
+        return _families(_Figures())
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of this moment."""
+        return _families(self._figures())
+
+    def _figures(self) -> _Figures:
+        counted = select(
+            jobs.c.status, jobs.c.kind, jobs.c.lane, func.count().label("n_jobs")
+        ).group_by(jobs.c.status, jobs.c.kind, jobs.c.lane)
+        again = select(func.sum(jobs.c.attempt - 1)).where(jobs.c.attempt > 1)
+        oldest = (
+            select(jobs.c.lane, func.min(jobs.c.created_at).label("since"), now().label("at"))
+            .where(jobs.c.status == JobStatus.QUEUED)
+            .group_by(jobs.c.lane)
+        )
+        held = select(leases.c.name).where(leases.c.expires_at > now())
+        figures = _Figures()
+        with self._database.read() as connection:
+            for row in connection.execute(counted):
+                figures.n_jobs[row.status, row.kind, row.lane] = row.n_jobs
+            figures.n_retries = int(connection.execute(again).scalar() or 0)
+            for row in connection.execute(oldest):
+                figures.oldest_seconds[row.lane] = max(0.0, (row.at - row.since).total_seconds())
+            figures.n_leases.update(
+                name.partition(":")[0] for name in connection.execute(held).scalars()
+            )
+        for worker in self._workers.alive():
+            figures.n_workers.update(worker.lanes or (INGEST,))
+        return figures
+
+
+def _families(figures: _Figures) -> Sequence[Metric]:
+    known = GaugeMetricFamily(
+        "peewit_jobs",
+        "Jobs that the database remembers, finished ones for 30 days.",
+        labels=["status", "kind", "lane"],
+    )
+    for labels, n_jobs in figures.n_jobs.items():
+        known.add_metric(list(labels), n_jobs)
+    oldest = GaugeMetricFamily(
+        "peewit_oldest_queued_job_seconds", "Age of the oldest job that waits.", labels=["lane"]
+    )
+    for lane, seconds in figures.oldest_seconds.items():
+        oldest.add_metric([lane], seconds)
+    alive = GaugeMetricFamily(
+        "peewit_workers_alive", "Processes with a fresh heartbeat, by role.", labels=["role"]
+    )
+    for role, n_workers in figures.n_workers.items():
+        alive.add_metric([role], n_workers)
+    held = GaugeMetricFamily(
+        "peewit_leases_held", "Leases that have not run out, by what they are for.", labels=["for"]
+    )
+    for purpose, n_leases in figures.n_leases.items():
+        held.add_metric([purpose], n_leases)
+    again = GaugeMetricFamily(
+        "peewit_job_retries", "Attempts after the first at the jobs that are remembered."
+    )
+    again.add_metric([], figures.n_retries)
+    return [known, oldest, again, alive, held]

@@ -1,0 +1,227 @@
+"""What new points are predicted with: the functions of a solve, beside its predictions.
+
+A predictor is an uncompressed ``.npz`` without pickled objects, published whole before the
+predictions are, and removed with them (`peewit.service.predictions.store`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.predictions.files import (
+    PredictionFile,
+    PredictionMeta,
+    class_columns,
+    label_values,
+    predictor_path,
+)
+from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
+from peewit.solvers.gram.functions import KernelFunction, ScaledRows
+from peewit.solvers.gram.spaces import Expansion
+from peewit.solvers.linear.functions import LinearFunctions
+from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.inductive import InductiveModel
+from peewit.solvers.solution import Functions
+from peewit.streaming.durable import naming, publish_file
+
+_OF_NODES: Final = ("node", "reachable", "variance")
+"""Columns of predictions that new points have not."""
+
+
+class JobNotSucceeded(RuntimeError):
+    """The job has no answer, so far or for good."""
+
+
+class NotInductive(ValueError):
+    """The job has labeled the nodes of its graph and can say nothing of other points."""
+
+
+def write_predictor(path: Path, functions: Functions) -> None:
+    """Write functions whole, flushed to the disk.
+
+    Raises
+    ------
+    TypeError
+        Functions of another kind than `Expansion` and `LinearFunctions`.
+    """
+    if isinstance(functions, LinearFunctions):
+        parts = _linear_parts(functions)
+    elif isinstance(functions, Expansion):
+        parts = _expansion_parts(functions)
+    else:
+        raise TypeError(f"functions of type {type(functions).__name__} cannot be written")
+
+    def write(temporary: Path) -> None:
+        with naming(temporary), temporary.open("wb") as file:
+            np.savez(file, **parts)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    publish_file(path, write)
+
+
+def read_functions(path: Path) -> Functions:
+    """What `write_predictor` wrote; raises FileNotFoundError."""
+    with np.load(path, allow_pickle=False) as parts:
+        return _read_linear(parts) if "weights" in parts else _read_expansion(parts)
+
+
+def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:
+    parts: dict[str, Any] = {
+        "weights": functions.weights,
+        "is_unit": functions.form.is_unit,
+        "constant": functions.form.constant,
+        "center": functions.form.center,
+    }
+    if functions.sigmoid is not None:
+        parts["sigmoid"] = functions.sigmoid
+    return parts
+
+
+def _read_linear(parts: Mapping[str, Any]) -> LinearFunctions:
+    form = RowForm(
+        is_unit=bool(parts["is_unit"]),
+        constant=float(parts["constant"]),
+        center=parts["center"],
+    )
+    return LinearFunctions(
+        weights=parts["weights"],
+        form=form,
+        sigmoid=parts.get("sigmoid"),
+    )
+
+
+def _expansion_parts(functions: Expansion) -> dict[str, Any]:
+    kernel, values = functions.kernel, functions.basis.values
+    parts: dict[str, Any] = {
+        "kernel": kernel.name,
+        "width": kernel.width,
+        "degree": kernel.degree,
+        "center": kernel.center,
+        "half_squares": functions.basis.half_squares,
+        "coef": functions.coef,
+        "intercept": functions.intercept,
+    }
+    if not sp.issparse(values):
+        return parts | {"values": values}
+    return parts | {
+        "data": values.data,
+        "indices": values.indices,
+        "indptr": values.indptr,
+        "shape": values.shape,
+    }
+
+
+def _read_expansion(parts: Mapping[str, Any]) -> Expansion:
+    kernel = KernelFunction(
+        name=str(parts["kernel"]),  # type: ignore[arg-type]  # as it was written
+        width=float(parts["width"]),
+        degree=int(parts["degree"]),
+        center=parts["center"],
+    )
+    if "values" in parts:
+        values: Any = parts["values"]
+    else:
+        values = sp.csr_array(
+            (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
+        )
+    return Expansion(
+        kernel=kernel,
+        basis=ScaledRows(values=values, half_squares=parts["half_squares"]),
+        coef=parts["coef"],
+        intercept=parts["intercept"],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Predictor:
+    """Predicts new points as the solve of a job did its nodes.
+
+    Attributes
+    ----------
+    meta : PredictionMeta
+        What the job solved.
+    schema : pyarrow.Schema
+        Of the answers: ``label``, ``score``, ``margin`` and, unless there are many classes,
+        ``score:<class>`` each, as in the predictions of the job.
+    functions : Functions
+    """
+
+    meta: PredictionMeta
+    schema: pa.Schema
+    functions: Functions
+
+    @property
+    def n_columns(self) -> int:
+        """Numbers that a point has."""
+        return self.functions.n_columns
+
+    def batches(self, blocks: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+        """Answers in the order of the points, blocks of which `Functions.class_scores` takes."""
+        labels = label_values(self.meta.class_names)
+        for points in blocks:
+            scores = self.functions.class_scores(points)
+            told = class_columns(labels, scores, np.ones(len(scores), bool))
+            columns = [each for name, each in told.items() if name in self.schema.names]
+            yield pa.record_batch(columns, schema=self.schema)
+
+
+def predictor_of(store: PredictionStore, job: Job) -> Predictor:
+    """What a job predicts new points with.
+
+    Raises
+    ------
+    JobNotSucceeded
+        The job waits, runs, failed or was cancelled.
+    NotInductive
+        Its model, or what the model worked on, says nothing of new points.
+    PredictionsNotFound
+        Newer jobs have replaced its predictions.
+    """
+    inductive = ", ".join(inductive_models())
+    if job.kind != "solve" or job.model not in inductive_models():
+        asked = f"a solve by {job.model}" if job.kind == "solve" else f"of kind {job.kind}"
+        raise NotInductive(
+            f"job must be a solve by one of {inductive}, which predict new points; got job "
+            f"{job.id}, which is {asked}"
+        )
+    if job.status is not JobStatus.SUCCEEDED or job.result is None:
+        raise JobNotSucceeded(
+            f"job must have succeeded, got job {job.id}, which is {job.status}"
+            + (f" ({job.error}); solve again" if job.status.is_final else "; wait for it")
+        )
+    if not job.result.get("inductive"):
+        raise NotInductive(
+            f"job must have worked on features, got job {job.id}, whose input was the "
+            f"{job.result.get('input', 'spectral embedding')} of the graph; give the nodes "
+            "features and solve again"
+        )
+    file = store.read(job)
+    try:
+        functions = read_functions(predictor_path(file.path))
+    except FileNotFoundError:  # removed since, with the predictions
+        raise PredictionsNotFound(
+            f"the predictor of job {job.id} was removed with its predictions; solve again"
+        ) from None
+    return Predictor(meta=file.meta, schema=_schema(file), functions=functions)
+
+
+def latest_predictor(store: PredictionStore, graph_id: str) -> Job | None:
+    """The job with the freshest predictions of those that predict new points."""
+    return next((job for job in store.kept(graph_id) if (job.result or {}).get("inductive")), None)
+
+
+def inductive_models() -> list[str]:
+    """Public names of the models that predict new points."""
+    return sorted(name for name, model in CATALOGUE.items() if issubclass(model, InductiveModel))
+
+
+def _schema(file: PredictionFile) -> pa.Schema:
+    kept = [field for field in file.schema if field.name not in _OF_NODES]
+    return pa.schema(kept, metadata=file.schema.metadata)

@@ -1,0 +1,156 @@
+"""Reading predictions as people ask for them: the latest or one job's, by the ids they know."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.database.cache import Recent
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.jobs.job import Job, JobQueue, UnknownJob
+from peewit.service.predictions.files import Prediction, PredictionFile
+from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
+from peewit.service.tables.uploads import NodeId, node_array
+
+
+class NodeNotFound(LookupError):
+    """The graph does not know the node."""
+
+
+class NodeNotPredicted(LookupError):
+    """The node came after the snapshot that the predictions were made from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """What became of the nodes that were asked for, each in the order of asking.
+
+    Attributes
+    ----------
+    predictions : list of Prediction
+        Of the nodes that the snapshot holds.
+    newer : list of str or int
+        Nodes that came after the snapshot.
+    unknown : list of str or int
+        Nodes that the graph does not know.
+    """
+
+    predictions: list[Prediction]
+    newer: list[NodeId]
+    unknown: list[NodeId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionReader:
+    """Finds predictions and looks nodes up in them.
+
+    Attributes
+    ----------
+    store : PredictionStore
+        Holds the files.
+    jobs : JobQueue
+        Holds the jobs that made them.
+    nodes : KnownNodes
+        Tells which nodes there are.
+    recent : Recent
+        Remembers which job is the freshest.
+    """
+
+    store: PredictionStore
+    jobs: JobQueue
+    nodes: KnownNodes
+    recent: Recent
+
+    def find(
+        self, graph: GraphRecord, *, model: str | None = None, job_id: str | None = None
+    ) -> Job:
+        """The job asked for, else the one with the freshest predictions.
+
+        Raises
+        ------
+        UnknownJob
+            The graph has no such job.
+        PredictionsNotFound
+            The job was for another model, or there are no predictions yet.
+        """
+        if job_id is not None:
+            job = self.recent.get(("job", job_id), lambda: self.jobs.get(job_id))
+            if job.graph_id != graph.id:
+                raise UnknownJob(f"no job {job_id!r} of graph {graph.settings.name}")
+            if model is not None and job.model != model:
+                raise PredictionsNotFound(f"job {job_id} is for model {job.model}, not for {model}")
+            return job
+        latest = self.recent.get(
+            _freshest(graph, model), lambda: self.store.latest(graph.id, model)
+        )
+        if latest is None:
+            of_model = "" if model is None else f" of model {model}"
+            raise PredictionsNotFound(
+                f"graph {graph.settings.name} has no predictions{of_model} yet; put labels, submit "
+                "a job of kind solve and wait for it"
+            )
+        return latest
+
+    def at_hand(
+        self, graph: GraphRecord, node: NodeId, *, model: str | None, job_id: str | None
+    ) -> tuple[PredictionFile, Prediction] | None:
+        """What `find`, `open` and `one` come to, if memory tells; else None, and they have to.
+
+        For callers who must not wait: it reads no row and opens no file.
+        """
+        key = _freshest(graph, model) if job_id is None else ("job", job_id)
+        if not self.recent.at_hand(key):
+            return None
+        file = self.store.at_hand(self.find(graph, model=model, job_id=job_id))
+        if file is None:
+            return None
+        dense = self.nodes.at_hand(graph, node_array([node], graph.settings.node_ids))
+        if dense is None or dense[0] >= file.n_nodes:
+            return None
+        return file, file.lookup(dense)[0]
+
+    def open(self, job: Job) -> PredictionFile:
+        """The predictions of a job; raises `PredictionsNotFound`."""
+        return self.store.read(job)
+
+    def lookup(self, graph: GraphRecord, file: PredictionFile, nodes: Sequence[NodeId]) -> Lookup:
+        """The predictions of some nodes; those that have none are told apart."""
+        ids = node_array(nodes, graph.settings.node_ids)
+        dense = self.nodes.lookup(graph, ids)
+        is_predicted = (dense >= 0) & (dense < file.n_nodes)
+        is_known = dense >= 0
+        absent = np.flatnonzero(~is_known)
+        if len(absent):  # a push that waits is not unknown, only newer
+            is_known[absent] = self.nodes.knows(graph, ids.take(pa.array(absent)))
+        return Lookup(
+            predictions=file.lookup(dense[is_predicted]),
+            newer=[nodes[row] for row in np.flatnonzero(is_known & ~is_predicted).tolist()],
+            unknown=[nodes[row] for row in np.flatnonzero(~is_known).tolist()],
+        )
+
+    def one(self, graph: GraphRecord, file: PredictionFile, node: NodeId) -> Prediction:
+        """The prediction of one node.
+
+        Raises
+        ------
+        NodeNotFound
+            The graph does not know the node.
+        NodeNotPredicted
+            The node is newer than the snapshot.
+        """
+        found = self.lookup(graph, file, [node])
+        if found.unknown:
+            raise NodeNotFound(f"graph {graph.settings.name} has no node {node!r}")
+        if found.newer:
+            raise NodeNotPredicted(
+                f"node {node!r} is newer than snapshot {file.meta.snapshot}; solve again once a "
+                "newer snapshot is there"
+            )
+        return found.predictions[0]
+
+
+def _freshest(graph: GraphRecord, model: str | None) -> tuple[str, str, str | None]:
+    """What the freshest predictions are remembered by."""
+    return "freshest predictions", graph.id, model

@@ -1,0 +1,207 @@
+"""Predictions: one file per finished job; finds, opens and retires them.
+
+A file is written under the name of its job and attempt, and counts once the job's row names it: an
+attempt that lost its lease leaves a file that nobody will ever read, and `PredictionStore.clean`
+removes it. What is in a file is said by `prediction_files`.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from time import time
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Row, Select, and_, select
+
+from peewit.service.database.engine import Database, jobs, now
+from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.jobs.queue import job_from_row
+from peewit.service.predictions.files import (
+    PREDICTOR_SUFFIX,
+    SUFFIX,
+    PredictionFile,
+    file_name,
+    predictor_path,
+)
+from peewit.streaming.snapshots.store import GraphPaths
+
+KEEP_PER_MODEL: Final = 3
+GRACE_SECONDS: Final = 600.0
+
+_FILE_NAME: Final = re.compile(r"(?P<job_id>[0-9a-f]+)-\d+\.arrow")
+_MAX_OPEN: Final = 16
+
+
+class PredictionsNotFound(LookupError):
+    """The job has no predictions, or no longer has them."""
+
+
+class PredictionStore:
+    """Finds, reads and retires the prediction files of all graphs.
+
+    Parameters
+    ----------
+    database : Database
+        Whose jobs name the files.
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    """
+
+    def __init__(self, database: Database, graphs_directory: Path) -> None:
+        self._database = database
+        self._graphs_directory = graphs_directory
+        self._open: OrderedDict[Path, PredictionFile] = OrderedDict()
+        self._lock = Lock()
+
+    def directory(self, graph_id: str) -> Path:
+        """Where the files of one graph lie."""
+        return GraphPaths(root=self._graphs_directory / graph_id).predictions
+
+    def read(self, job: Job) -> PredictionFile:
+        """The predictions of a job.
+
+        Raises
+        ------
+        PredictionsNotFound
+            The job has not succeeded, or newer jobs have replaced its predictions.
+        """
+        if job.status is not JobStatus.SUCCEEDED or job.result is None:
+            raise PredictionsNotFound(f"job {job.id} has no predictions: it is {job.status}")
+        try:
+            return self._opened(self.directory(job.graph_id) / job.result["file"])
+        except FileNotFoundError:
+            raise PredictionsNotFound(
+                f"the predictions of job {job.id} were removed, since the last {KEEP_PER_MODEL} of "
+                "each model are kept; read the latest or solve again"
+            ) from None
+
+    def at_hand(self, job: Job) -> PredictionFile | None:
+        """The predictions of a job if their file is open and was not removed."""
+        if job.result is None:
+            return None
+        path = self.directory(job.graph_id) / job.result["file"]
+        return self._open.get(path) if path.exists() else None
+
+    def _opened(self, path: Path) -> PredictionFile:
+        """The file, which stays open for those who ask next, until it is removed."""
+        with self._lock:
+            if not path.exists():
+                self._open.pop(path, None)
+            elif path in self._open:
+                self._open.move_to_end(path)
+                return self._open[path]
+            file = self._open[path] = PredictionFile(path)
+            while len(self._open) > _MAX_OPEN:
+                self._open.popitem(last=False)
+            return file
+
+    def latest(self, graph_id: str, model: str | None = None) -> Job | None:
+        """The job with the freshest predictions, of one model or of any.
+
+        Freshest: newest snapshot, then newest labels, then last finished. A slow job that began
+        before a quick one and ended after it does not hide what the quick one knew.
+        """
+        statement = _freshest_first(graph_id).limit(1)
+        if model is not None:
+            statement = statement.where(jobs.c.model == model)
+        with self._database.read() as connection:
+            row = connection.execute(statement).one_or_none()
+        return None if row is None else job_from_row(row)
+
+    def kept(self, graph_id: str) -> list[Job]:
+        """The jobs whose predictions are on the disk, the freshest first."""
+        files = _files(self.directory(graph_id))
+        with self._database.read() as connection:
+            rows = connection.execute(_freshest_first(graph_id).where(_is_job_of(files))).all()
+        names = {path.name for path in files}
+        return [job_from_row(row) for row in rows if row.result["file"] in names]
+
+    def kept_snapshots(self, graph_id: str) -> set[int]:
+        """Numbers of the snapshots behind the predictions on the disk and the jobs that run."""
+        running = select(jobs.c.snapshot).where(
+            jobs.c.graph_id == graph_id, jobs.c.status == "running", jobs.c.snapshot.is_not(None)
+        )
+        with self._database.read() as connection:  # before the files: a job that ends has one
+            in_use = set(connection.execute(running).scalars())
+        return in_use | {job.snapshot for job in self.kept(graph_id) if job.snapshot is not None}
+
+    def discard(self, graph_id: str, file_name: str) -> None:
+        """Remove the files of an attempt that was refused; nothing happens when there are none."""
+        path = self.directory(graph_id) / file_name
+        predictor_path(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+
+    def clean(self, graph_id: str, *, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
+        """Remove what nobody will read again.
+
+        Goes: predictions that `KEEP_PER_MODEL` fresher ones of the same model have replaced, and
+        files that no job names, each once it has been so for ``grace_seconds``. A predictor goes
+        with its predictions.
+
+        Returns
+        -------
+        list of Path
+            What was removed.
+        """
+        files = _files(self.directory(graph_id))  # before the rows: a file is named after it exists
+        is_old = (jobs.c.finished_at <= now(-grace_seconds)).label("is_old")
+        running = and_(jobs.c.graph_id == graph_id, jobs.c.status == JobStatus.RUNNING)
+        with self._database.read() as connection:
+            published = connection.execute(
+                _freshest_first(graph_id).add_columns(is_old).where(_is_job_of(files))
+            ).all()
+            active = connection.execute(select(jobs.c.id, jobs.c.attempt).where(running)).all()
+        named = {row.result["file"] for row in published}
+        named |= {file_name(row.id, row.attempt) for row in active}
+        replaced = _replaced(published)
+        removed = []
+        for path, written_at in files.items():
+            name = path.with_suffix(SUFFIX).name  # of the predictions, also for their predictor
+            is_unnamed = name not in named and time() - written_at >= grace_seconds
+            if name in replaced or is_unnamed:
+                path.unlink(missing_ok=True)
+                removed.append(path)
+        return removed
+
+
+def _replaced(published: Sequence[Row[Any]]) -> set[str]:
+    """Of rows with the freshest first: files that enough fresher ones replaced long enough ago."""
+    of_model: dict[str, list[Row[Any]]] = {}
+    for row in published:
+        of_model.setdefault(row.model, []).append(row)
+    return {
+        row.result["file"]
+        for rows in of_model.values()
+        for row, replacement in zip(rows[KEEP_PER_MODEL:], rows, strict=False)
+        if replacement.is_old
+    }
+
+
+def _freshest_first(graph_id: str) -> Select[Any]:
+    return (
+        select(jobs)
+        .where(
+            jobs.c.graph_id == graph_id,
+            jobs.c.kind == "solve",
+            jobs.c.status == JobStatus.SUCCEEDED,
+        )
+        .order_by(jobs.c.snapshot.desc(), jobs.c.labels_seq.desc(), jobs.c.finished_at.desc())
+    )
+
+
+def _files(directory: Path) -> dict[Path, float]:
+    """Predictions and predictors, finished or not, and when each was last written to."""
+    written = {}
+    for suffix in (SUFFIX, PREDICTOR_SUFFIX):
+        for path in directory.glob(f"*{suffix}"):
+            with suppress(FileNotFoundError):  # another worker cleans as well
+                written[path] = path.stat().st_mtime
+    return written
+
+
+def _is_job_of(files: Collection[Path]) -> ColumnElement[bool]:
+    found = (_FILE_NAME.fullmatch(path.name) for path in files)
+    return jobs.c.id.in_({match["job_id"] for match in found if match is not None})

@@ -1,0 +1,419 @@
+"""Suggestions: which nodes to label next, by the latest predictions and where the nodes lie.
+
+Where they lie is told by the graph's embedding, which a job of kind ``embed`` makes; `Suggester`
+asks for that job where there is none, and again once the graph has grown by a tenth. Of a large
+graph a fixed sample of nodes is looked at, so that an answer takes no longer than one of a small.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Final, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.jobs.job import Job, JobQueue, JobSpec, JobStatus
+from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.files import Prediction, PredictionFile
+from peewit.service.predictions.reader import PredictionReader
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.tables.formats import json_integer
+from peewit.service.tables.uploads import NodeId
+from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
+from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
+from peewit.streaming.passes.embedding import EmbeddingStore, NodeEmbedding
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+
+Strategy = Literal["margin", "variance", "coverage"]
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+
+MAX_SUGGESTIONS: Final = 200
+"""Most nodes of one answer: predictions should be looked at again after that many labels."""
+
+MAX_CANDIDATES: Final = 50_000
+"""Nodes that ``variance`` and ``coverage`` choose among."""
+
+MAX_REMEMBERED: Final = 5_000
+"""Nodes of least margin of a file that are remembered, so that not all are looked at each time."""
+
+_LARGE_COMPONENT: Final = 0.01
+_ENOUGH_NODES: Final = 0.5
+_GROWTH: Final = 1.1
+_KEPT: Final = 4
+
+
+class NoEmbedding(LookupError):
+    """The graph's embedding is not there yet."""
+
+
+class EmbeddingFailed(RuntimeError):
+    """The job that should have made the embedding has failed."""
+
+
+class NoMargins(ValueError):
+    """The predictions are numbers, between which there are no margins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestions:
+    """Nodes to label, the most useful first.
+
+    Attributes
+    ----------
+    strategy : Strategy
+        How they were chosen.
+    file : PredictionFile, optional
+        The predictions that were looked at; None where there are none.
+    labels_seq : int
+        The label event up to which labeled nodes were left out.
+    embedding_snapshot : int, optional
+        The snapshot that the embedding is of; None for ``margin``.
+    nodes : list of str or int
+        External ids.
+    predictions : list of Prediction or None
+        What is predicted of each; None where nothing is yet.
+    """
+
+    strategy: Strategy
+    file: PredictionFile | None
+    labels_seq: int
+    embedding_snapshot: int | None
+    nodes: list[NodeId]
+    predictions: list[Prediction | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Candidates:
+    """The nodes of an embedding that are looked at.
+
+    Attributes
+    ----------
+    embedding : NodeEmbedding
+    version : tuple of int
+        Of the embedding's file.
+    nodes : (n,) int64
+        Dense ids, increasing.
+    points : (n, n_coordinates) float32
+    """
+
+    embedding: NodeEmbedding
+    version: tuple[int, int]
+    nodes: Int64Array
+    points: Float32Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Labeled:
+    """Dense ids of the nodes that have a label, increasing, after a label event."""
+
+    labels_seq: int
+    nodes: Int64Array
+
+
+class Suggester:
+    """Suggests nodes; any number of threads may ask.
+
+    Parameters
+    ----------
+    jobs : JobQueue
+        Takes the jobs that make embeddings.
+    labels : LabelStore
+        Knows who has a label.
+    predictions : PredictionReader
+        Knows what is predicted.
+    nodes : KnownNodes
+        Knows the ids.
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobs: JobQueue,
+        labels: LabelStore,
+        predictions: PredictionReader,
+        nodes: KnownNodes,
+        graphs_directory: Path,
+    ) -> None:
+        self._jobs = jobs
+        self._labels = labels
+        self._predictions = predictions
+        self._nodes = nodes
+        self._graphs_directory = graphs_directory
+        self._candidates: OrderedDict[str, _Candidates] = OrderedDict()
+        self._labeled: OrderedDict[str, _Labeled] = OrderedDict()
+        self._unsure: OrderedDict[Path, Int64Array] = OrderedDict()
+        self._lock = Lock()
+
+    def request_embedding(self, graph: GraphRecord) -> Job | None:
+        """The job to wait for before `suggest` can answer; None where it need not be waited for.
+
+        An embedding that is there but of a much smaller graph is asked for again, and serves
+        meanwhile.
+
+        Raises
+        ------
+        NoEmbedding
+            The graph has no snapshot yet.
+        EmbeddingFailed
+            The last job on this snapshot has failed; it is not asked for again by itself.
+        """
+        store = self._store(graph)
+        present = store.open()
+        snapshot = graph.progress.snapshot
+        if snapshot is None:
+            raise NoEmbedding(f"graph {graph.settings.name} has no snapshot yet; bring edges first")
+        if present is not None and not self._has_outgrown(graph, snapshot, present):
+            return None
+        job = self._embedding_job(graph, snapshot)
+        if present is not None:
+            return None
+        if job.status is JobStatus.FAILED:
+            raise EmbeddingFailed(
+                f"job {job.id} of kind embed has failed: {job.error}; submit another one once "
+                "that is mended, or ask for strategy=margin"
+            )
+        return job
+
+    def suggest(
+        self,
+        graph: GraphRecord,
+        strategy: Strategy,
+        n_nodes: int,
+        *,
+        model: str | None = None,
+        job_id: str | None = None,
+    ) -> Suggestions:
+        """Nodes to label next; fewer where fewer are left. None of them has a label.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        strategy : Strategy
+            See `peewit.solvers.active_learning`.
+        n_nodes : int
+            How many, 1 to `MAX_SUGGESTIONS`.
+        model, job_id : str, optional
+            Whose predictions to look at; the freshest by default.
+
+        Raises
+        ------
+        UnknownJob, PredictionsNotFound
+            There are no such predictions, or none at all, without which ``margin`` cannot do.
+        NoMargins
+            They are numbers, and ``margin`` is asked for.
+        NoEmbedding
+            There is none, and one is needed: see `request_embedding`.
+        """
+        file = self._file(graph, model, job_id, is_needed=strategy == "margin")
+        labeled = self._labeled_nodes(graph)
+        if strategy == "margin":
+            if file is None or file.meta.score == "value":
+                raise NoMargins(
+                    "strategy must be variance or coverage where predictions are numbers, got "
+                    "margin"
+                )
+            chosen, embedding_snapshot = self._least_sure(file, labeled.nodes, n_nodes), None
+        else:
+            candidates = self._candidates_of(graph)
+            chosen = _spread(graph, candidates, file, labeled.nodes, strategy, n_nodes)
+            embedding_snapshot = candidates.embedding.meta.snapshot
+        return Suggestions(
+            strategy=strategy,
+            file=file,
+            labels_seq=labeled.labels_seq,
+            embedding_snapshot=embedding_snapshot,
+            nodes=self._external(graph, chosen),
+            predictions=_predictions_of(file, chosen),
+        )
+
+    def _embedding_job(self, graph: GraphRecord, snapshot: int) -> Job:
+        """The job that is to embed a snapshot: one that waits, runs or has failed, or a new one."""
+        last = self._jobs.newest(graph.id, "embed")
+        if last is not None:
+            has_failed = last.status is JobStatus.FAILED and last.snapshot == snapshot
+            if has_failed or not last.status.is_final:
+                return last
+        spec = JobSpec(graph_id=graph.id, kind="embed", model=None, parameters={}, lane="heavy")
+        return self._jobs.submit_coalesced(spec)
+
+    def _store(self, graph: GraphRecord) -> EmbeddingStore:
+        return EmbeddingStore(GraphPaths(root=self._graphs_directory / graph.id))
+
+    def _has_outgrown(self, graph: GraphRecord, snapshot: int, present: NodeEmbedding) -> bool:
+        """Whether the newest snapshot has a tenth more nodes or edges than the embedded one."""
+        if snapshot == present.meta.snapshot:
+            return False
+        paths = GraphPaths(root=self._graphs_directory / graph.id)
+        try:
+            newest = SnapshotStore(paths.snapshots).meta(snapshot)
+        except SnapshotNotFound:  # replaced since the row was read
+            return False
+        return (
+            newest.n_nodes > _GROWTH * present.meta.n_nodes
+            or newest.edges_seen > _GROWTH * present.meta.edges_seen
+        )
+
+    def _file(
+        self, graph: GraphRecord, model: str | None, job_id: str | None, *, is_needed: bool
+    ) -> PredictionFile | None:
+        try:
+            job = self._predictions.find(graph, model=model, job_id=job_id)
+            return self._predictions.open(job)
+        except PredictionsNotFound:
+            if is_needed or model is not None or job_id is not None:
+                raise
+            return None
+
+    def _labeled_nodes(self, graph: GraphRecord) -> _Labeled:
+        """The nodes that have a label now; looked up again when a label has changed."""
+        with self._lock:
+            known = self._labeled.get(graph.id)
+        if known is not None and known.labels_seq == graph.labels_seq:
+            return known
+        current = self._labels.current(graph.id)
+        kind = pa.large_string() if graph.settings.node_ids == "string" else pa.int64()
+        dense = self._nodes.lookup(graph, current.nodes.cast(kind))
+        found = _Labeled(
+            labels_seq=current.labels_seq, nodes=np.sort(dense[dense >= 0]).astype(np.int64)
+        )
+        with self._lock:
+            self._labeled[graph.id] = found
+            while len(self._labeled) > _KEPT:
+                self._labeled.popitem(last=False)
+        return found
+
+    def _least_sure(self, file: PredictionFile, labeled: Int64Array, n_nodes: int) -> Int64Array:
+        """Nodes of least margin without label; the first thousands of a file are remembered."""
+        with self._lock:
+            unsure = self._unsure.get(file.path)
+        if unsure is None:
+            unsure = _of_least_margin(file, np.zeros(0, np.int64), MAX_REMEMBERED)
+            with self._lock:
+                self._unsure[file.path] = unsure
+                while len(self._unsure) > _KEPT:
+                    self._unsure.popitem(last=False)
+        free = unsure[~np.isin(unsure, labeled)]
+        if free.size >= n_nodes or unsure.size < MAX_REMEMBERED:
+            return free[:n_nodes]
+        return _of_least_margin(file, labeled, n_nodes)
+
+    def _candidates_of(self, graph: GraphRecord) -> _Candidates:
+        store = self._store(graph)
+        version = store.version()
+        with self._lock:
+            known = self._candidates.get(graph.id)
+        if known is not None and known.version == version:
+            return known
+        embedding = store.open()
+        if embedding is None or version is None:
+            raise NoEmbedding(
+                f"graph {graph.settings.name} has no embedding yet; submit a job of kind embed "
+                "and wait for it"
+            )
+        nodes = _sampled(embedding, graph.settings.seed or 0)
+        found = _Candidates(
+            embedding=embedding,
+            version=version,
+            nodes=nodes,
+            points=np.ascontiguousarray(embedding.points[nodes]),
+        )
+        with self._lock:
+            self._candidates[graph.id] = found
+            while len(self._candidates) > _KEPT:
+                self._candidates.popitem(last=False)
+        return found
+
+    def _external(self, graph: GraphRecord, nodes: Int64Array) -> list[NodeId]:
+        if nodes.size == 0:
+            return []
+        ids = self._nodes.external_ids(graph, int(nodes.max()) + 1)
+        found: list[NodeId] = ids.take(pa.array(nodes)).to_pylist()
+        return [json_integer(each) if isinstance(each, int) else each for each in found]
+
+
+def _of_least_margin(file: PredictionFile, labeled: Int64Array, n_nodes: int) -> Int64Array:
+    """Reachable nodes without label, least margin first, those of one batch after the other."""
+    best = np.zeros(0, np.int64)
+    margins = np.zeros(0, np.float32)
+    first = 0
+    for batch in file.batches():
+        margin = batch.column("margin").to_numpy(zero_copy_only=False)
+        free = batch.column("reachable").to_numpy(zero_copy_only=False)
+        if best.size == n_nodes:  # one as sure as the last of them comes after it
+            free &= margin < margins[-1]
+        start, stop = np.searchsorted(labeled, (first, first + len(margin)))
+        free[labeled[start:stop] - first] = False
+        rows = least_margins(margin, free, n_nodes)
+        best, margins = np.append(best, rows + first), np.append(margins, margin[rows])
+        order = np.argsort(margins, kind="stable")[:n_nodes]
+        best, margins = best[order], margins[order]
+        first += len(margin)
+    return best
+
+
+def _spread(
+    graph: GraphRecord,
+    candidates: _Candidates,
+    file: PredictionFile | None,
+    labeled: Int64Array,
+    strategy: Strategy,
+    n_nodes: int,
+) -> Int64Array:
+    """Chosen by where they lie, dense ids."""
+    nodes, points = candidates.nodes, candidates.points
+    free = ~np.isin(nodes, labeled, assume_unique=True)
+    margin = _margins_of(file, nodes)
+    if strategy == "coverage":
+        seed = (graph.settings.seed or 0) + graph.labels_seq
+        rows = coverage(points, margin, free, n_nodes, seed=seed)
+    else:
+        embedding = candidates.embedding
+        labeled = labeled[labeled < embedding.meta.n_nodes]
+        stride = -(-max(labeled.size, 1) // MAX_CANDIDATES)  # so many say all there is to say
+        known = embedding.points[labeled[::stride]]
+        rows = least_variance(points, known, unsureness(margin), free, n_nodes)
+    return nodes[rows]
+
+
+def _sampled(embedding: NodeEmbedding, seed: int) -> Int64Array:
+    """Nodes of large components, all or a sample; increasing.
+
+    Those of at least a hundredth of all nodes count as large, and the largest until they hold half
+    of the nodes: a label of a small one tells of few.
+    """
+    size = np.bincount(embedding.component)
+    order = np.argsort(-size, kind="stable")
+    held_before = np.cumsum(size[order]) - size[order]
+    is_large = np.zeros(size.size, bool)
+    is_large[order] = held_before < _ENOUGH_NODES * embedding.component.size
+    is_large |= size >= _LARGE_COMPONENT * embedding.component.size
+    nodes = np.flatnonzero(is_large[embedding.component])
+    if nodes.size > MAX_CANDIDATES:
+        rng = np.random.default_rng(seed)
+        nodes = np.sort(rng.choice(nodes, MAX_CANDIDATES, replace=False))
+    return nodes.astype(np.int64)
+
+
+def _margins_of(file: PredictionFile | None, nodes: Int64Array) -> Float32Array:
+    """Margins, 0 where nothing is predicted and where no label reaches."""
+    margin = np.zeros(nodes.size, np.float32)
+    if file is not None and file.meta.score != "value":
+        is_old = nodes < file.n_nodes
+        column = file.table().column("margin").take(pa.array(nodes[is_old]))
+        margin[is_old] = column.to_numpy()
+    return margin
+
+
+def _predictions_of(file: PredictionFile | None, nodes: Int64Array) -> list[Prediction | None]:
+    if file is None:
+        return [None] * nodes.size
+    is_old: BoolArray = nodes < file.n_nodes
+    found = iter(file.lookup(nodes[is_old]))
+    return [next(found) if each else None for each in is_old.tolist()]

@@ -1,0 +1,224 @@
+"""The four table formats that Peewit speaks, and writing a stream of rows in each of them.
+
+Rows go out a batch at a time, so that a table larger than memory passes through. Reading what
+people send is `peewit.service.tables.uploads`.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from pathlib import PurePath
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+ROWS_PER_CHUNK: Final = 1 << 15
+"""Rows that are written at once; a Parquet row group or Arrow batch is what came in."""
+
+MAX_EXACT_INTEGER: Final = 2**53
+"""JSON readers that hold numbers as floats lose integers above this; they get strings."""
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    ARROW = "arrow"
+    """Arrow IPC stream."""
+    PARQUET = "parquet"
+    """One Parquet file."""
+    CSV = "csv"
+    """With a header line, in UTF-8; null is an empty field without quotes."""
+    NDJSON = "ndjson"
+    """One JSON object per line."""
+
+    @property
+    def media_type(self) -> str:
+        """What `Content-Type` says."""
+        return _MEDIA_TYPES[self][0]
+
+    @property
+    def suffix(self) -> str:
+        """How a file of this format is named, with the dot."""
+        return _SUFFIXES[self][0]
+
+    @classmethod
+    def of_media_type(cls, media_type: str) -> "Format | None":
+        """The format that a media type without parameters names, or None."""
+        name = media_type.strip().lower()
+        return next((each for each in cls if name in _MEDIA_TYPES[each]), None)
+
+    @classmethod
+    def of_path(cls, path: PurePath) -> "Format":
+        """The format that a file's suffix names.
+
+        Raises
+        ------
+        ValueError
+            The suffix names none.
+        """
+        suffix = path.suffix.lower()
+        for each in cls:
+            if suffix in _SUFFIXES[each]:
+                return each
+        known = ", ".join(suffix for suffixes in _SUFFIXES.values() for suffix in suffixes)
+        raise ValueError(f"a table's file name must end in one of {known}, got {path.name!r}")
+
+
+_MEDIA_TYPES: Final[dict[Format, tuple[str, ...]]] = {
+    Format.ARROW: ("application/vnd.apache.arrow.stream",),
+    Format.PARQUET: (
+        "application/vnd.apache.parquet",
+        "application/parquet",
+        "application/x-parquet",
+    ),
+    Format.CSV: ("text/csv", "application/csv"),
+    Format.NDJSON: ("application/x-ndjson", "application/ndjson", "application/jsonl"),
+}
+_SUFFIXES: Final[dict[Format, tuple[str, ...]]] = {
+    Format.ARROW: (".arrows", ".arrow"),
+    Format.PARQUET: (".parquet", ".pq"),
+    Format.CSV: (".csv",),
+    Format.NDJSON: (".ndjson", ".jsonl"),
+}
+
+
+def encode(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], table_format: Format
+) -> Iterator[bytes]:
+    """The bytes of a table, a piece at a time.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of every batch; its metadata goes along where the format has room for it.
+    batches : iterable of pyarrow.RecordBatch
+        Each is written before the next is asked for.
+    table_format : Format
+        How to write them.
+
+    Yields
+    ------
+    bytes
+        Never empty.
+    """
+    if table_format is Format.NDJSON:
+        yield from _json_lines(batches)
+        return
+    sink = _Sink()
+    with _writer(sink, schema, table_format) as writer:
+        for batch in batches:
+            for piece in _pieces(batch, table_format):
+                writer.write_batch(piece)
+                yield from sink.drain()
+    yield from sink.drain()
+
+
+def json_integer(value: int) -> int | str:
+    """An integer as JSON should carry it: a string where a float would not hold it exactly."""
+    return value if -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER else str(value)
+
+
+class _Sink:
+    """A file that is written to and emptied from time to time."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._pieces: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        """Keep a copy: Arrow reuses its buffers."""
+        piece = bytes(data)
+        self._pieces.append(piece)
+        return len(piece)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def drain(self) -> Iterator[bytes]:
+        """What was written since the last time."""
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        if data:
+            yield data
+
+
+def _writer(sink: _Sink, schema: pa.Schema, table_format: Format) -> Any:
+    file = pa.PythonFile(sink, mode="w")
+    match table_format:
+        case Format.ARROW:
+            return pa.ipc.new_stream(file, schema)
+        case Format.PARQUET:
+            return pa.parquet.ParquetWriter(file, schema)
+        case _:
+            return pa.csv.CSVWriter(file, schema)
+
+
+def _pieces(batch: pa.RecordBatch, table_format: Format) -> Iterator[pa.RecordBatch]:
+    """The batch itself where it becomes one unit of the file, else a few rows at a time."""
+    if table_format in {Format.ARROW, Format.PARQUET}:
+        yield batch
+        return
+    for first in range(0, batch.num_rows, ROWS_PER_CHUNK):
+        yield batch.slice(first, ROWS_PER_CHUNK)
+
+
+def _json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    for batch in batches:
+        for piece in _pieces(batch, Format.NDJSON):
+            if piece.num_rows:
+                yield _json_objects(piece)
+
+
+def _json_objects(batch: pa.RecordBatch) -> bytes:
+    """A line per row, put together column by column: ten times as fast as row by row."""
+    parts: list[Any] = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        opening = "," if parts else "{"
+        parts += [_text(f"{opening}{orjson.dumps(name).decode()}:"), _json_values(column)]
+    lines = _joined(*parts, _text("}\n"))
+    _, _, data = lines.buffers()
+    return bytes(memoryview(data)[: pc.sum(pc.binary_length(lines)).as_py()])
+
+
+def _json_values(column: pa.Array) -> pa.Array:
+    """Each value as JSON; 32-bit floats as short as they can be, 0.1 and not 0.10000000149."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return pc.fill_null(_json_values(column.dictionary).take(column.indices), "null")
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pc.fill_null(_json_strings(column.cast(pa.large_string())), "null")
+    values = column.cast(pa.large_string())
+    if pa.types.is_integer(kind):
+        is_large = pc.or_(
+            pc.greater(column, MAX_EXACT_INTEGER), pc.less(column, -MAX_EXACT_INTEGER)
+        )
+        values = pc.if_else(is_large, _joined(_QUOTE, values, _QUOTE), values)
+    elif pa.types.is_floating(kind):
+        is_whole = pc.match_substring_regex(values, r"^-?\d+$")
+        values = pc.if_else(is_whole, _joined(values, _text(".0")), values)
+        values = pc.if_else(pc.is_finite(column), values, None)
+    return pc.fill_null(values, "null")
+
+
+def _json_strings(strings: pa.Array) -> pa.Array:
+    if not pc.any(pc.match_substring_regex(strings, _ESCAPED)).as_py():
+        return _joined(_QUOTE, strings, _QUOTE)
+    escaped = (
+        None if value is None else orjson.dumps(value).decode() for value in strings.to_pylist()
+    )
+    return pa.array(escaped, pa.large_string())
+
+
+def _text(value: str) -> pa.Scalar:
+    return pa.scalar(value, pa.large_string())
+
+
+def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, _text(""))
+
+
+_QUOTE: Final = _text('"')
+_ESCAPED: Final = r'["\\\x00-\x1f]'

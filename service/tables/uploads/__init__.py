@@ -1,0 +1,40 @@
+"""Tables that people send, in any `Format`, with the row at fault where one is.
+
+Edges, features and new points come out as Arrow batches for
+`peewit.streaming.edges.blocks.read_columns` and `peewit.streaming.features.blocks`, which check the
+data contract; labels are few and come out as Python values. Nothing here looks at what the graph
+knows.
+"""
+
+from peewit.service.tables.uploads.batches import (
+    edge_batches,
+    feature_batches,
+    json_point_batches,
+    point_batches,
+)
+from peewit.service.tables.uploads.faults import BadUpload, TableTooLarge
+from peewit.service.tables.uploads.identifiers import NodeId, node_array, node_id
+from peewit.service.tables.uploads.labels import (
+    LabelValue,
+    UploadedLabels,
+    json_labels,
+    read_labels,
+)
+from peewit.service.tables.uploads.limits import UploadLimits
+
+__all__ = [
+    "BadUpload",
+    "LabelValue",
+    "NodeId",
+    "TableTooLarge",
+    "UploadLimits",
+    "UploadedLabels",
+    "edge_batches",
+    "feature_batches",
+    "json_labels",
+    "json_point_batches",
+    "node_array",
+    "node_id",
+    "point_batches",
+    "read_labels",
+]

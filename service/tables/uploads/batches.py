@@ -1,0 +1,101 @@
+"""Edges, features and points as Arrow batches, in any format."""
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from peewit.service.tables.formats import Format
+from peewit.service.tables.uploads.csv_tables import csv_edges, csv_features
+from peewit.service.tables.uploads.json_tables import json_edges, json_features, json_rows
+from peewit.service.tables.uploads.limits import UploadLimits, counted
+from peewit.service.tables.uploads.stored import stored_batches
+from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.features.blocks import COLUMNS as FEATURE_COLUMNS
+from peewit.streaming.features.blocks import DENSE_COLUMNS, SPARSE_COLUMNS
+
+
+def edge_batches(
+    file: BinaryIO,
+    table_format: Format,
+    node_kind: NodeKind,
+    *,
+    limits: UploadLimits | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of edges in order, ready for `peewit.streaming.edges.blocks.read_columns`.
+
+    Parameters
+    ----------
+    file : binary file
+        Read from where it stands; seekable.
+    table_format : Format
+        How it is written.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of this graph are; says how CSV and JSON values are read.
+    limits : UploadLimits, optional
+        What a table from outside may come to; files of this machine's owner have none.
+
+    Raises
+    ------
+    BadUpload, peewit.streaming.edges.blocks.BadEdges
+        The file cannot be read, or a column of a CSV is missing.
+    TableTooLarge
+        It comes to more than the limits; where that can be told, before anything is decoded.
+    """
+    match table_format:
+        case Format.ARROW | Format.PARQUET:
+            batches = stored_batches(file, table_format, EDGE_COLUMNS, limits)
+        case Format.CSV:
+            batches = csv_edges(file, node_kind)
+        case Format.NDJSON:
+            batches = json_edges(file, node_kind)
+    yield from counted(batches, limits)
+
+
+def feature_batches(
+    file: BinaryIO,
+    table_format: Format,
+    node_kind: NodeKind,
+    *,
+    limits: UploadLimits | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of features in order, ready for `peewit.streaming.features.blocks.read_features`.
+
+    In CSV every column but ``node`` is one number of the row, in the order of the header.
+
+    Raises
+    ------
+    BadUpload
+        The file cannot be read.
+    TableTooLarge
+        As of `edge_batches`.
+    """
+    match table_format:
+        case Format.ARROW | Format.PARQUET:
+            batches = stored_batches(file, table_format, FEATURE_COLUMNS, limits)
+        case Format.CSV:
+            batches = csv_features(file, node_kind)
+        case Format.NDJSON:
+            batches = json_features(json_rows(file), node_kind)
+    yield from counted(batches, limits)
+
+
+def point_batches(
+    file: BinaryIO, table_format: Format, *, limits: UploadLimits | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The same of new points, which are no nodes; see `peewit.service.predictions.new_points`."""
+    match table_format:
+        case Format.ARROW | Format.PARQUET:
+            columns = (*DENSE_COLUMNS, *SPARSE_COLUMNS)
+            batches = stored_batches(file, table_format, columns, limits)
+        case Format.CSV:
+            batches = csv_features(file, None)
+        case Format.NDJSON:
+            batches = json_features(json_rows(file), None)
+    yield from counted(batches, limits)
+
+
+def json_point_batches(rows: list[Any]) -> Iterator[pa.RecordBatch]:
+    """The same of JSON objects."""
+    yield from json_features([rows] if rows else [], None)

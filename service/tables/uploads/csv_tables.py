@@ -1,0 +1,122 @@
+"""Tables as CSV with a header line; a value that is none of its column's is named by its row."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from peewit.service.tables.uploads.faults import BadUpload, named_faults, shown
+from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
+from peewit.streaming.edges.blocks import NodeKind, check_column_names
+from peewit.streaming.features.blocks import NODE
+
+
+def csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
+    """Columns of the types that `read_columns` wants; a value that has another is named."""
+    first_row = 0
+    id_type = pa.string() if node_kind == "string" else pa.int64()
+    for batch in csv_batches(file, EDGE_COLUMNS, check=check_column_names):
+        columns = {}
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            wanted = pa.float64() if name == "weight" else id_type
+            columns[name] = _converted(column, wanted, name, first_row)
+        yield pa.record_batch(columns)
+        first_row += batch.num_rows
+
+
+def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.RecordBatch]:
+    """Column ``node``, unless ``node_kind`` is None, and all others as one list."""
+    start = file.tell()
+    in_turn = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
+    with named_faults("the body must be CSV with a header line"):
+        names = pa.csv.open_csv(file, read_options=in_turn).schema.names
+    columns = [name for name in names if name != NODE]
+    has_node = node_kind is None or NODE in names
+    if not has_node or len(set(names)) < len(names) or not columns:
+        node = "" if node_kind is None else "node, once, and "
+        raise BadUpload(
+            f"the columns must be {node}at least one of numbers, each of another name; "
+            f"they are {shown(', '.join(names), 200)}"
+        )
+    file.seek(start)
+    options = pa.csv.ConvertOptions(
+        include_columns=names if node_kind is not None else columns,
+        column_types={NODE: pa.string()} | dict.fromkeys(columns, pa.float64()),
+        null_values=[""],
+        strings_can_be_null=False,
+    )
+    first_row = 0
+    with named_faults("every column but 'node' must hold numbers"):
+        for batch in pa.csv.open_csv(file, read_options=in_turn, convert_options=options):
+            rows = np.column_stack(
+                [batch.column(name).to_numpy(zero_copy_only=False) for name in columns]
+            )
+            _require_no_null(batch, columns, first_row)
+            lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), len(columns))
+            told = {"features": lists}
+            if node_kind is not None:
+                kind = pa.string() if node_kind == "string" else pa.int64()
+                told[NODE] = _converted(batch.column(NODE), kind, NODE, first_row)
+            yield pa.record_batch(told)
+            first_row += batch.num_rows
+
+
+def csv_batches(
+    file: BinaryIO,
+    wanted: tuple[str, ...],
+    *,
+    check: Callable[[Sequence[str]], None],
+) -> Iterator[pa.RecordBatch]:
+    """Batches of some columns, every value as it stands there; other columns may hold anything."""
+    start = file.tell()
+    in_turn = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
+    with named_faults("the body must be CSV with a header line"):
+        names = pa.csv.open_csv(file, read_options=in_turn).schema.names
+    check(names)
+    file.seek(start)
+    options = pa.csv.ConvertOptions(
+        include_columns=[name for name in names if name in wanted],
+        column_types=dict.fromkeys(wanted, pa.string()),
+        strings_can_be_null=False,
+    )
+    with named_faults("the CSV is damaged"):
+        yield from pa.csv.open_csv(file, read_options=in_turn, convert_options=options)
+
+
+def _require_no_null(batch: pa.RecordBatch, columns: list[str], first_row: int) -> None:
+    """Raise where a field is empty."""
+    for name in columns:
+        column = batch.column(name)
+        if column.null_count:
+            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise BadUpload(f"column {name!r} must hold a number", row=first_row + row, value="''")
+
+
+def _converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) -> pa.Array:
+    if column.type == wanted:
+        return column
+    if _casts(column, wanted):
+        return column.cast(wanted)
+    first, n_rows = 0, len(column)  # bisect for the first bad row, never a loop over rows
+    while n_rows > 1:
+        half = n_rows // 2
+        if _casts(column.slice(first, half), wanted):
+            first, n_rows = first + half, n_rows - half
+        else:
+            n_rows = half
+    rule = "a 64-bit integer" if pa.types.is_integer(wanted) else "a number"
+    raise BadUpload(
+        f"column {name!r} must hold {rule} in every row",
+        row=first_row + first,
+        value=column[first].as_py(),
+    )
+
+
+def _casts(column: pa.Array, wanted: pa.DataType) -> bool:
+    try:
+        column.cast(wanted)
+    except pa.ArrowInvalid:
+        return False
+    return True

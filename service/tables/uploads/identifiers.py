@@ -1,0 +1,69 @@
+"""External ids of nodes, as JSON, a query or a table has them."""
+
+import re
+from collections.abc import Iterable
+from typing import Final, TypeGuard
+
+import pyarrow as pa
+
+from peewit.service.tables.uploads.faults import BadUpload
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
+
+NodeId = str | int
+
+LIMIT: Final = 2**63
+INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+
+
+def node_id(
+    value: object, node_kind: NodeKind, *, name: str = "node", row: int | None = None
+) -> NodeId:
+    """An external id of a graph's kind; integers may come as strings of digits.
+
+    Parameters
+    ----------
+    value : object
+        As JSON, a query or a table has it.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of this graph are.
+    name : str
+        What errors call the value.
+    row : int, optional
+        Where it stands, for errors.
+
+    Raises
+    ------
+    BadUpload
+        The value cannot be such an id.
+    """
+    if node_kind == "string":
+        if not isinstance(value, str) or not is_text(value):
+            raise BadUpload(f"{name!r} must be a string in this graph", row=row, value=value)
+        if len(value.encode()) > MAX_NODE_BYTES:
+            rule = f"{name!r} must have at most {MAX_NODE_BYTES} bytes"
+            raise BadUpload(rule, row=row, value=value)
+        return value
+    if isinstance(value, str) and INTEGER.fullmatch(value):
+        value = int(value)
+    if is_integer(value):
+        return value
+    raise BadUpload(f"{name!r} must be a 64-bit integer in this graph", row=row, value=value)
+
+
+def node_array(nodes: Iterable[NodeId], node_kind: NodeKind) -> pa.Array:
+    """External ids as an Arrow array for a lookup in the node index."""
+    return pa.array(nodes, pa.large_string() if node_kind == "string" else pa.int64())
+
+
+def is_text(value: str) -> bool:
+    """JSON can name half of a surrogate pair, which is no text."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """JSON's true is no number, Python's is."""
+    return isinstance(value, int) and not isinstance(value, bool) and -LIMIT <= value < LIMIT

@@ -1,0 +1,79 @@
+"""How much a table may come to, however few bytes it was sent in."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from peewit.service.tables.uploads.faults import TableTooLarge
+
+ROWS: Final = "rows", "PEEWIT_MAX_BODY_ROWS"
+LABEL_ROWS: Final = "label_rows", "PEEWIT_MAX_LABEL_ROWS"
+"""What a limit is called in errors, and the setting that raises it."""
+
+ROWS_PER_BATCH: Final = 1 << 16
+BYTES_PER_BATCH: Final = 1 << 24
+"""Most of a batch that is read from a file, as far as can be told beforehand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadLimits:
+    """What a table may come to, however few bytes it was sent in.
+
+    Attributes
+    ----------
+    rows : int
+        Most rows of one table.
+    label_rows : int
+        The same of labels, which become Python values.
+    decoded_bytes : int
+        Most bytes of all columns once they are decoded.
+    batch_bytes : int
+        The same of what is decoded at once: a page of Parquet, a batch of Arrow.
+    """
+
+    rows: int
+    label_rows: int
+    decoded_bytes: int
+    batch_bytes: int
+
+
+def require_rows(n_rows: int, max_rows: int | None, rule: tuple[str, str]) -> None:
+    """Refuse more rows than a limit, which ``rule`` names, allows."""
+    if max_rows is not None and n_rows > max_rows:
+        name, variable = rule
+        raise TableTooLarge(
+            f"{name} must be at most {max_rows}; send the table in pieces, or raise {variable}",
+            value=n_rows,
+        )
+
+
+def require_decodable(n_bytes: int, n_at_once: int, limits: UploadLimits) -> None:
+    """Refuse what takes too much memory, before anything is decompressed."""
+    if n_bytes > limits.decoded_bytes:
+        raise TableTooLarge(
+            f"decoded_bytes must be at most {limits.decoded_bytes}; send the table in pieces, or "
+            "raise PEEWIT_MAX_DECODED_BYTES",
+            value=n_bytes,
+        )
+    if n_at_once > limits.batch_bytes:
+        raise TableTooLarge(
+            f"batch_bytes must be at most {limits.batch_bytes} in a page or batch once it is "
+            "decoded; write smaller ones, or raise PEEWIT_MAX_BODY_BYTES",
+            value=n_at_once,
+        )
+
+
+def counted(
+    batches: Iterable[pa.RecordBatch], limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
+    """The batches, as long as they stay within the limits: what was told of them may be wrong."""
+    n_rows = n_bytes = 0
+    for batch in batches:
+        if limits is not None:
+            n_rows += batch.num_rows
+            n_bytes += batch.nbytes
+            require_rows(n_rows, limits.rows, ROWS)
+            require_decodable(n_bytes, 0, limits)
+        yield batch

@@ -1,0 +1,157 @@
+"""Tables as Arrow streams and Parquet files, surveyed before anything of them is decoded."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from peewit.service.tables.arrow_survey import UnboundedArrow, survey_arrow
+from peewit.service.tables.formats import Format
+from peewit.service.tables.parquet_survey import UnboundedParquet, survey_parquet
+from peewit.service.tables.uploads.faults import BadUpload, named_faults
+from peewit.service.tables.uploads.limits import (
+    BYTES_PER_BATCH,
+    ROWS,
+    ROWS_PER_BATCH,
+    UploadLimits,
+    require_decodable,
+    require_rows,
+)
+from peewit.streaming.edges.blocks import string_lengths
+
+_VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+_STRINGS: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), *_VIEWS)
+_LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+
+
+CheckNames = Callable[[Sequence[str]], None]
+"""Raises where the names of a table's columns are not what they should be."""
+
+
+def _any_names(names: Sequence[str]) -> None:
+    """Take them as they are: what reads the columns checks them."""
+
+
+def stored_batches(
+    file: BinaryIO,
+    table_format: Format,
+    wanted: tuple[str, ...],
+    limits: UploadLimits | None,
+    *,
+    check: CheckNames = _any_names,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of Arrow or Parquet; strings that stand in dictionaries, a few rows at a time."""
+    if table_format is Format.ARROW:
+        batches = _arrow_batches(file, wanted, limits, check)
+    else:
+        batches = _parquet_batches(file, wanted, limits, check)
+    for batch in batches:
+        yield from _with_plain_strings(batch, wanted)
+
+
+def _arrow_batches(
+    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None, check: CheckNames
+) -> Iterator[pa.RecordBatch]:
+    if limits is not None:
+        try:
+            survey = survey_arrow(file)
+        except UnboundedArrow as error:
+            raise BadUpload(f"the body must be a whole Arrow IPC stream ({error})") from error
+        require_rows(survey.n_rows, limits.rows, ROWS)
+        require_decodable(survey.decoded_bytes, survey.largest_message_bytes, limits)
+    with named_faults("the body must be an Arrow IPC stream"):
+        reader = pa.ipc.open_stream(file)
+        _require_plain_types(reader.schema, wanted)  # a name may be no text
+        check(reader.schema.names)
+    while True:
+        with named_faults("the Arrow IPC stream breaks off or is damaged"):
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+        yield batch
+
+
+def _parquet_batches(
+    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None, check: CheckNames
+) -> Iterator[pa.RecordBatch]:
+    dictionaries: list[str] = []
+    if limits is not None:
+        try:
+            survey = survey_parquet(file, wanted)
+        except UnboundedParquet as error:
+            raise BadUpload(f"the body must be a whole Parquet file ({error})") from error
+        require_rows(survey.n_rows, limits.rows, ROWS)
+        require_decodable(survey.decoded_bytes, survey.largest_page_bytes, limits)
+        dictionaries = sorted(survey.dictionary_columns)
+    with named_faults("the body must be a Parquet file"):
+        parquet = pa.parquet.ParquetFile(file, read_dictionary=dictionaries)
+        _require_plain_types(parquet.schema_arrow, wanted)
+        check(parquet.schema_arrow.names)
+    names = [name for name in parquet.schema_arrow.names if name in wanted]
+    n_rows = min(ROWS_PER_BATCH, max(1, BYTES_PER_BATCH // _row_bytes(parquet)))
+    with named_faults("the Parquet file is damaged"):
+        batches = parquet.iter_batches(batch_size=n_rows, columns=names)
+        yield from batches
+
+
+def _require_plain_types(schema: pa.Schema, wanted: tuple[str, ...]) -> None:
+    """Refuse columns that no table needs and whose size their bytes do not bound."""
+    for field in schema:
+        if field.name not in wanted:
+            continue
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        is_list = any(check(kind) for check in _LISTS)
+        value = kind.value_type if is_list else kind
+        if not (pa.types.is_primitive(value) or (not is_list and kind in (*_STRINGS, pa.null()))):
+            raise BadUpload(
+                f"column {field.name!r} must hold strings, numbers or lists of numbers",
+                value=f"type {field.type}",
+            )
+
+
+def _with_plain_strings(batch: pa.RecordBatch, wanted: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The batch with no wanted column of strings in a dictionary or as views.
+
+    In those many rows share the bytes of a long string, so that copies of it may take any amount:
+    they are made of as many rows as stay within `BYTES_PER_BATCH`.
+    """
+    row_bytes = 0
+    shared: list[int] = []
+    for number, field in enumerate(batch.schema):
+        is_dictionary = pa.types.is_dictionary(field.type)
+        kind = field.type.value_type if is_dictionary else field.type
+        is_shared = is_dictionary or kind in _VIEWS
+        if field.name in wanted and kind in _STRINGS and is_shared:
+            column = batch.column(number)
+            with named_faults(f"column {field.name!r} must be valid Arrow data"):
+                column.validate(full=True)
+            values = column.dictionary if is_dictionary else column
+            row_bytes += int(string_lengths(values).max(initial=0))
+            shared.append(number)
+    if not shared:
+        yield batch
+        return
+    n_rows = max(1, BYTES_PER_BATCH // max(row_bytes, 1))
+    for first in range(0, max(batch.num_rows, 1), n_rows):
+        piece = batch.slice(first, n_rows)
+        for number in shared:
+            name, column = piece.schema.names[number], piece.column(number)
+            if pa.types.is_dictionary(column.type):
+                column = column.dictionary_decode()
+            kind = _VIEWS.get(column.type, column.type)
+            piece = piece.set_column(number, name, column.cast(kind))
+        yield piece
+
+
+def _row_bytes(parquet: pa.parquet.ParquetFile) -> int:
+    """About how large a row is, as far as footer and schema tell."""
+    metadata = parquet.metadata
+    n_bytes = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
+    widths = [
+        4 * field.type.list_size
+        for field in parquet.schema_arrow
+        if pa.types.is_fixed_size_list(field.type)
+    ]
+    return int(max(1, n_bytes // max(metadata.num_rows, 1), *widths))

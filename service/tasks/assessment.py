@@ -1,0 +1,177 @@
+"""What predictions are worth: what a solve job may be asked to say of its own answer.
+
+Variance, bound and cross-validation speak of the snapshot that was solved, H, whatever the job
+refined on the full graph.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from typing import Any
+
+from peewit.service.tasks.solve_options import SolveOptions
+from peewit.solvers.arrays import Float32Array
+from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.cross_validation import cross_validate
+from peewit.solvers.models.generalization import generalization_bound, sparsifier_distance
+from peewit.solvers.models.uncertainty import posterior_variance
+from peewit.solvers.solution import Solution, Status
+from peewit.streaming.snapshots.store import Snapshot
+
+Phase = Callable[[str], AbstractContextManager[None]]
+"""Opens a phase of the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answered:
+    """A model's answer and all that it was made from.
+
+    Attributes
+    ----------
+    model : Model
+    prepared
+        From its `prepare`.
+    snapshot : Snapshot
+        What was solved.
+    labels : Labels or RealLabels
+        What was given.
+    solution : Solution
+        The answer on the snapshot.
+    """
+
+    model: Model
+    prepared: Any
+    snapshot: Snapshot
+    labels: Labels | RealLabels
+    solution: Solution
+
+    @property
+    def graph_penalty(self) -> float:
+        """The penalty of the answer; of models that have one."""
+        return float(self.solution.stats["graph_penalty"])
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Assessment:
+    """What was asked for.
+
+    Attributes
+    ----------
+    variance : (n_nodes,) float32 or None
+        Infinite where no label reaches; None unless asked for.
+    figures : dict
+        For the job's stats, as JSON values, by option.
+    warnings : list of str
+        What fell short.
+    """
+
+    variance: Float32Array | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def note(self, name: str, figures: Mapping[str, Any], status: Status) -> None:
+        """Keep figures with how they were reached; what is not finite becomes null."""
+        self.figures[name] = {**_plain(figures), "status": status.value}
+        if status is not Status.CONVERGED:
+            self.warnings.append(f"{name}: {status.message}; {status.advice}")
+
+
+def assess(
+    answer: Answered,
+    options: SolveOptions,
+    *,
+    phase: Phase,
+    progress: Progress,
+    cancelled: Cancelled,
+) -> Assessment:
+    """Whatever the options ask for, each in a phase of its own.
+
+    Raises
+    ------
+    ValueError
+        More folds than labels that can be left out.
+    """
+    assessment = Assessment()
+    if options.variance:
+        with phase("variance"):
+            _variance(answer, assessment, progress, cancelled)
+    if options.bound:
+        with phase("bound"):
+            _bound(answer, assessment, cancelled)
+    if options.cross_validate:
+        with phase("cross-validation"):
+            _cross_validation(answer, assessment, options.cross_validate, progress, cancelled)
+    return assessment
+
+
+def _variance(
+    answer: Answered, assessment: Assessment, progress: Progress, cancelled: Cancelled
+) -> None:
+    found = posterior_variance(
+        answer.snapshot.graph,
+        answer.labels,
+        graph_penalty=answer.graph_penalty,
+        progress=progress,
+        cancelled=cancelled,
+    )
+    assessment.variance = found.variance
+    figures = {"relative_error": found.relative_error, "n_probes": found.n_probes}
+    assessment.note("variance", figures, found.status)
+
+
+def _bound(answer: Answered, assessment: Assessment, cancelled: Cancelled) -> None:
+    """Class scores lie around the class prior, which puts them on the scale of the targets."""
+    predicted = answer.solution.scores
+    if isinstance(answer.labels, Labels):
+        predicted = predicted + answer.labels.class_prior()
+    found = generalization_bound(
+        answer.snapshot.graph,
+        answer.labels,
+        predicted,
+        graph_penalty=answer.graph_penalty,
+        cancelled=cancelled,
+    )
+    epsilon = answer.snapshot.meta.epsilon_expected
+    figures = asdict(found) | {
+        "bound_of_paper": "vacuous" if found.bound_of_paper is None else found.bound_of_paper,
+        "epsilon_expected": epsilon,
+        "sparsifier_distance": sparsifier_distance(epsilon),
+        "kind": "a diagnostic, not a certificate",
+    }
+    assessment.note("bound", figures, found.status)
+
+
+def _cross_validation(
+    answer: Answered,
+    assessment: Assessment,
+    n_folds: int,
+    progress: Progress,
+    cancelled: Cancelled,
+) -> None:
+    found = cross_validate(
+        answer.model,
+        answer.prepared,
+        answer.labels,
+        n_folds=n_folds,
+        start=answer.solution,
+        progress=progress,
+        cancelled=cancelled,
+    )
+    figures = asdict(found)
+    figure = figures.pop("figure")
+    assessment.note("cross_validation", {figure: figures.pop("mean"), **figures}, found.status)
+
+
+def _plain(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity and no tuples."""
+    return {
+        name: None
+        if isinstance(value, float) and not isfinite(value)
+        else list(value)
+        if isinstance(value, tuple)
+        else value
+        for name, value in figures.items()
+    }

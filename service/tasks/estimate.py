@@ -1,0 +1,245 @@
+"""What a solve would take, said before anything runs; and the refusal of one that cannot fit.
+
+The memory of a Gram matrix is what the process that solves will plan with; that of a graph follows
+from its size. Time is what the last equal job took, or nothing: other figures would be guesses.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import JobQueue
+from peewit.service.labels.store import LabelStore
+from peewit.service.tasks.forecast import last_equal, seconds_by_stage
+from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes, kept_bytes, refusal
+from peewit.service.tasks.solve_options import validate_solve
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.gram.planning import GramPlan, GramTooLarge
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.inductive import EmbeddedModel
+from peewit.solvers.models.kernel_space import KernelSpaceModel
+from peewit.solvers.models.point_model import GIVEN, PointModel
+from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta, SnapshotStore
+
+_GIB: Final = 2**30
+_LEAST_CLASSES: Final = 2
+
+
+class NoSnapshot(ValueError):
+    """There is nothing to solve yet."""
+
+
+class DoesNotFit(ValueError):
+    """A job needs more memory than there is; the message says what would do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Memory and time of a solve on the newest snapshot and the present features.
+
+    Attributes
+    ----------
+    model : str
+        Public name.
+    input : str
+        What it works on: ``graph``, ``features``, or what serves in their place.
+    snapshot, features_version : int
+        Which; ``features_version`` is 0 where no features are used.
+    n_nodes, n_edges : int
+        Of the snapshot.
+    n_points, n_features : int, optional
+        Nodes that take part and numbers of each, for models of points.
+    gram, precision : str, optional
+        Form and type of the Gram matrix; None for other models, and where none fits.
+    gram_bytes : int, optional
+        Memory of it and of what is factored.
+    n_bytes : int, optional
+        Memory of the process, about; None where no Gram matrix fits.
+    limit_bytes : int
+        What it may take.
+    fits : bool
+        Whether the job would be taken.
+    message : str, optional
+        Why not, and what would do.
+    seconds : float, optional
+        What the last equal job took, on ``seconds_snapshot``; None where there was none.
+    seconds_job : str, optional
+        That job.
+    seconds_snapshot : int, optional
+        What it solved.
+    """
+
+    model: str
+    input: str
+    snapshot: int
+    features_version: int
+    n_nodes: int
+    n_edges: int
+    n_points: int | None = None
+    n_features: int | None = None
+    gram: str | None = None
+    precision: str | None = None
+    gram_bytes: int | None = None
+    n_bytes: int | None = None
+    limit_bytes: int
+    fits: bool
+    message: str | None = None
+    seconds: float | None = None
+    seconds_job: str | None = None
+    seconds_snapshot: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Need:
+    """The memory of a solve; the fields are those of `Estimate`."""
+
+    n_bytes: int | None
+    limit_bytes: int
+    plan: GramPlan | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimator:
+    """Says what solves would take.
+
+    Attributes
+    ----------
+    jobs : JobQueue
+        Remembers what others took.
+    labels : LabelStore
+        Knows the classes.
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    memory_bytes : int
+        ``Settings.child_memory_bytes`` of the workers.
+    """
+
+    jobs: JobQueue
+    labels: LabelStore
+    graphs_directory: Path
+    memory_bytes: int
+
+    def estimate(self, graph: GraphRecord, model: str, parameters: Mapping[str, Any]) -> Estimate:
+        """Memory and time of a solve.
+
+        Raises
+        ------
+        ValueError
+            See `peewit.service.tasks.solve_options.validate_solve`.
+        NoSnapshot
+            The graph has none yet.
+        peewit.streaming.snapshots.store.SnapshotNotFound
+        peewit.streaming.features.store.FeaturesNotFound
+            Newer ones came between two looks at the graph, or files are gone.
+        """
+        chosen, _ = validate_solve(model, parameters)
+        if graph.progress.snapshot is None:
+            raise NoSnapshot(f"graph {graph.settings.name} has no snapshot yet; ingest edges first")
+        paths = GraphPaths(root=self.graphs_directory / graph.id)
+        snapshot = SnapshotStore(paths.snapshots).meta(graph.progress.snapshot)
+        version = graph.features_version if chosen.uses_features else 0
+        rows = None
+        if version:
+            rows = FeatureStore(paths.features).load(version, snapshot.n_nodes)
+        points = _points(chosen, snapshot, rows)
+        held = self._held_bytes(graph, chosen, snapshot)
+        need = self._need(model, chosen, snapshot, points, rows, held)
+        last = last_equal(self.jobs, graph.id, "solve", model, parameters)
+        taken = seconds_by_stage(last)
+        return Estimate(
+            model=model,
+            input=_input(chosen, rows),
+            snapshot=snapshot.number,
+            features_version=version,
+            n_nodes=snapshot.n_nodes,
+            n_edges=snapshot.edges_kept,
+            n_points=None if points is None else points[0],
+            n_features=None if points is None else points[1],
+            gram=None if need.plan is None else need.plan.form,
+            precision=None if need.plan is None else need.plan.dtype.name,
+            gram_bytes=None if need.plan is None else need.plan.n_bytes,
+            n_bytes=need.n_bytes,
+            limit_bytes=need.limit_bytes,
+            fits=need.message is None,
+            message=need.message,
+            seconds=round(sum(taken.values()), 3) if taken else None,
+            seconds_job=None if last is None else last.id,
+            seconds_snapshot=None if last is None else last.snapshot,
+        )
+
+    def require_room(self, graph: GraphRecord, model: str, parameters: Mapping[str, Any]) -> None:
+        """Raise `DoesNotFit` for a solve that cannot fit; one that cannot be told of passes."""
+        try:
+            estimate = self.estimate(graph, model, parameters)
+        except NoSnapshot:  # the job says so, unless one is there when it begins
+            return
+        if estimate.message is not None:
+            raise DoesNotFit(estimate.message)
+
+    def _need(
+        self,
+        name: str,
+        model: Model,
+        snapshot: SnapshotMeta,
+        points: tuple[int, int] | None,
+        rows: FeatureRows | None,
+        held_bytes: int,
+    ) -> _Need:
+        n_bytes = RESERVED_BYTES + graph_bytes(snapshot.n_nodes, snapshot.edges_kept) + held_bytes
+        if isinstance(model, KernelSpaceModel) and points is not None:
+            n_points, n_columns = points
+            budget = kept_bytes(self.memory_bytes, model, snapshot)
+            try:
+                row_bytes = None if rows is None else rows.row_bytes
+                plan = model.plan(n_points, n_columns, budget, row_bytes=row_bytes)
+            except GramTooLarge as error:
+                message = refusal(error, self.memory_bytes, snapshot)
+                return _Need(n_bytes=None, limit_bytes=self.memory_bytes, message=message)
+            n_bytes += plan.n_bytes
+            return _Need(n_bytes=n_bytes, limit_bytes=self.memory_bytes, plan=plan)
+        if isinstance(model, PointModel) and points is not None:
+            n_points, n_columns = points
+            row_bytes = 8 * n_columns if rows is None else rows.row_bytes
+            n_bytes += model.working_bytes(n_points, n_columns, row_bytes)
+        limit = max(self.memory_bytes, psutil.virtual_memory().total)
+        if n_bytes <= limit:
+            return _Need(n_bytes=n_bytes, limit_bytes=limit)
+        message = (
+            f"model {name} needs about {n_bytes / _GIB:.2f} GiB for {snapshot.n_nodes} nodes and "
+            f"{snapshot.edges_kept} edges, but this machine has {limit / _GIB:.2f} GiB; set "
+            "max_edges or a larger epsilon, or PEEWIT_CHILD_MEMORY_BYTES to what those machines "
+            "have that solve"
+        )
+        return _Need(n_bytes=n_bytes, limit_bytes=limit, message=message)
+
+    def _held_bytes(self, graph: GraphRecord, model: Model, snapshot: SnapshotMeta) -> int:
+        """What a solve holds for the edges, of as many classes as there are now."""
+        if model.entry_bytes(_LEAST_CLASSES) == 0:  # classes cost a look at every label
+            return 0
+        n_classes = max(_LEAST_CLASSES, len(self.labels.class_counts(graph.id)))
+        return 2 * snapshot.edges_kept * model.entry_bytes(n_classes)
+
+
+def _input(model: Model, rows: FeatureRows | None) -> str:
+    if not isinstance(model, PointModel):
+        return "graph"
+    return model.of_graph if rows is None else GIVEN
+
+
+def _points(
+    model: Model, snapshot: SnapshotMeta, rows: FeatureRows | None
+) -> tuple[int, int] | None:
+    """How many points a model of points has, and of how many numbers each."""
+    if isinstance(model, EmbeddedModel) and not model.needs_points(rows is not None):
+        return None
+    if rows is not None:
+        return rows.n_rows, rows.n_columns
+    if isinstance(model, EmbeddedModel):
+        return snapshot.n_nodes, min(model.n_dimensions, snapshot.n_nodes)
+    return None

@@ -1,0 +1,67 @@
+"""The labels of a solve task, as the dense nodes of a snapshot and their classes or numbers."""
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.service.predictions.files import label_values
+from peewit.service.tasks.messages import SolveTask
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.nodes.index import Nodes
+
+
+def labels_in_snapshot(
+    task: SolveTask, nodes: Nodes, kind: NodeKind, target: str
+) -> tuple[Labels | RealLabels, int]:
+    """The labels whose nodes the snapshot has, and how many others there are.
+
+    Parameters
+    ----------
+    task : SolveTask
+        With the labels.
+    nodes : Nodes
+        Of the snapshot.
+    kind : str
+        Of its node ids.
+    target : {"class", "real"}
+        What labels are.
+
+    Raises
+    ------
+    ValueError
+        Labels of another kind than the target, none in the snapshot, or labels that show alike.
+    """
+    _check_target(task, target)
+    asked = _node_ids(task, kind)
+    dense = nodes.lookup(asked)
+    is_known = dense >= 0
+    n_known = int(np.count_nonzero(is_known))
+    if n_known == 0:
+        raise ValueError(
+            f"none of the {len(task.nodes)} labeled nodes is in snapshot {task.snapshot}; "
+            "label nodes that it has, or wait until their edges are ingested"
+        )
+    n_waiting = len(task.nodes) - n_known
+    values = [label for label, known in zip(task.labels, is_known, strict=True) if known]
+    if target == "real":
+        return RealLabels.from_pairs(dense[is_known], np.array(values, np.float64)), n_waiting
+    labels = Labels.from_pairs(dense[is_known], np.array(values, dtype=object))
+    label_values(labels.class_names)  # refuses names that show alike, before the work and not after
+    return labels, n_waiting
+
+
+def _check_target(task: SolveTask, target: str) -> None:
+    """Refuse labels of another kind than the target; raises ValueError with the first node."""
+    unfit, rule = (
+        (str, "labels must all be numbers where target is 'real'")
+        if target == "real"
+        else (float, "labels are real numbers; set target=real to predict them")
+    )
+    for row, label in enumerate(task.labels):
+        if isinstance(label, unfit):
+            raise ValueError(f"{rule}: node {task.nodes[row].as_py()!r} has {label!r}")
+
+
+def _node_ids(task: SolveTask, kind: NodeKind) -> pa.Array:
+    """The labeled nodes in the type of the node index."""
+    return task.nodes if kind == "string" else task.nodes.cast(pa.int64())

@@ -1,0 +1,147 @@
+"""The passes of a solve job with ``refine``: from the answer on the snapshot to the exact one."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import time
+from typing import Any
+
+from peewit.service.tasks.certify import explained
+from peewit.service.tasks.messages import SolveTask
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iterate import Progress, ProgressReport
+from peewit.solvers.labels import Targets
+from peewit.solvers.models.refining import Refinable, refine
+from peewit.solvers.solution import Solution
+from peewit.streaming.durable import remove_abandoned
+from peewit.streaming.passes.raw_edges import (
+    RawEdges,
+    RawEdgesGone,
+    snapshot_edges,
+    spool_directory,
+)
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta
+
+
+def refined(
+    task: SolveTask,
+    model: Refinable,
+    prepared: Any,
+    labels: Targets,
+    solution: Solution,
+    meta: SnapshotMeta,
+    *,
+    max_passes: int,
+    progress: Progress,
+    cancelled: Callable[[], bool],
+) -> Solution:
+    """The model's answer on the graph of all raw edges of the snapshot.
+
+    Parameters
+    ----------
+    task : SolveTask
+        Says where the graph is.
+    model, prepared, labels, solution
+        What was solved on the snapshot, and the answer.
+    meta : SnapshotMeta
+        Of the snapshot.
+    max_passes : int
+        Most passes.
+    progress : callable
+        Told the pass and how much of it is done.
+    cancelled : callable
+        Asked between chunks of a pass and in every step of a solve.
+
+    Raises
+    ------
+    ValueError
+        Raw edges are missing or changed, with the list of files, or have other components.
+    PassStopped
+        ``cancelled()`` was true.
+    OSError
+        A file cannot be read or written.
+    """
+    with _working_directory(task) as directory:
+        paths = GraphPaths(root=task.graph_directory)
+        edges = snapshot_edges(
+            paths,
+            meta,
+            spool=spool_directory(paths) if task.keep_raw else directory / "spool",
+            staging=directory / "staging",
+            n_threads=task.n_threads,
+        )
+        passes = _Passes(edges, max_passes, progress, cancelled)
+        try:
+            edges.open(on_fraction=passes.telling("reading"), cancelled=cancelled)
+            return refine(
+                model,
+                prepared,
+                labels,
+                solution,
+                passes,
+                max_passes=max_passes,
+                progress=passes.solving,
+                cancelled=cancelled,
+            )
+        except RawEdgesGone as error:
+            raise explained(error, keep_raw=task.keep_raw) from error
+
+
+class _Passes:
+    """Products with the full graph, counted and told."""
+
+    def __init__(
+        self,
+        edges: RawEdges,
+        max_passes: int,
+        progress: Progress,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._edges = edges
+        self._max_passes = max_passes
+        self._progress = progress
+        self._cancelled = cancelled
+        self._n_passes = 0
+
+    def __call__(self, block: FloatArray) -> FloatArray:
+        """One pass."""
+        self._n_passes += 1
+        return self._edges.laplacian_product(
+            block,
+            on_fraction=self.telling(f"pass {self._n_passes}"),
+            cancelled=self._cancelled,
+        )
+
+    def solving(self, _report: ProgressReport) -> None:
+        """The pass is over, what follows is done in memory."""
+        self.telling(f"pass {self._n_passes}: solving")
+
+    def telling(self, phase: str) -> Callable[[float], None]:
+        """What tells the fraction of one phase."""
+
+        def tell(fraction: float) -> None:
+            self._progress(
+                ProgressReport(
+                    phase=phase,
+                    n_iter=self._n_passes,
+                    max_iter=self._max_passes,
+                    fraction=fraction,
+                )
+            )
+
+        tell(0.0)
+        return tell
+
+
+@contextmanager
+def _working_directory(task: SolveTask) -> Iterator[Path]:
+    """A directory of this attempt, which goes with it; those of killed ones go after a day."""
+    root = task.graph_directory / "refine"
+    directory = root / f"{task.job_id}-{task.attempt}"
+    directory.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(root, keep=directory, now=time())
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

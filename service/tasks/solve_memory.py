@@ -1,0 +1,48 @@
+"""How the memory of a solving process is divided, from sizes alone: before a job runs, and in it.
+
+Context: a job that does not fit should be refused when it is asked for, not after minutes of work.
+Decision: the figures follow from the graph, the model and the settings, never from what else is in
+memory. Consequence: the estimate and the process that solves say the same, and answers do not
+depend on which graphs are warm.
+"""
+
+from typing import Final
+
+from peewit.solvers.gram.planning import GramTooLarge
+from peewit.solvers.models.base import Model
+from peewit.streaming.snapshots.store import SnapshotMeta
+
+RESERVED_BYTES: Final = 512 * 2**20
+"""The process with its libraries (260 MiB), and blocks that are computed in passing."""
+
+_GRAPH_COPIES: Final = 5
+"""Memory that a prepared graph and the vectors of a solve take, as multiples of the graph's own:
+1.1 GiB at a million nodes, 8 million edges and ten classes."""
+
+_ENTRY_BYTES: Final = 12
+"""A weight, and the number of its column; each edge has two."""
+
+
+def graph_bytes(n_nodes: int, n_edges: int) -> int:
+    """Memory of a graph that is prepared, and of the vectors of a solve on it."""
+    return _GRAPH_COPIES * (2 * _ENTRY_BYTES * n_edges + 4 * (n_nodes + 1))
+
+
+def kept_bytes(memory_bytes: int, model: Model, graph: SnapshotMeta) -> int:
+    """What a model may keep beside a graph, of the memory of a process.
+
+    Models of points plan all of it, since a Gram matrix and its factors are all that they keep.
+    The others get half: what they keep comes on top of what they work in.
+    """
+    left = memory_bytes - graph_bytes(graph.n_nodes, graph.edges_kept)
+    return max(0, left - RESERVED_BYTES) if model.uses_features else max(0, left) // 2
+
+
+def refusal(error: GramTooLarge, memory_bytes: int, graph: SnapshotMeta) -> str:
+    """Why a Gram matrix does not fit, and which setting says so."""
+    mib, taken = 2**20, graph_bytes(graph.n_nodes, graph.edges_kept)
+    return (
+        f"{error}; PEEWIT_CHILD_MEMORY_BYTES, {memory_bytes / mib:,.0f} MiB here, sets the "
+        f"memory of a process that solves, of which {RESERVED_BYTES / mib:,.0f} MiB are reserved "
+        f"for the process and {taken / mib:,.0f} MiB for the graph"
+    )

@@ -1,0 +1,1 @@
+"""What operators do: backup, restore, doctor."""

@@ -1,0 +1,352 @@
+"""`peewit backup`: a copy of rows and files of one moment, while everything goes on.
+
+The moment is made by a lock that no writer of a graph passes: checkpoints and snapshots are
+published only after their lease was confirmed in the database, so while leases cannot be written
+none appears. Under it one reading transaction begins and every file gets a second name, which takes
+milliseconds; rows and bytes are copied afterwards.
+
+What was published between the last confirmation and the lock makes a checkpoint at most one step
+ahead of the rows, as a process leaves it that dies there; ingest then tells the rows again.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import version as version_of
+from pathlib import Path
+from time import sleep
+from typing import Final
+from uuid import uuid4
+
+from sqlalchemy import Connection, func, select, text
+
+from peewit.service.database.engine import (
+    Database,
+    files,
+    graphs,
+    now,
+    open_private_database,
+    sources,
+)
+from peewit.service.database.holders import holder_name, is_dead
+from peewit.service.database.migrations import newest_revision
+from peewit.service.redaction import shown_url
+from peewit.service.settings import Settings
+from peewit.service.upkeep.backup_format import (
+    DATABASE,
+    MANIFEST,
+    BackupFile,
+    BackupManifest,
+    Progress,
+    copy_file,
+    copy_rows,
+    digest_of,
+    files_below,
+)
+from peewit.service.upkeep.needed_files import GRAPHS, needed_files, path_below
+from peewit.streaming.durable import (
+    TEMPORARY_PREFIX,
+    fsync_directory,
+    fsync_file,
+    link_file,
+    publish_directory,
+    write_json,
+)
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.nodes.segments import CorruptSegment, require_ids
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.store import GraphPaths
+
+WORK_DIRECTORIES: Final = ("staging", "knn_work", "certify", "refine", "embedding")
+"""Of a graph: what a run needs while it lasts, and what is made again."""
+
+STAGING_PREFIX: Final = f"{TEMPORARY_PREFIX}backup-"
+"""Of the directories below ``graphs`` with the second names of files."""
+
+_HOLDER: Final = "holder"
+_ATTEMPTS: Final = 20
+_PAUSE_SECONDS: Final = 0.05
+
+
+class BackupRefused(ValueError):
+    """The directory cannot receive a backup."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideFiles:
+    """Files of a source, which a backup does not hold.
+
+    Attributes
+    ----------
+    graph, url : str
+        Name of the graph, and where the source lies; without passwords.
+    n_pending, n_committed : int
+        Its files that wait, and those that are in the graph.
+    """
+
+    graph: str
+    url: str
+    n_pending: int
+    n_committed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupReport:
+    """What was backed up.
+
+    Attributes
+    ----------
+    directory : str
+        Where it lies.
+    created_at : str
+        Of which moment.
+    n_files, n_bytes : int
+        Files, and bytes of them all.
+    rows : dict of str to int
+        Rows by table.
+    outside : tuple of OutsideFiles
+        What must stay where it is, to be read from there.
+    missing : tuple of str
+        Files below the home that rows name and that were gone already.
+    """
+
+    directory: str
+    created_at: str
+    n_files: int
+    n_bytes: int
+    rows: dict[str, int]
+    outside: tuple[OutsideFiles, ...]
+    missing: tuple[str, ...]
+
+
+def back_up(
+    database: Database,
+    settings: Settings,
+    directory: Path,
+    *,
+    progress: Progress = lambda _what, _done, _total: None,
+) -> BackupReport:
+    """Copy all graphs and keys of a home into a new directory.
+
+    Leases, workers and deleted graphs are left out. Nothing is there until all is.
+
+    Parameters
+    ----------
+    database : Database
+        Of the home; may be in use.
+    settings : Settings
+        Its ``graphs_directory`` holds the files.
+    directory : Path
+        Must be empty or not exist; its parent is made.
+    progress : callable
+        See `Progress`.
+
+    Raises
+    ------
+    BackupRefused
+        ``directory`` holds something, or lies among the graphs.
+    OSError
+        The disk is full, or fails; nothing of the backup stays.
+    """
+    target = directory.absolute()
+    _require_free(target, settings)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with publish_directory(target) as unfinished:
+        with _moment(database, settings) as (reader, staging):
+            created_at = reader.execute(select(now())).scalar_one().isoformat()
+            outside = tuple(_outside(reader))
+            missing = tuple(_missing(reader, settings.graphs_directory, staging))
+            rows = _copied_rows(reader, unfinished / DATABASE, progress)
+            copied = _copied_files(staging, unfinished, progress)
+        whole = _described(unfinished / DATABASE, name=DATABASE)
+        manifest = BackupManifest(
+            peewit=version_of("peewit"),
+            schema=newest_revision(),
+            created_at=created_at,
+            rows=rows,
+            files=(whole, *copied),
+        )
+        write_json(unfinished / MANIFEST, manifest.to_json())
+        for below in unfinished.rglob("*"):
+            if below.is_dir():
+                fsync_directory(below)
+    return BackupReport(
+        directory=str(target),
+        created_at=created_at,
+        n_files=len(manifest.files),
+        n_bytes=manifest.n_bytes,
+        rows=rows,
+        outside=outside,
+        missing=missing,
+    )
+
+
+def abandoned_stagings(graphs_directory: Path) -> list[Path]:
+    """Second names that a backup has left which was killed; removing them loses nothing."""
+    found = graphs_directory.glob(f"{STAGING_PREFIX}*")
+    return [staging for staging in sorted(found) if _is_abandoned(staging)]
+
+
+def _is_abandoned(staging: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return is_dead((staging / _HOLDER).read_text())
+    return False
+
+
+def _require_free(target: Path, settings: Settings) -> None:
+    if target.is_dir() and any(target.iterdir()):
+        names = ", ".join(sorted(path.name for path in target.iterdir())[:5])
+        raise BackupRefused(f"DIR must be empty or not exist, {target} holds {names}")
+    if target.exists() and not target.is_dir():
+        raise BackupRefused(f"DIR must be a directory, got the file {target}")
+    if target.resolve().is_relative_to(settings.graphs_directory.resolve()):
+        raise BackupRefused(f"DIR must not lie among the graphs, got {target}")
+
+
+@contextmanager
+def _moment(database: Database, settings: Settings) -> Iterator[tuple[Connection, Path]]:
+    """A reading transaction, and a directory with the files that belong to it."""
+    root = settings.graphs_directory
+    root.mkdir(parents=True, exist_ok=True)
+    for left in abandoned_stagings(root):
+        shutil.rmtree(left)
+    staging = root / f"{STAGING_PREFIX}{uuid4().hex}"
+    staging.mkdir()
+    try:
+        (staging / _HOLDER).write_text(holder_name())
+        with database.read() as reader:
+            with database.write() as fence:
+                _stop_writers(fence)
+                active = select(graphs.c.id, graphs.c.node_ids).where(graphs.c.state == "active")
+                for graph_id, kind in reader.execute(active).all():  # the reader's moment begins
+                    _link_graph(root / graph_id, staging / GRAPHS / graph_id, kind)
+            yield reader, staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _stop_writers(fence: Connection) -> None:
+    """Let nobody confirm a lease until this transaction ends; SQLite has one writer anyway."""
+    if fence.dialect.name == "postgresql":
+        fence.execute(text("LOCK TABLE leases IN EXCLUSIVE MODE"))
+
+
+def _link_graph(root: Path, target: Path, kind: NodeKind) -> None:
+    """Give the files of one graph second names; again where some were replaced meanwhile."""
+    for _ in range(_ATTEMPTS):
+        target.mkdir(parents=True)
+        if not root.exists():
+            return
+        before = _pointer(root)
+        _link_below(root, target)
+        if _pointer(root) == before and _is_whole(target, kind):
+            return
+        shutil.rmtree(target)
+        sleep(_PAUSE_SECONDS)
+    raise RuntimeError(
+        f"{root} must hold the node index of its checkpoint, some of it is missing or is replaced "
+        "all the time; `peewit doctor` says what"
+    )
+
+
+def _pointer(root: Path) -> bytes | None:
+    try:
+        return (GraphPaths(root=root).checkpoints / "current.json").read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _link_below(root: Path, target: Path) -> None:
+    for directory, names, file_names in os.walk(root):
+        here = Path(directory)
+        if here == root:
+            names[:] = [name for name in names if name not in WORK_DIRECTORIES]
+        names[:] = [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
+        place = target / here.relative_to(root)
+        place.mkdir(exist_ok=True)
+        for name in file_names:
+            if not name.startswith(TEMPORARY_PREFIX):
+                with suppress(FileNotFoundError):  # replaced, or needed no more
+                    link_file(here / name, place / name)
+
+
+def _is_whole(target: Path, kind: NodeKind) -> bool:
+    """Whether the index has the nodes of the checkpoint: its segments are merged at any time."""
+    paths = GraphPaths(root=target)
+    if kind == "dense" or not paths.checkpoints.exists():
+        return True
+    try:
+        require_ids(paths.nodes, CheckpointStore(paths.checkpoints).n_nodes())
+    except (ValueError, CorruptSegment):
+        return False
+    return True
+
+
+def _outside(reader: Connection) -> Iterator[OutsideFiles]:
+    pending = func.count().filter(files.c.status == "pending")
+    committed = func.count().filter(files.c.status == "committed")
+    statement = (
+        select(graphs.c.id, graphs.c.name, sources.c.url, pending, committed)
+        .join(sources, sources.c.graph_id == graphs.c.id)
+        .join(files, files.c.source_id == sources.c.id)
+        .where(graphs.c.state == "active")
+        .group_by(graphs.c.id, graphs.c.name, sources.c.url)
+        .order_by(graphs.c.name, sources.c.url)
+    )
+    for graph_id, name, url, n_pending, n_committed in reader.execute(statement):
+        if path_below(url, graph_id) is None:
+            yield OutsideFiles(
+                graph=name, url=shown_url(url), n_pending=n_pending, n_committed=n_committed
+            )
+
+
+def _missing(reader: Connection, root: Path, staging: Path) -> Iterator[str]:
+    """Files that wait and lie below the home, but are not there."""
+    for graph_id, path in needed_files(reader):
+        copied = staging / GRAPHS / graph_id
+        if copied.exists() and not (copied / path).exists():
+            yield str(root / graph_id / path)
+
+
+def _copied_rows(reader: Connection, path: Path, progress: Progress) -> dict[str, int]:
+    target = open_private_database(path)
+    try:
+        with target.write() as connection:
+            return copy_rows(reader, connection, progress)
+    finally:
+        target.close()
+
+
+def _copied_files(staging: Path, target: Path, progress: Progress) -> list[BackupFile]:
+    """Copy what has second names; files of two names, as checkpoints share them, only once."""
+    found = list(files_below(staging / GRAPHS))
+    total, done = sum(path.stat().st_size for path in found), 0
+    first: dict[tuple[int, int], BackupFile] = {}
+    copied = []
+    (target / GRAPHS).mkdir()
+    for path in found:
+        place = target / path.relative_to(staging)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        status = path.stat()
+        known = first.get((status.st_dev, status.st_ino))
+        if known is None:
+            known = copy_file(path, place)
+        else:
+            link_file(target / known.path, place)
+        file = replace(known, path=str(place.relative_to(target)))
+        first.setdefault((status.st_dev, status.st_ino), file)
+        copied.append(file)
+        done += status.st_size
+        progress("bytes", done, total)
+    return copied
+
+
+def _described(path: Path, *, name: str) -> BackupFile:
+    """Flush a file that is there, and say what it is."""
+    fsync_file(path)
+    status = path.stat()
+    return BackupFile(
+        path=name, size=status.st_size, digest=digest_of(path), modified_ns=status.st_mtime_ns
+    )

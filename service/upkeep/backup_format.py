@@ -1,0 +1,193 @@
+"""What a backup holds: rows in a SQLite file, files of the graphs, and a page that lists them.
+
+The rows are those of every table but ``workers`` and ``leases``, copied through the tables of
+`peewit.service.database.engine`, so that a backup does not depend on the database it came from.
+Paths in it are those of the home it was made of; `needed_files.relocated` makes them those of
+another.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from blake3 import blake3
+from sqlalchemy import Connection, Select, Table, func, insert, select
+
+from peewit.service.database.engine import graphs, jobs, metadata
+from peewit.streaming.durable import naming
+
+MANIFEST: Final = "manifest.json"
+DATABASE: Final = "database.sqlite"
+
+FORMAT: Final = 1
+_ROWS_AT_ONCE: Final = 500
+_COPY_BYTES: Final = 1 << 20
+_TRANSIENT: Final = ("workers", "leases")
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is."""
+
+
+class NotABackup(ValueError):
+    """The directory holds no backup that this version can read."""
+
+
+class DamagedBackup(RuntimeError):
+    """A file of the backup is missing or not what was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupFile:
+    """One file of a backup.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the backup.
+    size : int
+        Bytes.
+    digest : str
+        Hexadecimal BLAKE3 of the content.
+    modified_ns : int
+        Nanoseconds since the epoch; versions of files are told by it.
+    """
+
+    path: str
+    size: int
+    digest: str
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupManifest:
+    """The page that lists a backup.
+
+    Attributes
+    ----------
+    peewit : str
+        Version of the program that wrote it.
+    schema : str
+        Revision of the tables.
+    created_at : str
+        When the rows were read, by the clock of the database, in ISO 8601.
+    rows : dict of str to int
+        Rows by table.
+    files : tuple of BackupFile
+        All files but the page itself.
+    """
+
+    peewit: str
+    schema: str
+    created_at: str
+    rows: dict[str, int]
+    files: tuple[BackupFile, ...]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """What the page holds."""
+        return {"format": FORMAT, **asdict(self)}
+
+
+def read_manifest(directory: Path) -> BackupManifest:
+    """The page of a backup.
+
+    Raises
+    ------
+    NotABackup
+        There is none, or another version wrote it.
+    """
+    path = directory / MANIFEST
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values.pop("format") != FORMAT:
+            raise NotABackup(f"{path} has another format than {FORMAT}; install the newer version")
+        files = tuple(BackupFile(**file) for file in values.pop("files"))
+        return BackupManifest(**values, files=files)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotABackup(f"{directory} must hold a backup, it has no {MANIFEST}") from None
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise NotABackup(f"{path} is no page of a backup: {error}") from error
+
+
+def carried_tables() -> list[Table]:
+    """The tables of a backup, those that others refer to first."""
+    return [table for table in metadata.sorted_tables if table.name not in _TRANSIENT]
+
+
+def copy_rows(source: Connection, target: Connection, progress: Progress) -> dict[str, int]:
+    """Copy the rows of all graphs that are not deleted, and the keys; how many by table."""
+    rows = count_rows(source)
+    total, done = sum(rows.values()), 0
+    for table in carried_tables():
+        found = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(_carried(table))
+        for some in found.mappings().partitions():
+            target.execute(insert(table), [dict(row) for row in some])
+            done += len(some)
+            progress("rows", done, total)
+    return rows
+
+
+def count_rows(connection: Connection) -> dict[str, int]:
+    """Rows that a backup of this database has, by table."""
+    return {
+        f"{table.name}": int(
+            connection.execute(
+                select(func.count()).select_from(_carried(table).subquery())
+            ).scalar_one()
+        )
+        for table in carried_tables()
+    }
+
+
+def _carried(table: Table) -> Select[Any]:
+    active = select(graphs.c.id).where(graphs.c.state == "active")
+    if table is graphs:
+        return select(table).where(graphs.c.state == "active")
+    if "graph_id" in table.c:
+        return select(table).where(table.c.graph_id.in_(active))
+    if "job_id" in table.c:
+        kept = select(jobs.c.id).where(jobs.c.graph_id.in_(active))
+        return select(table).where(table.c.job_id.in_(kept))
+    return select(table)
+
+
+def copy_file(source: Path, target: Path) -> BackupFile:
+    """Copy one file to the disk, with its time of modification; ``path`` is the target's name.
+
+    Raises
+    ------
+    OSError
+        The disk is full, or fails; says which file.
+    """
+    digest = blake3()
+    with naming(target), source.open("rb") as reader, target.open("wb") as writer:
+        while piece := reader.read(_COPY_BYTES):
+            digest.update(piece)
+            writer.write(piece)
+        writer.flush()
+        os.fsync(writer.fileno())
+        status = os.fstat(reader.fileno())
+    os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
+    return BackupFile(
+        path=target.name,
+        size=target.stat().st_size,
+        digest=digest.hexdigest(),
+        modified_ns=status.st_mtime_ns,
+    )
+
+
+def digest_of(path: Path) -> str:
+    """Hexadecimal BLAKE3 of a file."""
+    return str(blake3().update_mmap(path).hexdigest())
+
+
+def files_below(directory: Path) -> Iterator[Path]:
+    """All files below a directory, in order."""
+    return (path for path in sorted(directory.rglob("*")) if path.is_file())

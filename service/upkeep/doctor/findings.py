@@ -1,0 +1,105 @@
+"""What the checks share: the patient, a finding, and the place for what might be data."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.database.engine import Database
+from peewit.service.settings import Settings
+from peewit.streaming.snapshots.store import GraphPaths
+
+LOST_AND_FOUND: Final = "lost+found"
+GRACE_SECONDS: Final = 600.0
+"""Files younger than this may belong to something under way."""
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    INFORMATION = "information"
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one check says of one thing.
+
+    Attributes
+    ----------
+    check : str
+        Name of the check.
+    level : Level
+        Only a fault makes the command fail.
+    text : str
+        What was found.
+    repair : callable, optional
+        Puts it right and says what it did; None where nobody can do that safely.
+    repaired : str
+        What was done; empty where nothing was.
+    """
+
+    check: str
+    level: Level
+    text: str
+    repair: Callable[[], str] | None = field(default=None, repr=False)
+    repaired: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """What people and programs are shown."""
+        return {
+            "check": self.check,
+            "level": self.level.value,
+            "text": self.text,
+            "can_repair": self.repair is not None,
+            "repaired": self.repaired or None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patient:
+    """The installation to be looked at.
+
+    Attributes
+    ----------
+    database : Database
+        Open.
+    settings : Settings
+        Of this process.
+    now : float
+        Seconds since the epoch.
+    """
+
+    database: Database
+    settings: Settings
+    now: float
+
+    def graphs(self) -> Sequence[GraphRecord]:
+        """The graphs that are not deleted."""
+        return Catalog(self.database).list()
+
+    def paths(self, graph: GraphRecord) -> GraphPaths:
+        """The files of a graph."""
+        return GraphPaths(root=self.settings.graphs_directory / graph.id)
+
+    def is_old(self, path: Path) -> bool:
+        """Whether nothing that is under way can have made it."""
+        try:
+            return self.now - path.stat().st_mtime >= GRACE_SECONDS
+        except FileNotFoundError:
+            return False
+
+    def put_aside(self, path: Path) -> str:
+        """Move a file or directory to ``lost+found``; says so."""
+        place = self.settings.home / LOST_AND_FOUND / f"{uuid4().hex[:8]}-{path.name}"
+        place.parent.mkdir(exist_ok=True)
+        path.rename(place)
+        return f"moved to {place}"
+
+
+Check = Callable[[Patient], Iterator[Finding]]

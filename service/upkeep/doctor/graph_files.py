@@ -1,0 +1,197 @@
+"""Checks of the files of each graph against each other and against the rows that name them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+from sqlalchemy import select
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.database.engine import jobs
+from peewit.service.database.holders import holder_name
+from peewit.service.database.leases import LeaseStore
+from peewit.service.predictions.files import predictor_path
+from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
+from peewit.service.upkeep.doctor.findings import Finding, Level, Patient
+from peewit.service.upkeep.needed_files import needed_files
+from peewit.streaming.nodes.segments import CorruptSegment, list_segments, read_ids, truncate_ids
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+
+_ATTEMPTS = 5
+_LEASE_SECONDS = 60.0
+_DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError, EOFError, pa.ArrowException)
+
+
+def check_checkpoints(patient: Patient) -> Iterator[Finding]:
+    """Both checkpoints of each graph can be read."""
+    for graph in patient.graphs():
+        directory = patient.paths(graph).checkpoints
+        if not directory.exists():
+            if graph.progress.snapshot is not None:
+                yield _fault("checkpoints", graph, f"{directory} is missing; restore a backup")
+            continue
+        store = CheckpointStore(directory)
+        for which, load in (("newest", store.newest), ("clean", store.clean)):
+            damage = _damage_of(patient, graph, load)
+            if damage:
+                text = f"the {which} checkpoint cannot be read ({damage}); restore a backup"
+                yield _fault("checkpoints", graph, text)
+
+
+def check_node_index(patient: Patient) -> Iterator[Finding]:
+    """The index holds the nodes of the checkpoint, undamaged."""
+    for graph in patient.graphs():
+        paths, kind = patient.paths(graph), graph.settings.node_ids
+        if kind == "dense" or not paths.checkpoints.exists():
+            continue
+        store = CheckpointStore(paths.checkpoints)
+        id_type = pa.large_string() if kind == "string" else pa.int64()
+        damage = _damage_of(patient, graph, partial(_read_index, paths, id_type))
+        if damage:
+            yield _fault("node index", graph, damage)
+            continue
+        n_nodes = store.n_nodes()
+        n_published = max((each.stop for each in list_segments(paths.nodes)), default=0)
+        if n_published > n_nodes:
+            yield Finding(
+                check="node index",
+                level=Level.INFORMATION,
+                text=f"graph {graph.settings.name}: {n_published - n_nodes} ids beyond the "
+                "checkpoint, of an ingest that goes on or was killed; the next one drops them",
+                repair=partial(_truncated, patient, graph, id_type),
+            )
+
+
+def check_snapshots(patient: Patient) -> Iterator[Finding]:
+    """The snapshots that rows name are there, and all can be read."""
+    store_of = PredictionStore(patient.database, patient.settings.graphs_directory)
+    for graph in patient.graphs():
+        store = SnapshotStore(patient.paths(graph).snapshots)
+        named = {job.snapshot for job in store_of.kept(graph.id)} - {None}
+        present = graph.progress.snapshot
+        for number in sorted({*store.numbers(), *filter(None, (*named, present))}):
+            try:
+                if number == present:
+                    store.load(number)
+                n_rows, kept = store.edges(number).num_rows, store.meta(number).edges_kept
+            except SnapshotNotFound as error:
+                if _names(patient, graph, store_of, number):
+                    text = f"{error}, though rows name it; restore a backup"
+                    yield _fault("snapshots", graph, text)
+                elif patient.is_old(directory := store.directory(number)):
+                    yield Finding(
+                        check="snapshots",
+                        level=Level.WARNING,
+                        text=f"graph {graph.settings.name}: {directory} lacks a file; nothing "
+                        "needs it",
+                        repair=partial(patient.put_aside, directory),
+                    )
+            except _DAMAGE as error:
+                if number in store.numbers():
+                    text = f"snapshot {number} cannot be read ({error}); restore a backup"
+                    yield _fault("snapshots", graph, text)
+            else:
+                if n_rows != kept:
+                    text = f"snapshot {number} must have {kept} edges, it has {n_rows}"
+                    yield _fault("snapshots", graph, text)
+
+
+def check_predictions(patient: Patient) -> Iterator[Finding]:
+    """The latest predictions of each model are there, and all can be opened."""
+    store = PredictionStore(patient.database, patient.settings.graphs_directory)
+    for graph in patient.graphs():
+        solved = select(jobs.c.model).where(
+            jobs.c.graph_id == graph.id, jobs.c.kind == "solve", jobs.c.status == "succeeded"
+        )
+        with patient.database.read() as connection:
+            models = sorted(set(connection.execute(solved).scalars()))
+        latest = [job for model in models if (job := store.latest(graph.id, model))]
+        for job in {job.id: job for job in [*latest, *store.kept(graph.id)]}.values():
+            try:
+                file = store.read(job)
+                file.table().validate()
+                if (job.result or {}).get("inductive") and not predictor_path(file.path).exists():
+                    text = f"the predictor of job {job.id} is missing; solve again"
+                    yield _fault("predictions", graph, text)
+            except PredictionsNotFound:
+                latest_now = store.latest(graph.id, job.model)
+                if latest_now is not None and latest_now.id == job.id:
+                    text = f"the predictions of job {job.id} are missing; solve again"
+                    yield _fault("predictions", graph, text)
+            except _DAMAGE as error:
+                text = f"the predictions of job {job.id} cannot be read ({error}); solve again"
+                yield _fault("predictions", graph, text)
+
+
+def check_pushes(patient: Patient) -> Iterator[Finding]:
+    """Every pushed block and set of features that rows name lies on the disk."""
+    root = patient.settings.graphs_directory
+    names = {graph.id: graph for graph in patient.graphs()}
+
+    def missing() -> set[tuple[str, str]]:
+        with patient.database.read() as connection:
+            needed = list(needed_files(connection, with_raw=True))
+        return {each for each in needed if not (root / each.graph_id / each.path).exists()}
+
+    gone = missing()
+    if gone:
+        gone &= missing()  # what was committed meanwhile is needed no more
+    for graph_id, path in sorted(gone):
+        if graph_id in names:
+            text = f"{path} is missing, which rows name; restore a backup or push it again"
+            yield _fault("pushes", names[graph_id], text)
+
+
+def _read_index(paths: GraphPaths, id_type: pa.DataType) -> None:
+    n_nodes = CheckpointStore(paths.checkpoints).n_nodes()
+    read_ids(paths.nodes, id_type, start=0, stop=n_nodes, verify=True)
+
+
+def _damage_of(patient: Patient, graph: GraphRecord, load: Callable[[], object]) -> str:
+    """Why something cannot be loaded; empty when it can, even if it was replaced meanwhile."""
+    pointer = patient.paths(graph).checkpoints / "current.json"
+    for _ in range(_ATTEMPTS):
+        before = _content(pointer)
+        try:
+            load()
+        except (*_DAMAGE, CorruptSegment) as error:
+            if _content(pointer) == before:
+                return str(error) or type(error).__name__
+        else:
+            return ""
+    return ""  # replaced all the time: somebody reads and writes it without trouble
+
+
+def _content(pointer: Path) -> bytes:
+    with suppress(FileNotFoundError):
+        return pointer.read_bytes()
+    return b""
+
+
+def _names(patient: Patient, graph: GraphRecord, store: PredictionStore, number: int) -> bool:
+    """Whether rows name a snapshot now; it may have been replaced since they were read."""
+    with suppress(LookupError):
+        present = next(each for each in patient.graphs() if each.id == graph.id)
+        return number == present.progress.snapshot or number in store.kept_snapshots(graph.id)
+    return False
+
+
+def _truncated(patient: Patient, graph: GraphRecord, id_type: pa.DataType) -> str:
+    """Do what the next ingest does first, unless one has the graph."""
+    leases = LeaseStore(patient.database)
+    lease = leases.acquire(f"ingest:{graph.id}", holder_name(), _LEASE_SECONDS)
+    if lease is None:
+        return "left alone: an ingest has the graph"
+    try:
+        paths = patient.paths(graph)
+        truncate_ids(paths.nodes, id_type, CheckpointStore(paths.checkpoints).n_nodes())
+    finally:
+        leases.release(lease)
+    return "dropped"
+
+
+def _fault(check: str, graph: GraphRecord, text: str) -> Finding:
+    return Finding(check=check, level=Level.FAULT, text=f"graph {graph.settings.name}: {text}")

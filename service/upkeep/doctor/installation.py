@@ -1,0 +1,147 @@
+"""Checks of the machine and of what is installed on it."""
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+from sqlalchemy import select
+
+from peewit.service.database.engine import now
+from peewit.service.upkeep.doctor.findings import Finding, Level, Patient
+from peewit.service.upkeep.restore import MARK
+
+FREE_SHARE: Final = 0.05
+"""Of the disk; with less there is a warning."""
+
+CLOCK_SECONDS: Final = 5.0
+"""Machines of one installation must agree as well as that; leases last twelve."""
+
+
+def check_packages(patient: Patient) -> Iterator[Finding]:
+    """Installed versions against those that this program asks for."""
+    del patient
+    for line in requires("peewit") or ():
+        asked = Requirement(line)
+        if asked.marker is not None and not asked.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = version(asked.name)
+        except PackageNotFoundError:
+            yield _fault("packages", f"{asked} is needed, it is not installed")
+            continue
+        if not asked.specifier.contains(found, prereleases=True):
+            yield _fault("packages", f"{asked} is needed, {found} is installed")
+
+
+def check_compiled_code(patient: Patient) -> Iterator[Finding]:
+    """Whether compiled kernels can be kept."""
+    del patient
+    directory = Path(os.environ["NUMBA_CACHE_DIR"])  # set by prepare_environment
+    if not _takes_a_file(directory):
+        yield _fault(
+            "compiled code",
+            f"{directory} must take files, it does not; every process compiles anew or fails; "
+            "set NUMBA_CACHE_DIR to a directory that can be written",
+        )
+
+
+def check_home(patient: Patient) -> Iterator[Finding]:
+    """Whether files can be published: written beside their place and renamed."""
+    home, graphs = patient.settings.home, patient.settings.graphs_directory
+    for directory in (home, graphs):
+        if directory.exists() and not _takes_a_file(directory):
+            yield _fault("home", f"{directory} must take files, it does not")
+    if (home / MARK).exists():
+        yield _fault(
+            "home", f"a restore into {home} has not come to its end; run `peewit restore` again"
+        )
+    for below in graphs.glob("*/*") if graphs.exists() else ():
+        if below.is_mount():
+            yield _fault(
+                "home",
+                f"{below} must lie on one file system with {graphs}, it is mounted there; files "
+                "cannot be renamed into it",
+            )
+
+
+def check_disk(patient: Patient) -> Iterator[Finding]:
+    """Room for what is written next."""
+    usage = shutil.disk_usage(patient.settings.home)
+    sizes = [_checkpoint_bytes(patient.paths(each).checkpoints) for each in patient.graphs()]
+    largest = max(sizes, default=0)
+    shown = f"{usage.free / 2**30:.1f} GiB of {usage.total / 2**30:.1f} GiB are free"
+    if usage.free < 2 * largest:
+        yield _fault("disk", f"{shown}; the next checkpoint may need {2 * largest / 2**30:.1f} GiB")
+    elif usage.free < FREE_SHARE * usage.total:
+        yield Finding(check="disk", level=Level.WARNING, text=f"{shown}; make room")
+
+
+def check_secrets(patient: Patient) -> Iterator[Finding]:
+    """Files with passwords and keys are their owner's alone."""
+    settings = patient.settings
+    for path in (settings.database_password_file, settings.admin_key_file):
+        if path is None:
+            continue
+        if not path.exists():
+            yield _fault("secrets", f"{path} is named by the environment, it does not exist")
+        elif path.stat().st_mode & (stat.S_IRWXO | stat.S_IWGRP):
+            yield Finding(
+                check="secrets",
+                level=Level.FAULT,
+                text=f"{path} must be closed to others, "
+                f"its mode is {stat.S_IMODE(path.stat().st_mode):o}",
+                repair=partial(_closed, path),
+            )
+
+
+def check_clock(patient: Patient) -> Iterator[Finding]:
+    """The clock of the database beside that of this machine."""
+    with patient.database.read() as connection:
+        before = datetime.now(UTC)
+        theirs = connection.execute(select(now())).scalar_one()
+        after = datetime.now(UTC)
+    apart = max((before - theirs).total_seconds(), (theirs - after).total_seconds())
+    if apart > CLOCK_SECONDS:
+        yield Finding(
+            check="clock",
+            level=Level.WARNING,
+            text=f"the clocks of the database and of this machine are {apart:.1f} s apart; "
+            "grace times of files are told by one and those of rows by the other",
+        )
+
+
+def _closed(path: Path) -> str:
+    path.chmod(stat.S_IMODE(path.stat().st_mode) & ~(stat.S_IRWXO | stat.S_IWGRP))
+    return "closed to others"
+
+
+def _takes_a_file(directory: Path) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
+def _checkpoint_bytes(directory: Path) -> int:
+    """Bytes of the largest checkpoint."""
+    if not directory.exists():
+        return 0
+    sizes = [
+        sum(path.stat().st_size for path in each.iterdir())
+        for each in directory.iterdir()
+        if each.is_dir()
+    ]
+    return max(sizes, default=0)
+
+
+def _fault(check: str, text: str) -> Finding:
+    return Finding(check=check, level=Level.FAULT, text=text)

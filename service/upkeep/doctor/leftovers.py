@@ -1,0 +1,159 @@
+"""Checks for files that nothing names: what killed processes and people have left."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import select
+
+from peewit.service.catalog import Catalog
+from peewit.service.database.engine import feature_sets, files, graphs, jobs, now, pushes
+from peewit.service.predictions.files import file_name
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings
+from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, Finding, Level, Patient
+from peewit.streaming.durable import TEMPORARY_PREFIX
+
+_PREDICTION = re.compile(r"[0-9a-f]+-\d+")
+
+
+def check_deleted_graphs(patient: Patient) -> Iterator[Finding]:
+    """Graphs deleted long ago whose rows and files no daemon has removed."""
+    old = select(graphs.c.name, graphs.c.id).where(
+        graphs.c.state == "deleted", graphs.c.deleted_at <= now(-GRACE_SECONDS)
+    )
+    with patient.database.read() as connection:
+        rows = connection.execute(old).all()
+    for name, graph_id in rows:
+        yield Finding(
+            check="deleted graphs",
+            level=Level.WARNING,
+            text=f"graph {name} ({graph_id}) was deleted and is still on the disk; the ingest "
+            "daemon removes such graphs",
+            repair=partial(_purged, patient),
+        )
+
+
+def check_orphan_directories(patient: Patient) -> Iterator[Finding]:
+    """Directories below ``graphs`` that belong to no graph."""
+    root = patient.settings.graphs_directory
+    if not root.exists():
+        return
+    found = [path for path in root.iterdir() if not path.name.startswith(TEMPORARY_PREFIX)]
+    with patient.database.read() as connection:
+        known = set(connection.execute(select(graphs.c.id)).scalars())
+    for path in found:
+        if path.name not in known and patient.is_old(path):
+            yield Finding(
+                check="orphan directories",
+                level=Level.FAULT,
+                text=f"{path} belongs to no graph",
+                repair=partial(patient.put_aside, path),
+            )
+
+
+def check_orphan_pushes(patient: Patient) -> Iterator[Finding]:
+    """Pushed blocks and sets of features that no row names."""
+    for graph in patient.graphs():
+        paths = patient.paths(graph)
+        found = [
+            path
+            for directory in (paths.pushes, paths.feature_sets)
+            if directory.exists()
+            for path in directory.iterdir()
+            if not path.name.startswith(TEMPORARY_PREFIX) and patient.is_old(path)
+        ]
+        if not found:
+            continue
+        with patient.database.read() as connection:
+            named = {
+                Path(path).name  # names are unique, and the home may have been another
+                for table in (pushes, files, feature_sets)
+                for path in connection.execute(
+                    select(table.c.path).where(table.c.graph_id == graph.id)
+                ).scalars()
+            }
+        for path in found:
+            if path.name not in named:
+                yield Finding(
+                    check="orphan pushes",
+                    level=Level.WARNING,
+                    text=f"graph {graph.settings.name}: {path} is named by no row: it was never "
+                    "acknowledged, or its graph was restored",
+                    repair=partial(patient.put_aside, path),
+                )
+
+
+def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
+    """Predictions that no job names."""
+    store = PredictionStore(patient.database, patient.settings.graphs_directory)
+    for graph in patient.graphs():
+        directory = patient.paths(graph).predictions
+        found = [
+            path
+            for path in (directory.iterdir() if directory.exists() else ())
+            if _PREDICTION.fullmatch(path.stem) and patient.is_old(path)
+        ]
+        if not found:
+            continue
+        mine = select(jobs.c.id, jobs.c.attempt, jobs.c.status, jobs.c.result).where(
+            jobs.c.graph_id == graph.id
+        )
+        with patient.database.read() as connection:
+            rows = connection.execute(mine).all()
+        named = {row.result["file"] for row in rows if row.result and "file" in row.result}
+        named |= {file_name(row.id, row.attempt) for row in rows if row.status == "running"}
+        for path in found:
+            if path.with_suffix(".arrow").name not in named:
+                yield Finding(
+                    check="orphan predictions",
+                    level=Level.WARNING,
+                    text=f"graph {graph.settings.name}: {path.name} belongs to no job; an idle "
+                    "worker removes such files",
+                    repair=partial(_cleaned, store, graph.id),
+                )
+
+
+def check_temporary_files(patient: Patient) -> Iterator[Finding]:
+    """Files that a killed process was writing."""
+    root = patient.settings.graphs_directory
+    if not root.exists():
+        return
+    for staging in abandoned_stagings(root):
+        yield Finding(
+            check="temporary files",
+            level=Level.WARNING,
+            text=f"{staging} was left by a backup that was killed; it keeps removed files",
+            repair=partial(_removed, staging),
+        )
+    for graph in patient.graphs():
+        for path in sorted((root / graph.id).glob(f"**/{TEMPORARY_PREFIX}*")):
+            if patient.is_old(path) and not path.name.startswith(STAGING_PREFIX):
+                yield Finding(
+                    check="temporary files",
+                    level=Level.WARNING,
+                    text=f"graph {graph.settings.name}: {path} was never finished",
+                    repair=partial(_removed, path),
+                )
+
+
+def _purged(patient: Patient) -> str:
+    purged = Catalog(patient.database).purge_deleted(
+        GRACE_SECONDS, patient.settings.graphs_directory
+    )
+    return f"removed {len(purged)} deleted graphs" if purged else "removed"
+
+
+def _cleaned(store: PredictionStore, graph_id: str) -> str:
+    removed = store.clean(graph_id)
+    return f"removed {len(removed)} such files" if removed else "removed"
+
+
+def _removed(path: Path) -> str:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    return "removed"

@@ -1,0 +1,334 @@
+"""`peewit restore`: a backup into an empty home and an empty database.
+
+Files are copied beside their place and checked against their digests. Then one transaction takes
+the rows; before it ends the files get their place. A page in the home says from the first step to
+the last that a restore is under way: whoever finds it may begin anew, since what lies there then is
+the restore's own, or, once the rows are there, only has to remove it.
+"""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, bindparam, func, select, text, update
+
+from peewit.service.database.engine import (
+    SERVE_LOCK,
+    Database,
+    feature_sets,
+    files,
+    graphs,
+    metadata,
+    open_private_database,
+    pushes,
+    sources,
+)
+from peewit.service.database.migrations import require_known
+from peewit.service.jobs.queue import requeue_running
+from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.settings import COMPILED, Settings
+from peewit.service.upkeep.backup_format import (
+    DATABASE,
+    MANIFEST,
+    BackupManifest,
+    DamagedBackup,
+    Progress,
+    copy_file,
+    copy_rows,
+    count_rows,
+    files_below,
+    read_manifest,
+)
+from peewit.service.upkeep.needed_files import GRAPHS, relocated
+from peewit.streaming.durable import TEMPORARY_PREFIX, fsync_directory, fsync_file, publish_json
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.store import GraphPaths
+
+MARK: Final = "restore.json"
+"""In the home while a restore is under way."""
+
+_STAGING: Final = f"{TEMPORARY_PREFIX}restore"
+_KEPT_ENTRIES: Final = (COMPILED,)
+_DATABASE_FILES: Final = ("", "-wal", "-shm", SERVE_LOCK)
+"""Ends of the names of SQLite's files, and of the lock of those who serve it."""
+
+
+class HomeNotEmpty(ValueError):
+    """Home or database hold something; a restore never mixes or overwrites."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What was restored.
+
+    Attributes
+    ----------
+    home : str
+        Where to.
+    created_at : str
+        Moment of the backup.
+    n_files, n_bytes : int
+        Files, and bytes of them all.
+    rows : dict of str to int
+        Rows by table.
+    n_requeued : int
+        Jobs that ran at that moment and wait again.
+    """
+
+    home: str
+    created_at: str
+    n_files: int
+    n_bytes: int
+    rows: dict[str, int]
+    n_requeued: int
+
+
+def restore(
+    database: Database,
+    settings: Settings,
+    directory: Path,
+    *,
+    progress: Progress = lambda _what, _done, _total: None,
+) -> RestoreReport:
+    """Bring a backup into an empty home.
+
+    Nothing else may run on the home meanwhile. Killed at any line, the same call begins again, or
+    finds that all was there.
+
+    Parameters
+    ----------
+    database : Database
+        Of the home, SQLite or PostgreSQL, whatever the backup was made of.
+    settings : Settings
+        Its ``home`` and ``graphs_directory`` receive the files.
+    directory : Path
+        The backup; not changed.
+    progress : callable
+        See `Progress`.
+
+    Raises
+    ------
+    HomeNotEmpty
+        The home or the database hold something.
+    NotABackup
+        ``directory`` holds no backup, or one of a newer format.
+    DamagedBackup
+        A file is missing, or is not what was written.
+    peewit.service.database.migrations.DatabaseVersionError
+        A newer version of this program made the backup.
+    OSError
+        The disk is full, or fails; home and database are as before.
+    """
+    manifest = read_manifest(directory)
+    require_known(manifest.schema)
+    home = settings.home
+    home.mkdir(parents=True, exist_ok=True)
+    if (home / MARK).exists():
+        finished = _finished_before(database, settings, manifest)
+        if finished is not None:
+            return finished
+    else:
+        _require_empty(database, settings)
+    page = {"backup": str(directory.absolute()), "created_at": manifest.created_at}
+    publish_json(home / MARK, page)
+    try:
+        report = _restored(database, settings, directory, manifest, progress)
+    except BaseException:
+        with database.read() as connection:
+            is_empty = not _rows_there(connection)
+        if is_empty:
+            _remove_ours(settings)
+        raise
+    (home / MARK).unlink()
+    fsync_directory(home)
+    return report
+
+
+def _finished_before(
+    database: Database, settings: Settings, manifest: BackupManifest
+) -> RestoreReport | None:
+    """What an earlier call has brought in, None where it died before and its files are gone now."""
+    mark = settings.home / MARK
+    page = json.loads(mark.read_text(encoding="utf-8"))
+    with database.read() as connection:
+        there = _rows_there(connection)
+    if not there:
+        _remove_ours(settings)
+        _require_empty(database, settings)
+        return None
+    if page["created_at"] != manifest.created_at:
+        raise HomeNotEmpty(
+            f"{settings.home} must be empty, the restore of {page['backup']} has brought in its "
+            f"rows and was killed then; remove {mark} to go on with those"
+        )
+    shutil.rmtree(settings.home / _STAGING, ignore_errors=True)
+    mark.unlink()
+    return _report(settings, manifest, n_requeued=0)
+
+
+def _require_empty(database: Database, settings: Settings) -> None:
+    with database.read() as connection:
+        there = _rows_there(connection)
+    if there:
+        counts = ", ".join(f"{n_rows} rows in {name}" for name, n_rows in there.items())
+        raise HomeNotEmpty(f"the database must be empty, it has {counts}; restore into another one")
+    alive = WorkerRegistry(database).alive()
+    if alive:
+        raise HomeNotEmpty(f"nothing may run on the home, {alive[0].id} does; stop it first")
+    own = {
+        *_KEPT_ENTRIES,
+        *(f"{Path(database.engine.url.database or '').name}{end}" for end in _DATABASE_FILES),
+    }
+    names = sorted(path.name for path in settings.home.iterdir() if path.name not in own)
+    if names == [GRAPHS] and not any(settings.graphs_directory.iterdir()):
+        names = []
+    if names:
+        raise HomeNotEmpty(
+            f"{settings.home} must be empty, it has {', '.join(names[:5])}; "
+            "restore into another PEEWIT_HOME"
+        )
+
+
+def _rows_there(connection: Connection) -> dict[str, int]:
+    """Rows by table, of tables that have any."""
+    counts = {
+        table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+        for table in metadata.sorted_tables
+        if table.name not in {"workers", "leases"}
+    }
+    return {name: n_rows for name, n_rows in counts.items() if n_rows}
+
+
+def _remove_ours(settings: Settings) -> None:
+    """Remove what a restore has put into a home that was empty before."""
+    shutil.rmtree(settings.home / _STAGING, ignore_errors=True)
+    if settings.graphs_directory.exists():
+        shutil.rmtree(settings.graphs_directory)
+    (settings.home / MARK).unlink(missing_ok=True)
+
+
+def _restored(
+    database: Database,
+    settings: Settings,
+    directory: Path,
+    manifest: BackupManifest,
+    progress: Progress,
+) -> RestoreReport:
+    staging = settings.home / _STAGING
+    staging.mkdir()
+    _copy_files(directory, manifest, staging, progress)
+    backup = open_private_database(staging / DATABASE)  # migrates the copy
+    try:
+        with backup.read() as source:
+            moved = staging / GRAPHS
+            moved.mkdir(exist_ok=True)
+            for graph_id in source.execute(select(graphs.c.id)).scalars():
+                _relocate_files(moved, settings.graphs_directory, graph_id)
+            _flush(moved)
+            with database.write() as target:
+                _copy_checked(source, target, manifest, progress)
+                _relocate_rows(target, settings.graphs_directory)
+                n_requeued = requeue_running(target, reason="the home was restored from a backup")
+                if settings.graphs_directory.exists():
+                    settings.graphs_directory.rmdir()
+                moved.rename(settings.graphs_directory)
+                fsync_directory(settings.home)
+    finally:
+        backup.close()
+    shutil.rmtree(staging)
+    return _report(settings, manifest, n_requeued=n_requeued)
+
+
+def _copy_files(
+    directory: Path, manifest: BackupManifest, staging: Path, progress: Progress
+) -> None:
+    """Copy all files, each compared with its digest, with the times they had."""
+    done = 0
+    for file in manifest.files:
+        source, place = directory / file.path, staging / file.path
+        if not source.resolve().is_relative_to(directory.resolve()):
+            raise DamagedBackup(f"{directory / MANIFEST} names a file outside of it: {file.path}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            copied = copy_file(source, place)
+        except FileNotFoundError as error:
+            raise DamagedBackup(f"{source} is missing; use another backup") from error
+        if (copied.size, copied.digest) != (file.size, file.digest):
+            raise DamagedBackup(
+                f"{source} must have {file.size} bytes of digest {file.digest[:16]}, it has "
+                f"{copied.size} of {copied.digest[:16]}; use another backup"
+            )
+        os.utime(place, ns=(file.modified_ns, file.modified_ns))
+        done += file.size
+        progress("bytes", done, manifest.n_bytes)
+
+
+def _relocate_files(graphs_root: Path, new_root: Path, graph_id: str) -> None:
+    """Let the checkpoints of a graph know its files by where they will be."""
+    checkpoints = GraphPaths(root=graphs_root / graph_id).checkpoints
+    if checkpoints.exists():
+        root = new_root / graph_id
+        CheckpointStore(checkpoints).rename_files(lambda path: relocated(path, graph_id, root))
+
+
+def _flush(directory: Path) -> None:
+    for path in files_below(directory):
+        fsync_file(path)
+    for path in [directory, *directory.rglob("*")]:
+        if path.is_dir():
+            fsync_directory(path)
+
+
+def _copy_checked(
+    source: Connection, target: Connection, manifest: BackupManifest, progress: Progress
+) -> None:
+    there = _rows_there(target)  # once more, in the transaction that writes
+    if there:
+        raise HomeNotEmpty(f"the database must be empty, rows came into {next(iter(there))}")
+    copy_rows(source, target, progress)
+    found = count_rows(target)
+    for name, n_rows in manifest.rows.items():
+        if found[name] != n_rows:
+            raise DamagedBackup(f"{name} must have {n_rows} rows, {found[name]} came in")
+    if target.dialect.name == "postgresql":  # rows with numbers of their own do not count it up
+        target.execute(
+            text(
+                "SELECT setval(pg_get_serial_sequence('files', 'id'), "
+                "(SELECT COALESCE(MAX(id), 0) + 1 FROM files), false)"
+            )
+        )
+
+
+def _relocate_rows(connection: Connection, graphs_directory: Path) -> None:
+    """Let rows name the files below the graphs by where they will be."""
+    for table, column in (
+        (pushes, "path"),
+        (files, "path"),
+        (feature_sets, "path"),
+        (sources, "url"),
+    ):
+        is_below = table.c[column].contains(f"/{GRAPHS}/", autoescape=True)
+        rows = connection.execute(
+            select(table.c.id, table.c.graph_id, table.c[column]).where(is_below)
+        ).all()
+        changes = [
+            {"row_id": row_id, "new_path": relocated(path, graph_id, graphs_directory / graph_id)}
+            for row_id, graph_id, path in rows
+        ]
+        if changes:
+            statement = update(table).where(table.c.id == bindparam("row_id"))
+            connection.execute(statement.values({column: bindparam("new_path")}), changes)
+
+
+def _report(settings: Settings, manifest: BackupManifest, *, n_requeued: int) -> RestoreReport:
+    return RestoreReport(
+        home=str(settings.home),
+        created_at=manifest.created_at,
+        n_files=len(manifest.files),
+        n_bytes=manifest.n_bytes,
+        rows=manifest.rows,
+        n_requeued=n_requeued,
+    )

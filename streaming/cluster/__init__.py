@@ -1,0 +1,1 @@
+"""Ingest on a dask.distributed cluster."""

@@ -1,0 +1,286 @@
+"""Shares of a file: what one process sparsifies by itself, as pure functions of file and start.
+
+A share is some consecutive parts. Where it ends depends on the parts and on settings alone, and
+what comes out on nothing else either, so shares may be computed anywhere, by any number of
+processes, and again. No dask in here: ``distributed`` sends these functions to a cluster.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.solvers.arrays import Int32Array
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.edges.blocks import (
+    MAX_NODES,
+    BadEdges,
+    EdgeBlock,
+    NodeKind,
+    RawBlock,
+)
+from peewit.streaming.edges.parts import Part, StagedFile
+from peewit.streaming.edges.reader import read_part
+from peewit.streaming.nodes.ids import IdColumn, IntegerIds, StringIds
+from peewit.streaming.nodes.index import DenseNodes, NodeCollision, NodeIndex, Nodes
+from peewit.streaming.sparsifier.cards import NodeCards
+from peewit.streaming.sparsifier.merge_tree import merge, without_embedding
+from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify
+
+SHARE_ROWS = 1 << 23
+"""A row group is cut between shares only beyond this: whoever reads on skips what lies before."""
+
+_HASH_SEEDS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSettings:
+    """What a share depends on, beside its edges.
+
+    Attributes
+    ----------
+    node_kind : {"string", "int64", "dense"}
+        Kind of the node ids.
+    max_nodes : int
+        More nodes than this are refused.
+    sparsifier : SparsifierSettings
+        Which edges stay.
+    group_blocks : int
+        Blocks scored against one embedding.
+    """
+
+    node_kind: NodeKind
+    max_nodes: int
+    sparsifier: SparsifierSettings
+    group_blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Consecutive parts of one file.
+
+    Attributes
+    ----------
+    staged : StagedFile
+        The file; its own list of parts is not used.
+    parts : tuple of Part
+        In order, at least one.
+    first_block : int
+        Number of the block that the first part becomes.
+    """
+
+    staged: StagedFile
+    parts: tuple[Part, ...]
+    first_block: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodedShare:
+    """A share whose ids are not dense: edges between codes, which number its distinct ids.
+
+    Attributes
+    ----------
+    blocks : tuple of EdgeBlock
+        One per part, ``u`` and ``v`` codes.
+    ids : pyarrow.Array
+        Id of each code, in order of first appearance.
+    """
+
+    blocks: tuple[EdgeBlock, ...]
+    ids: pa.Array
+
+
+def cut_shares(parts: Sequence[Part], *, share_blocks: int) -> list[tuple[Part, ...]]:
+    """Shares of at least ``share_blocks`` parts each, but for the last.
+
+    A share ends where a row group does, if it does within ``SHARE_ROWS`` rows: slices of a row
+    group are cheap only for whoever has read the slices before them.
+    """
+    shares: list[list[Part]] = []
+    for part in parts:
+        share = shares[-1] if shares else []
+        n_rows = sum(earlier.n_rows for earlier in share)
+        is_long = len(share) >= share_blocks
+        if not share or (is_long and (part.skipped_rows == 0 or n_rows >= SHARE_ROWS)):
+            shares.append([part])
+        else:
+            share.append(part)
+    return [tuple(share) for share in shares]
+
+
+def sparsify_dense(
+    share: Share, settings: ShareSettings, start: SparsifierState, cards: NodeCards
+) -> SparsifierState | BadEdges:
+    """Sparsifier of a share of dense ids, or the first rule it breaks.
+
+    Parameters
+    ----------
+    share : Share
+        What to read.
+    settings : ShareSettings
+        Of the stream.
+    start : SparsifierState
+        From ``merging.leaf``, without its embedding.
+    cards : NodeCards
+        The embedding of ``start``, which may be the same for many shares.
+    """
+    nodes = DenseNodes(n_nodes=start.n_nodes, max_nodes=settings.max_nodes)
+    try:
+        mapped = ((block, nodes.n_nodes) for block in mapped_blocks(share, settings, nodes))
+        return _sparsified(mapped, settings, start, cards)
+    except BadEdges as error:
+        return _bare(error)
+
+
+def code_share(share: Share, settings: ShareSettings) -> CodedShare | BadEdges:
+    """Read a share of ids that are not dense, or tell the first rule it breaks."""
+    for seed in range(_HASH_SEEDS):
+        nodes = index_in_memory(settings.node_kind, hash_seed=seed)
+        try:
+            blocks = tuple(mapped_blocks(share, settings, nodes))
+        except BadEdges as error:
+            return _bare(error)
+        except NodeCollision:
+            if seed == _HASH_SEEDS - 1:
+                raise
+            continue
+        return CodedShare(blocks=blocks, ids=nodes.external_ids().combine_chunks())
+    raise AssertionError("a seed was tried")
+
+
+def distinct_ids(coded: CodedShare | BadEdges) -> tuple[pa.Array, pa.Array] | BadEdges:
+    """Ids of codes 0, 2, 4 ... and of codes 1, 3, 5 ...: the columns that give them these codes.
+
+    Where the number of codes is odd, code 0 stands once more at the end.
+    """
+    if isinstance(coded, BadEdges):
+        return coded
+    n_ids = len(coded.ids)
+    odd = np.arange(1, n_ids + n_ids % 2, 2)
+    odd[odd == n_ids] = 0
+    return coded.ids.take(pa.array(np.arange(0, n_ids, 2))), coded.ids.take(pa.array(odd))
+
+
+def sparsify_coded(
+    coded: CodedShare,
+    numbers: Int32Array,
+    n_nodes: int,
+    settings: ShareSettings,
+    start: SparsifierState,
+    cards: NodeCards,
+) -> SparsifierState:
+    """Sparsifier of a coded share.
+
+    Parameters
+    ----------
+    coded : CodedShare
+        From ``code_share``.
+    numbers : (n_codes,) int32
+        Dense id of every code.
+    n_nodes : int
+        Nodes known after the share.
+    settings, start, cards
+        As in ``sparsify_dense``.
+    """
+    numbered = (
+        (replace(block, u=numbers[block.u], v=numbers[block.v]), n_nodes) for block in coded.blocks
+    )
+    return _sparsified(numbered, settings, start, cards)
+
+
+def first_row_of(share: Share, settings: ShareSettings, node: pa.Scalar) -> int:
+    """Row within the file in which an id of a share stands first."""
+    for raw in _raw_blocks(share, settings):
+        found = [pc.index(side, node.cast(side.type)).as_py() for side in (raw.src, raw.dst)]
+        rows: list[int] = [row for row in found if row >= 0]
+        if rows:
+            return raw.first_row + min(rows)
+    raise ValueError(f"node must stand in the share, got {node}")
+
+
+def merge_shares(
+    a: SparsifierState | BadEdges, b: SparsifierState | BadEdges, settings: SparsifierSettings
+) -> SparsifierState | BadEdges:
+    """``merging.merge``, or the rule that the earlier of the two broke."""
+    if isinstance(a, BadEdges):
+        return a
+    if isinstance(b, BadEdges):
+        return b
+    return merge(a, b, settings)
+
+
+def absorb_group(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    blocks: Sequence[EdgeBlock],
+    *,
+    n_nodes: int,
+    parallel: Parallel = map,
+) -> SparsifierState:
+    """State after a group of blocks scored against one embedding, resparsified at the buffer cap.
+
+    Parameters
+    ----------
+    state, settings
+        The state before, and what decides which edges stay.
+    blocks : sequence of EdgeBlock
+        The group, in order.
+    n_nodes : int
+        Nodes known after the group.
+    parallel : callable
+        Runs independent tasks; the result does not depend on it.
+    """
+    grown = absorb(state, settings, blocks, n_nodes=n_nodes, parallel=parallel)
+    return resparsify(grown, settings, parallel=parallel) if is_full(grown, settings) else grown
+
+
+def index_in_memory(node_kind: NodeKind, *, hash_seed: int, max_nodes: int = MAX_NODES) -> Nodes:
+    """Node index that never touches the disk; it cannot be published."""
+    if node_kind == "dense":
+        return DenseNodes(max_nodes=max_nodes)
+    ids: IdColumn = (
+        StringIds(seed=hash_seed) if node_kind == "string" else IntegerIds(seed=hash_seed)
+    )
+    return NodeIndex(Path(), ids=ids, max_nodes=max_nodes, writable=True)
+
+
+def mapped_blocks(share: Share, settings: ShareSettings, nodes: Nodes) -> Iterator[EdgeBlock]:
+    """Blocks of a share, one per part, ids mapped by ``nodes``; BadEdges at the first fault."""
+    for raw in _raw_blocks(share, settings):
+        yield nodes.map_block(raw)
+
+
+def _raw_blocks(share: Share, settings: ShareSettings) -> Iterator[RawBlock]:
+    for part in share.parts:
+        yield read_part(
+            share.staged, part, node_kind=settings.node_kind, max_nodes=settings.max_nodes
+        )
+
+
+def _sparsified(
+    blocks: Iterable[tuple[EdgeBlock, int]],
+    settings: ShareSettings,
+    start: SparsifierState,
+    cards: NodeCards,
+) -> SparsifierState:
+    """Absorb blocks in groups; an embedding that came from outside is not sent back."""
+    state = replace(start, cards=cards)
+    remaining = iter(blocks)
+    while group := list(islice(remaining, settings.group_blocks)):
+        state = absorb_group(
+            state,
+            settings.sparsifier,
+            [block for block, _ in group],
+            n_nodes=group[-1][1],
+        )
+    return without_embedding(state) if state.cards is cards else state
+
+
+def _bare(error: BadEdges) -> BadEdges:
+    """Return an equal error that does not hold the table it was raised for."""
+    return BadEdges(error.reason, row=error.row, value=error.value, part=error.part)

@@ -1,0 +1,1 @@
+"""Edges on their way in: sources, parts of files, blocks, and the spool for later passes."""

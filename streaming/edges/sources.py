@@ -1,0 +1,117 @@
+"""Where edges come from: files in a fixed order, each cut into numbered parts.
+
+A position in a source is (file, part). ``ParquetEdges`` lists the files of a directory, a glob or
+any fsspec URL. ``staging`` makes them readable here, ``parts`` cuts, ``reading`` reads them.
+"""
+
+import itertools
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from glob import has_magic
+from typing import Any, Protocol
+
+from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, Part, StagedFile
+from peewit.streaming.edges.reader import read_part, read_parts
+from peewit.streaming.edges.staging import Staging, edge_file, open_file_system, stage
+
+__all__ = [
+    "PART_ROWS",
+    "EdgeFile",
+    "EdgeSource",
+    "ParquetEdges",
+    "Part",
+    "StagedFile",
+    "Staging",
+    "read_part",
+    "read_parts",
+    "stage",
+]
+
+_UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".crc", ".inprogress", "._copying_", "~")
+
+
+class EdgeSource(Protocol):
+    """Contract of sources.
+
+    A source lists files in a fixed order, and a file is cut into parts by its content alone. A
+    position is a file and the number of a part: whoever stops before part k of a file goes on, with
+    equal results, by staging it again and reading from part k.
+    """
+
+    def list(self) -> list[EdgeFile]:
+        """Files there are now, sorted by path."""
+
+
+class ParquetEdges:
+    """Parquet files of a directory, a glob, a single file or any fsspec URL of these.
+
+    Directories are walked recursively and give the ``*.parquet`` files; names that begin with ``.``
+    or ``_`` (of directories too) or end like unfinished files are skipped. A glob gives every file
+    it matches, but for such names. A file that is named itself is taken whatever its name.
+
+    Parameters
+    ----------
+    url : str or Path
+        ``data/``, ``data/*.parquet``, ``s3://bucket/prefix`` and so on.
+    storage_options : mapping or None
+        Passed to the fsspec file system (keys, endpoints).
+
+    Raises
+    ------
+    ValueError
+        The protocol is unknown, or needs a package that is not installed.
+    """
+
+    def __init__(
+        self, url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        self.url = os.fspath(url)
+        self._storage_options = dict(storage_options or {})
+        self._file_system, self._root = open_file_system(self.url, self._storage_options)
+
+    def list(self) -> list[EdgeFile]:
+        """Files there are now, sorted by path.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file or directory. A glob may match nothing yet.
+        """
+        file_system, root = self._file_system, self._root
+        file_system.invalidate_cache()  # a poll must see new files
+        if file_system.isfile(root):
+            paths = [root]
+        elif file_system.isdir(root):
+            paths = [
+                path
+                for path in file_system.find(root)
+                if path.lower().endswith(".parquet") and _is_wanted(path, root)
+            ]
+        elif has_magic(root):
+            base = _before_magic(root)
+            paths = [path for path in file_system.glob(root) if _is_wanted(path, base)]
+            paths = [path for path in paths if file_system.isfile(path)]
+        else:
+            raise FileNotFoundError(
+                f"url must name a file, a directory or a glob; nothing is there: {self.url!r}"
+            )
+        files = []
+        for path in paths:
+            with suppress(FileNotFoundError):  # deleted since it was found
+                files.append(edge_file(file_system, path, self._storage_options))
+        return sorted(files, key=lambda file: file.path)
+
+
+def _is_wanted(path: str, base: str) -> bool:
+    """Whether no name below ``base`` is hidden or looks unfinished."""
+    names = [name for name in path.removeprefix(base).split("/") if name]
+    return not path.lower().endswith(_UNFINISHED) and not any(
+        name.startswith((".", "_")) for name in names
+    )
+
+
+def _before_magic(pattern: str) -> str:
+    """Return the directories of a glob before its first wildcard."""
+    names = itertools.takewhile(lambda name: not has_magic(name), pattern.split("/"))
+    return "/".join(names)

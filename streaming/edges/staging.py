@@ -1,0 +1,283 @@
+"""Making files readable here: digests, local copies of remote files, one file ahead.
+
+``stage`` computes the digest of a file and reads its footer. ``Staging`` does that in a thread, for
+the next file while the caller absorbs the present one.
+"""
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, Self
+
+from blake3 import blake3
+from fsspec.core import url_to_fs
+
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.parts import (
+    PART_ROWS,
+    EdgeFile,
+    StagedFile,
+    Stamp,
+    file_stamp,
+    open_staged,
+)
+
+_COPY_BYTES = 1 << 20
+_CHECK_SECONDS = 0.1
+_ENTITY_TAGS = ("ETag", "etag", "md5Hash", "content_md5", "generation")
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+
+
+class Abandoned(Exception):
+    """Nobody waits for the file any more."""
+
+
+def stage(
+    file: EdgeFile,
+    directory: Path,
+    *,
+    part_rows: int = PART_ROWS,
+    is_abandoned: Callable[[], bool] = lambda: False,
+) -> StagedFile:
+    """Make one file readable, with its digest and its parts.
+
+    A local file is read in place. Another is copied into ``directory``, its digest taken meanwhile,
+    and ``release`` deletes the copy.
+
+    Parameters
+    ----------
+    file : EdgeFile
+        From ``EdgeSource.list``. If it has changed since, ``StagedFile.file`` says what it is now.
+    directory : Path
+        Receives the copy; what a killed process left there may be deleted.
+    part_rows : int
+        Most rows of a part. Numbers of parts mean nothing without it.
+    is_abandoned : callable
+        Asked after every mebibyte; once true, it ends with ``Abandoned``.
+
+    Raises
+    ------
+    BadEdges
+        It is not a whole Parquet file, lacks a column, or changed meanwhile.
+    OSError
+        It cannot be read, which is no fault of its content: try again later.
+    """
+    if part_rows < 1:
+        raise ValueError(f"part_rows must be at least 1, got {part_rows}")
+    file_system, path = open_file_system(file.path, file.storage_options)
+    if _is_local(file_system):
+        return _stage_in_place(path, part_rows, is_abandoned)
+    directory.mkdir(parents=True, exist_ok=True)
+    name = hashlib.blake2b(file.path.encode(), digest_size=16).hexdigest()
+    copy_path = directory / f"staged-{name}.parquet"
+    try:
+        copied, digest = _copied(file, file_system, path, copy_path, is_abandoned)
+        return open_staged(
+            copied,
+            str(copy_path),
+            digest=digest,
+            is_copy=True,
+            stamp=file_stamp(str(copy_path)),
+            part_rows=part_rows,
+        )
+    except BaseException:
+        copy_path.unlink(missing_ok=True)
+        raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Staged:
+    """A file that is being staged, or was."""
+
+    file: EdgeFile
+    abandoned: threading.Event
+    result: Future[StagedFile]
+
+
+class Staging:
+    """Stages files in a thread, one ahead of the caller; leaving its ``with`` block ends that.
+
+    At most two files are staged at any time: the one that the caller has and the one after it.
+
+    Parameters
+    ----------
+    directory, part_rows
+        See ``stage``.
+    check : callable
+        Called ten times a second while a file is waited for; what it raises ends the waiting.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        part_rows: int = PART_ROWS,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._directory = directory
+        self._part_rows = part_rows
+        self._check = check
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="stage")
+        self._ahead: _Staged | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._drop(self._ahead)
+        self._pool.shutdown()
+
+    def take(self, file: EdgeFile, following: EdgeFile | None = None) -> StagedFile:
+        """Staged file, as ``stage`` gives it; then begin with the one that will follow.
+
+        A fault of a file that was staged ahead, or a change of it since, makes it be staged again:
+        what is said of it holds when it is taken.
+        """
+        staged = self._taken_ahead(file)
+        if staged is None:
+            begun = self._begin(file)
+            self._wait(begun)
+            staged = begun.result.result()
+        if following is not None and following.path != file.path:
+            self._ahead = self._begin(following)
+        return staged
+
+    def _begin(self, file: EdgeFile) -> _Staged:
+        abandoned = threading.Event()
+        result = self._pool.submit(
+            stage,
+            file,
+            self._directory,
+            part_rows=self._part_rows,
+            is_abandoned=abandoned.is_set,
+        )
+        return _Staged(file=file, abandoned=abandoned, result=result)
+
+    def _taken_ahead(self, file: EdgeFile) -> StagedFile | None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or ahead.file != file:
+            self._drop(ahead)
+            return None
+        self._wait(ahead)
+        if ahead.result.exception() is not None:
+            return None
+        staged = ahead.result.result()
+        if staged.is_unchanged():
+            return staged
+        staged.release()
+        return None
+
+    def _wait(self, staged: _Staged) -> None:
+        try:
+            while not wait([staged.result], timeout=_CHECK_SECONDS).done:
+                self._check()
+        except BaseException:
+            self._drop(staged)
+            raise
+
+    @staticmethod
+    def _drop(staged: _Staged | None) -> None:
+        if staged is not None:
+            staged.abandoned.set()
+            if staged.result.exception() is None:
+                staged.result.result().release()
+
+
+def _stage_in_place(path: str, part_rows: int, is_abandoned: Callable[[], bool]) -> StagedFile:
+    with Path(path).open("rb", buffering=0) as content:
+        stamp = file_stamp(content.fileno())
+        digest = _copy_and_digest(content, None, is_abandoned)
+    file = _local_file(path, stamp)
+    staged = open_staged(file, path, digest=digest, is_copy=False, stamp=stamp, part_rows=part_rows)
+    if not staged.is_unchanged():
+        raise _changed(path)
+    return staged
+
+
+def _copied(
+    file: EdgeFile,
+    file_system: Any,
+    path: str,
+    copy_path: Path,
+    is_abandoned: Callable[[], bool],
+) -> tuple[EdgeFile, str]:
+    """What a remote file is, and the digest of its copy."""
+    file_system.invalidate_cache()
+    before = edge_file(file_system, path, file.storage_options)
+    with file_system.open(path, "rb") as content, copy_path.open("wb") as copy:
+        digest = _copy_and_digest(content, copy, is_abandoned)
+    file_system.invalidate_cache()
+    if edge_file(file_system, path, file.storage_options) != before:
+        raise _changed(file.path)
+    return before, digest
+
+
+def edge_file(file_system: Any, path: str, storage_options: Mapping[str, Any]) -> EdgeFile:
+    """What a path is now."""
+    if _is_local(file_system):
+        return _local_file(path, file_stamp(path))
+    info = file_system.info(path)
+    return EdgeFile(
+        path=file_system.unstrip_protocol(path),
+        size=int(info["size"]),
+        version=_version(info) or str(file_system.ukey(path)),
+        storage_options=storage_options,
+    )
+
+
+def _local_file(path: str, stamp: Stamp) -> EdgeFile:
+    return EdgeFile(path=path, size=stamp[0], version=str(stamp[1]))
+
+
+def _is_local(file_system: Any) -> bool:
+    protocol = file_system.protocol
+    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+
+def open_file_system(url: str, storage_options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the file system of an fsspec URL, and the path there; ValueError if there is none."""
+    try:
+        file_system, root = url_to_fs(url, **storage_options)
+    except ImportError as error:
+        raise ValueError(f"url {url!r} needs a package that is not installed: {error}") from error
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"url {url!r} cannot be opened: {error}") from error
+    return file_system, root
+
+
+def _version(info: dict[str, Any]) -> str | None:
+    """Entity tag, or time of modification, whichever the file system gives."""
+    for key in (*_ENTITY_TAGS, *_TIMES):
+        if info.get(key):
+            return str(info[key])
+    return None
+
+
+class _Readable(Protocol):
+    """What local files and those of fsspec have in common."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill the buffer from its beginning; 0 at the end."""
+
+
+def _copy_and_digest(
+    content: _Readable, copy: BinaryIO | None, is_abandoned: Callable[[], bool]
+) -> str:
+    digest = blake3()
+    buffer = memoryview(bytearray(_COPY_BYTES))  # one for all: new ones cost page faults
+    while n_bytes := content.readinto(buffer):
+        digest.update(buffer[:n_bytes])
+        if copy is not None:
+            copy.write(buffer[:n_bytes])
+        if is_abandoned():
+            raise Abandoned
+    return f"blake3:{digest.hexdigest()}"
+
+
+def _changed(path: str) -> BadEdges:
+    return BadEdges(f"{path} changed while it was read; it is new once its writer is done")

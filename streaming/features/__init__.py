@@ -1,0 +1,1 @@
+"""Features of nodes: checked blocks, files, and versions aligned with the nodes."""

@@ -1,0 +1,325 @@
+"""Blocks of features: tables checked against the data contract.
+
+``read_features`` is the only gate through which features enter, whatever brought them. Rows are
+dense (a column ``features`` of lists that are equally long) or sparse (``indices`` and ``values``),
+one kind in a set.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int64Array
+from peewit.streaming.edges.blocks import (
+    BadEdges,
+    NodeKind,
+    check_no_nulls,
+    check_valid,
+    checked_ids,
+    shown,
+)
+
+NODE: Final = "node"
+DENSE_COLUMNS: Final = ("features",)
+SPARSE_COLUMNS: Final = ("indices", "values")
+COLUMNS: Final = (NODE, *DENSE_COLUMNS, *SPARSE_COLUMNS)
+"""The columns of a table of features that are read; all others are ignored."""
+
+MAX_COLUMNS: Final = INT32_MAX
+"""Columns have int32 numbers."""
+
+_LISTS: Final = (
+    pa.types.is_fixed_size_list,
+    pa.types.is_list,
+    pa.types.is_large_list,
+)
+
+
+class BadFeatures(ValueError):
+    """Features break a rule of the data contract; nothing of the set they came in is taken.
+
+    Attributes
+    ----------
+    reason : str
+        The rule that is broken.
+    row : int or None
+        Row of the set, from 0; None when the fault is not one row's.
+    value : str or None
+        What stands there.
+    """
+
+    def __init__(self, reason: str, *, row: int | None = None, value: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.row = row
+        self.value = value
+
+    def __str__(self) -> str:
+        received = "" if self.value is None else f", got {self.value}"
+        place = "" if self.row is None else f" in row {self.row} (rows count from 0)"
+        return f"{self.reason}{received}{place}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions pickle their positional arguments only.
+        return BadFeatures, (self.reason,), {"row": self.row, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FeatureBlock:
+    """Some consecutive rows of a set of features, checked.
+
+    Attributes
+    ----------
+    nodes : pyarrow.Array
+        (n_rows,) external ids as `blocks.checked_ids` returns them.
+    values : (n_rows, n_columns) float32 array or scipy.sparse.csr_array
+        Finite. A sparse block has as many columns as its own indices ask for, each at most once in
+        a row and in order.
+    first_row : int
+        Row within the set of the first row here.
+    """
+
+    nodes: pa.Array
+    values: Any
+    first_row: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are a sparse matrix."""
+        return bool(sp.issparse(self.values))
+
+
+@contextmanager
+def as_bad_features() -> Iterator[None]:
+    """Faults that the checks of edges find, as BadFeatures."""
+    try:
+        yield
+    except BadEdges as error:
+        raise BadFeatures(error.reason, row=error.row, value=error.value) from error
+
+
+def is_sparse_schema(names: list[str]) -> bool:
+    """Whether the columns of a table are those of sparse features.
+
+    Raises
+    ------
+    BadFeatures
+        They are those of neither kind, of both, or one of them stands twice.
+    """
+    held = ", ".join(shown(name) for name in names) or "no columns"
+    for column in COLUMNS:
+        if names.count(column) > 1:
+            raise BadFeatures(
+                f"column {column!r} must stand once, the table has it {names.count(column)} times"
+            )
+    present = {name for name in names if name in COLUMNS}
+    has_sparse = present & set(SPARSE_COLUMNS)
+    if "features" in present and has_sparse:
+        raise BadFeatures(
+            f"a table must hold features, or indices and values, not both; the columns are {held}"
+        )
+    if "features" in present:
+        return False
+    if len(has_sparse) == len(SPARSE_COLUMNS):
+        return True
+    raise BadFeatures(
+        f"a table must hold column features, or indices and values; the columns are {held}"
+    )
+
+
+def read_features(
+    table: pa.Table | pa.RecordBatch,
+    *,
+    node_kind: NodeKind,
+    max_nodes: int,
+    first_row: int = 0,
+    n_columns: int | None = None,
+) -> FeatureBlock:
+    """Rows of a table of features, checked against the data contract.
+
+    Parameters
+    ----------
+    table : pyarrow.Table or pyarrow.RecordBatch
+        Columns ``node`` and ``features``, or ``node``, ``indices`` and ``values``.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of this graph are.
+    max_nodes : int
+        Bound of dense ids; the other kinds meet it when they are mapped.
+    first_row : int
+        Row within the set of the table's first row; errors count from there.
+    n_columns : int, optional
+        Length of the rows before, which dense ones must have too.
+
+    Raises
+    ------
+    BadFeatures
+        A column is missing or twice there, a type does not fit, a node is null or out of range, a
+        row is null or of another length, an index is negative, too large or twice in its row, or a
+        value is not finite as a 32-bit float.
+    """
+    names = table.schema.names
+    is_sparse = is_sparse_schema(names)
+    if NODE not in names:
+        raise BadFeatures(
+            f"column 'node' is missing; the columns are {', '.join(map(shown, names))}"
+        )
+    with as_bad_features():
+        nodes = checked_ids(
+            table.column(NODE),
+            name=NODE,
+            node_kind=node_kind,
+            max_nodes=max_nodes,
+            first_row=first_row,
+        )
+    values = (
+        sparse_values(table, first_row=first_row)
+        if is_sparse
+        else dense_values(table, first_row=first_row, n_columns=n_columns)
+    )
+    return FeatureBlock(nodes=nodes, values=values, first_row=first_row)
+
+
+def dense_values(
+    table: pa.Table | pa.RecordBatch, *, first_row: int = 0, n_columns: int | None = None
+) -> Float32Array:
+    """(n_rows, n_columns) numbers of the column ``features``; see `read_features`."""
+    lists = _lists("features", table.column("features"), first_row)
+    lengths = _lengths(lists)
+    if n_columns is None:
+        is_fixed = pa.types.is_fixed_size_list(lists.type)
+        n_columns = lists.type.list_size if is_fixed else int(lengths[0]) if len(lengths) else 0
+    if n_columns < 1 and len(lengths):
+        raise BadFeatures(
+            "column 'features' must hold at least one number in every row", row=first_row, value="0"
+        )
+    other = lengths != n_columns
+    if other.any():
+        row = int(np.argmax(other))
+        raise BadFeatures(
+            f"column 'features' must hold {n_columns} numbers in every row, as the first one does",
+            row=first_row + row,
+            value=str(lengths[row]),
+        )
+    starts = np.arange(len(lists) + 1, dtype=np.int64) * n_columns
+    flat = _real_values("features", lists, starts, first_row)
+    return flat.reshape(len(lists), n_columns)
+
+
+def sparse_values(table: pa.Table | pa.RecordBatch, *, first_row: int = 0) -> Any:
+    """Columns ``indices`` and ``values`` as a float32 scipy.sparse.csr_array.
+
+    See `read_features`; the array has as many columns as its largest index asks for.
+    """
+    indices = _lists("indices", table.column("indices"), first_row)
+    values = _lists("values", table.column("values"), first_row)
+    lengths = _lengths(indices)
+    differs = lengths != _lengths(values)
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise BadFeatures(
+            f"columns 'indices' and 'values' must be equally long in every row, got "
+            f"{lengths[row]} indices and {_lengths(values)[row]} values",
+            row=first_row + row,
+        )
+    starts: Int64Array = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    column_numbers = _column_numbers(indices, starts, first_row)
+    data = _real_values("values", values, starts, first_row)
+    n_columns = int(column_numbers.max()) + 1 if column_numbers.size else 0
+    rows = sp.csr_array(
+        (data, column_numbers.astype(np.int32), starts), shape=(len(lengths), n_columns)
+    )
+    if not rows.has_sorted_indices:
+        rows = rows.sorted_indices()  # a copy: the memory of the table may not be written to
+    repeated = np.diff(rows.indices) == 0
+    repeated[starts[1:-1][(starts[1:-1] > 0) & (starts[1:-1] < rows.nnz)] - 1] = False
+    if repeated.any():
+        entry = int(np.argmax(repeated))
+        raise BadFeatures(
+            "column 'indices' must hold an index once in a row",
+            row=first_row + _row_of(starts, entry),
+            value=str(rows.indices[entry]),
+        )
+    return rows
+
+
+def _lists(name: str, column: pa.Array | pa.ChunkedArray, first_row: int) -> pa.Array:
+    """One array of lists of numbers, none of them null."""
+    kind = column.type
+    is_list = any(check(kind) for check in _LISTS)
+    wanted = "integers" if name == "indices" else "numbers"
+    if not is_list or not _is_number(kind.value_type, is_index=name == "indices"):
+        raise BadFeatures(f"column {name!r} must hold lists of {wanted}, got type {shown(kind)}")
+    with as_bad_features():
+        check_valid(column, name, first_row)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        check_no_nulls(column, name, first_row)
+    return column
+
+
+def _is_number(kind: pa.DataType, *, is_index: bool) -> bool:
+    return bool(pa.types.is_integer(kind) or (pa.types.is_floating(kind) and not is_index))
+
+
+def _lengths(lists: pa.Array) -> Int64Array:
+    lengths: Int64Array = pc.list_value_length(lists).to_numpy().astype(np.int64)
+    return lengths
+
+
+def _flat(name: str, lists: pa.Array, starts: Int64Array, first_row: int) -> AnyArray:
+    """All numbers of the lists, one after the other."""
+    flat = lists.flatten()
+    if flat.null_count:
+        entry = int(np.argmax(flat.is_null().to_numpy(zero_copy_only=False)))
+        raise BadFeatures(
+            f"column {name!r} must not hold null",
+            row=first_row + _row_of(starts, entry),
+            value="null",
+        )
+    numbers: AnyArray = flat.to_numpy()
+    return numbers
+
+
+def _real_values(name: str, lists: pa.Array, starts: Int64Array, first_row: int) -> Float32Array:
+    """The numbers as float32, all finite."""
+    given = _flat(name, lists, starts, first_row)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        numbers = given.astype(np.float32, copy=False)
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        entry = int(np.argmin(finite))
+        rule = f"column {name!r} must hold finite numbers"
+        if np.isfinite(given[entry]):
+            rule += " as 32-bit floats"
+        raise BadFeatures(rule, row=first_row + _row_of(starts, entry), value=str(given[entry]))
+    return numbers
+
+
+def _column_numbers(lists: pa.Array, starts: Int64Array, first_row: int) -> AnyArray:
+    given = _flat("indices", lists, starts, first_row)
+    outside = (given < 0) | (given >= MAX_COLUMNS)
+    if outside.any():
+        entry = int(np.argmax(outside))
+        raise BadFeatures(
+            f"column 'indices' must lie in [0, {MAX_COLUMNS - 1}]",
+            row=first_row + _row_of(starts, entry),
+            value=str(given[entry]),
+        )
+    return given
+
+
+def _row_of(starts: Int64Array, entry: int) -> int:
+    """The row that holds an entry of the flat numbers."""
+    return int(np.searchsorted(starts, entry, side="right")) - 1

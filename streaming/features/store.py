@@ -1,0 +1,404 @@
+"""Features of one graph's nodes: published versions, aligned with the nodes, memory-mapped.
+
+A version is a directory published whole: the dense ids that have a row, increasing, and the rows in
+that order, as ``.npy`` files. Nobody who writes or loads it needs room for all rows. The catalog
+says which version is the present one; ingest writes them, one after the other.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from peewit.solvers.arrays import INT32_MAX, AnyArray, Int64Array, frozen
+from peewit.solvers.features import FeatureRows
+from peewit.streaming.durable import naming, publish_directory, remove_unfinished, write_json
+from peewit.streaming.features.blocks import BadFeatures
+
+_NODES = "nodes.npy"
+_VALUES = "values.npy"
+_INDICES = "indices.npy"
+_STARTS = "starts.npy"
+_META = "meta.json"
+_COPIED_BYTES = 1 << 24
+
+
+class FeaturesNotFound(LookupError):
+    """No version of this number is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeaturesMeta:
+    """What one version holds.
+
+    Attributes
+    ----------
+    version : int
+        Counts from 1 in each graph.
+    n_rows, n_columns : int
+        Nodes that have a row, and numbers in each row.
+    is_sparse : bool
+        Whether the rows are sparse.
+    n_values : int
+        Numbers stored.
+    created_at : float
+        Seconds since the epoch.
+    """
+
+    version: int
+    n_rows: int
+    n_columns: int
+    is_sparse: bool
+    n_values: int
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NewRows:
+    """Rows to be published.
+
+    Attributes
+    ----------
+    nodes : (n_rows,) int64
+        Dense id of each row, in the order of the blocks; see `require_distinct`.
+    n_columns : int
+        Numbers in each row.
+    lengths : (n_rows,) int64, optional
+        Entries of each row; None for dense rows.
+    blocks : iterable
+        (n_some, n_columns) float32 arrays, or scipy.sparse.csr_array with at most ``n_columns``
+        columns, all rows in order; read once.
+    """
+
+    nodes: Int64Array
+    n_columns: int
+    blocks: Iterable[Any]
+    lengths: Int64Array | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are sparse."""
+        return self.lengths is not None
+
+
+class FeatureStore:
+    """Publishes, loads and retires the features of one graph; one process writes.
+
+    ``FeatureStore(GraphPaths(root=...).features).load(version, n_nodes)`` is what a solver calls:
+    rows of the nodes of a snapshot of ``n_nodes`` nodes.
+
+    Parameters
+    ----------
+    directory : Path
+        Holds a directory for each version; need not exist.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def versions(self) -> list[int]:
+        """Numbers of the versions kept, oldest first."""
+        if not self._directory.exists():
+            return []
+        return sorted(
+            int(entry.name) for entry in self._directory.iterdir() if entry.name.isdigit()
+        )
+
+    def meta(self, version: int) -> FeaturesMeta:
+        """What one version holds; raises `FeaturesNotFound`."""
+        try:
+            text = (self._directory_of(version) / _META).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise self._missing(version) from None
+        return FeaturesMeta(**json.loads(text))
+
+    def load(self, version: int, n_nodes: int) -> FeatureRows:
+        """Rows of the nodes below ``n_nodes``, memory-mapped.
+
+        Returns
+        -------
+        FeatureRows
+            ``values`` float32, an ``numpy.memmap`` or a csr_array over some; ``nodes`` None where
+            every node has a row. Nothing is read before it is used. The rows stay readable while
+            they are held, even when the version is retired meanwhile.
+
+        Raises
+        ------
+        FeaturesNotFound
+            No such version is kept.
+        """
+        meta = self.meta(version)
+        try:
+            return _loaded(self._directory_of(version), meta, n_nodes)
+        except FileNotFoundError:  # retired since
+            raise self._missing(version) from None
+
+    def publish(
+        self,
+        version: int,
+        rows: NewRows,
+        *,
+        onto: int | None = None,
+        created_at: float,
+        guard: Callable[[], None] = lambda: None,
+    ) -> FeaturesMeta:
+        """Publish a version; one of this number that nobody was told of is replaced.
+
+        Parameters
+        ----------
+        version : int
+            Its number.
+        rows : NewRows
+            What it holds.
+        onto : int, optional
+            A version whose rows stay where ``rows`` has none of the same node.
+        created_at : float
+            Seconds since the epoch.
+        guard : callable
+            Called before anything changes; if it raises, nothing does.
+
+        Raises
+        ------
+        BadFeatures
+            The rows are of another kind or length than those they come to.
+        FeaturesNotFound
+            ``onto`` is not kept.
+        OSError
+            The disk is full, or fails; says which file. What was published before stays.
+        """
+        before = None if onto is None else self.meta(onto)
+        require_joinable(before, n_columns=rows.n_columns, is_sparse=rows.is_sparse)
+        old = None if onto is None else _Version(self._directory_of(onto))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(self._directory)
+        with publish_directory(self._directory_of(version)) as directory:
+            owners = np.unique(rows.nodes)
+            if old is not None:
+                owners = np.union1d(owners, old.array(_NODES))
+            with naming(directory / _NODES):
+                np.save(directory / _NODES, owners.astype(np.int64, copy=False))
+            write = _write_sparse if rows.is_sparse else _write_dense
+            n_columns = max(rows.n_columns, before.n_columns if before else 0)
+            n_values = write(directory, owners, rows, old, n_columns)
+            meta = FeaturesMeta(
+                version=version,
+                n_rows=int(owners.size),
+                n_columns=n_columns,
+                is_sparse=rows.is_sparse,
+                n_values=n_values,
+                created_at=created_at,
+            )
+            write_json(directory / _META, asdict(meta))
+            guard()
+            if self._directory_of(version).exists():
+                shutil.rmtree(self._directory_of(version))
+        return meta
+
+    def retire(self, present: int, *, grace_seconds: float, now: float) -> list[int]:
+        """Remove versions that gave way to the next one so long ago; return the removed.
+
+        Newer ones than ``present`` stay: ingest may be publishing one.
+        """
+        removed = self.superseded(present, grace_seconds=grace_seconds, now=now)
+        for version in removed:
+            shutil.rmtree(self._directory_of(version))
+        return removed
+
+    def superseded(self, present: int, *, grace_seconds: float, now: float) -> list[int]:
+        """Versions that `retire` would remove."""
+        return [
+            version
+            for version, successor in pairwise(self.versions())
+            if successor <= present
+            and now - self._directory_of(successor).stat().st_mtime >= grace_seconds
+        ]
+
+    def _directory_of(self, version: int) -> Path:
+        return self._directory / f"{version:08d}"
+
+    def _missing(self, version: int) -> FeaturesNotFound:
+        kept = self.versions()
+        newest = f"the newest is {kept[-1]}" if kept else "none is kept"
+        return FeaturesNotFound(f"no features_version {version}, {newest}")
+
+
+def require_joinable(before: FeaturesMeta | None, *, n_columns: int, is_sparse: bool) -> None:
+    """Raise BadFeatures unless rows of this kind can be added to a version."""
+    if before is None:
+        return
+    kinds = {True: "sparse", False: "dense"}
+    if before.is_sparse != is_sparse:
+        raise BadFeatures(
+            f"rows that are added must be {kinds[before.is_sparse]} as those there are, got "
+            f"{kinds[is_sparse]} ones; replace the whole set to change that"
+        )
+    if not is_sparse and before.n_columns != n_columns:
+        raise BadFeatures(
+            f"column 'features' must hold {before.n_columns} numbers in every row as the set it is "
+            f"added to, got {n_columns}; replace the whole set to change that"
+        )
+
+
+def repeated_row(nodes: Int64Array) -> int | None:
+    """The first row whose node has come before; None where all are distinct."""
+    if (np.diff(nodes) > 0).all():
+        return None
+    order = np.argsort(nodes, kind="stable")
+    again = np.flatnonzero(nodes[order][1:] == nodes[order][:-1]) + 1
+    return int(order[again].min()) if again.size else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """The arrays of a version; blocks of them are mapped only while they are in use."""
+
+    directory: Path
+
+    def array(self, name: str) -> AnyArray:
+        """One of them, memory-mapped."""
+        array: AnyArray = np.load(self.directory / name, mmap_mode="r")
+        return array
+
+    def dense_blocks(self) -> Iterator[tuple[AnyArray, AnyArray]]:
+        """Nodes and rows, some at a time."""
+        values = self.array(_VALUES)
+        step = max(1, _COPIED_BYTES // (values.shape[1] * values.itemsize))
+        for first in range(0, values.shape[0], step):
+            rows = slice(first, first + step)
+            yield self.array(_NODES)[rows], self.array(_VALUES)[rows]
+
+    def sparse_blocks(self) -> Iterator[tuple[AnyArray, Any]]:
+        """Nodes and rows as scipy.sparse.csr_array, some at a time."""
+        starts = self.array(_STARTS)
+        n_rows = starts.size - 1
+        step = max(1, _COPIED_BYTES * n_rows // (12 * max(int(starts[-1]), 1)))
+        for first in range(0, n_rows, step):
+            stop = min(first + step, n_rows)
+            entries = slice(int(starts[first]), int(starts[stop]))
+            block = sp.csr_array(
+                (
+                    self.array(_VALUES)[entries],
+                    self.array(_INDICES)[entries],
+                    starts[first : stop + 1] - starts[first],
+                ),
+                shape=(stop - first, INT32_MAX),
+            )
+            yield self.array(_NODES)[first:stop], block
+
+
+def _loaded(directory: Path, meta: FeaturesMeta, n_nodes: int) -> FeatureRows:
+    version = _Version(directory)
+    nodes = version.array(_NODES)
+    n_rows = int(np.searchsorted(nodes, n_nodes))
+    owners = None if n_rows == n_nodes else frozen(nodes[:n_rows])
+    if not meta.is_sparse:
+        return FeatureRows(values=version.array(_VALUES)[:n_rows], nodes=owners)
+    starts = version.array(_STARTS)
+    n_values = int(starts[n_rows])
+    values = sp.csr_array(
+        (
+            version.array(_VALUES)[:n_values],
+            version.array(_INDICES)[:n_values],
+            starts[: n_rows + 1],
+        ),
+        shape=(n_rows, meta.n_columns),
+    )
+    values.has_canonical_format = True  # as written; to look would read all
+    return FeatureRows(values=values, nodes=owners)
+
+
+def _write_dense(
+    directory: Path,
+    owners: Int64Array,
+    rows: NewRows,
+    old: "_Version | None",
+    n_columns: int,
+) -> int:
+    """Fill the aligned array; returns how many numbers it holds."""
+    path = directory / _VALUES
+    _reserve(path, (owners.size, n_columns), np.float32)
+    for nodes, block in () if old is None else old.dense_blocks():
+        _place(path, np.searchsorted(owners, nodes), block)
+    first = 0
+    for block in rows.blocks:
+        _place(path, np.searchsorted(owners, rows.nodes[first : first + len(block)]), block)
+        first += len(block)
+    _require_all(rows, first)
+    return int(owners.size) * n_columns
+
+
+def _write_sparse(
+    directory: Path,
+    owners: Int64Array,
+    rows: NewRows,
+    old: "_Version | None",
+    _n_columns: int,
+) -> int:
+    """Fill the aligned arrays of a CSR matrix; returns how many numbers they hold."""
+    lengths: Int64Array = np.zeros(owners.size, dtype=np.int64)
+    if old is not None:
+        lengths[np.searchsorted(owners, old.array(_NODES))] = np.diff(old.array(_STARTS))
+    if rows.lengths is not None:
+        lengths[np.searchsorted(owners, rows.nodes)] = rows.lengths
+    starts: Int64Array = np.zeros(owners.size + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    n_values = int(starts[-1])
+    kind = np.int32 if max(n_values, owners.size) <= INT32_MAX else np.int64
+    with naming(directory / _STARTS):
+        np.save(directory / _STARTS, starts.astype(kind))
+    paths = directory / _INDICES, directory / _VALUES
+    for path, dtype in zip(paths, (kind, np.float32), strict=True):
+        _reserve(path, (n_values,), dtype)
+
+    def place(nodes: AnyArray, block_starts: AnyArray, *columns: AnyArray) -> None:
+        targets = starts[np.searchsorted(owners, nodes)]
+        counts = np.diff(block_starts)
+        entries = np.repeat(targets - block_starts[:-1], counts) + np.arange(counts.sum())
+        for path, column in zip(paths, columns, strict=True):
+            _place(path, entries, column)
+
+    gone = np.append(np.sort(rows.nodes), np.iinfo(np.int64).max)
+    for nodes, block in () if old is None else old.sparse_blocks():
+        stays = gone[np.searchsorted(gone, nodes)] != nodes
+        nodes, block = nodes[stays], block[stays]  # noqa: PLW2901 - what is overwritten is left out
+        place(nodes, block.indptr.astype(np.int64), block.indices, block.data)
+    first = 0
+    for block in rows.blocks:
+        nodes = rows.nodes[first : first + block.shape[0]]
+        place(nodes, block.indptr.astype(np.int64), block.indices, block.data)
+        first += block.shape[0]
+    _require_all(rows, first)
+    return n_values
+
+
+def _reserve(path: Path, shape: tuple[int, ...], dtype: Any) -> None:
+    """An ``.npy`` file with room on the disk: a full one would kill whoever fills a mapping."""
+    with naming(path):
+        np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+        if hasattr(os, "posix_fallocate"):  # macOS lacks it
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+
+
+def _place(path: Path, places: AnyArray, values: AnyArray) -> None:
+    """Write some entries of an ``.npy`` file; no longer mapped when this returns."""
+    if not places.size:
+        return
+    target = np.load(path, mmap_mode="r+")
+    first, last = int(places[0]), int(places[-1])
+    if last - first + 1 == places.size and (np.diff(places) == 1).all():
+        target[first : last + 1] = values
+    else:
+        target[places] = values
+
+
+def _require_all(rows: NewRows, n_written: int) -> None:
+    if n_written != rows.nodes.size:
+        raise ValueError(f"blocks must hold {rows.nodes.size} rows, got {n_written}")

@@ -1,0 +1,1 @@
+"""Edges from features: nearest neighbors of rows on the disk."""

@@ -1,0 +1,328 @@
+"""The graph of nearest neighbors of a graph's features, as a Parquet file of ordinary edges.
+
+Lists first, on the disk; from them the edges, block by block. Whoever ingests the file need not
+know where it comes from. Memory: that of `neighbor_search`, and the external ids of the nodes.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from peewit.solvers.arrays import INT32_MAX, IntArray
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.iterate import Watch
+from peewit.solvers.merging import WeightedEdges
+from peewit.solvers.neighbors import (
+    LEAST_WEIGHT,
+    Metric,
+    NeighborLists,
+    Symmetrization,
+    TieRule,
+    WeightName,
+    edges_of,
+    largest_entries,
+    require_one_of,
+    with_width,
+)
+from peewit.streaming.durable import publish_file
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.neighbors.search import EXACT_PRODUCTS, NeighborSearch, row_length
+from peewit.streaming.nodes.index import Nodes
+
+Method = Literal["auto", "exact", "approximate"]
+"""How neighbors are searched: among all rows, in the cells nearest to a row, or as their number
+asks for."""
+
+ROWS_PER_GROUP: Final = 1 << 18
+"""Least edges of a row group but the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnnSettings:
+    """Which graph to make, and how.
+
+    Attributes
+    ----------
+    k : int
+        Neighbors of each node, at least 1 and below the number of nodes with features.
+    weights : {"self-tuned", "heat", "binary"}
+        Weight of a tie by its length; see `peewit.solvers.neighbors.WeightName`.
+    symmetrize : {"mean", "max"}
+        Weight of an edge by those of its two ties, 0 where there is none.
+    metric : {"euclidean", "cosine"}
+        Distance of two nodes; see `peewit.solvers.neighbors.Metric`.
+    width : float, optional
+        Of heat weights; None for the mean length of the edges.
+    method : {"auto", "exact", "approximate"}
+        "auto" is exact for sparse features, and where it takes a minute or two at most.
+    n_probes : int
+        Cells that the approximate method looks at, at least 1: more find more, and take longer.
+
+    Raises
+    ------
+    ValueError
+        A value breaks its rule.
+    """
+
+    k: int = 10
+    weights: WeightName = "self-tuned"
+    symmetrize: Symmetrization = "mean"
+    metric: Metric = "euclidean"
+    width: float | None = None
+    method: Method = "auto"
+    n_probes: int = 32
+
+    def __post_init__(self) -> None:
+        for name in ("k", "n_probes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ValueError(f"{name} must be an integer, got {value!r}")
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+            if value > INT32_MAX:
+                raise ValueError(f"{name} must be at most {INT32_MAX}, got {value}")
+        for name, names in (("metric", Metric), ("method", Method)):
+            require_one_of(name, getattr(self, name), get_args(names))
+        width = self.width
+        if width is not None and (isinstance(width, bool) or not isinstance(width, int | float)):
+            raise ValueError(f"width must be a number, got {width!r}")
+        self.rule()
+
+    def rule(self) -> TieRule:
+        """How the lists become weights."""
+        return TieRule(weights=self.weights, symmetrize=self.symmetrize, width=self.width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnnSummary:
+    """What was made.
+
+    Attributes
+    ----------
+    n_edges : int
+        Edges of the file, each once.
+    n_nodes : int
+        Nodes of the graph.
+    n_without_features : int
+        Nodes that have no features, hence no edges.
+    method : {"exact", "approximate"}
+        How neighbors were searched.
+    recall : float
+        Share of the true neighbors that were found; 1 where all rows were looked at.
+    recall_rows : int
+        Rows that it was measured on; 0 where it is known.
+    n_short : int
+        Nodes for which fewer than k neighbors were found.
+    n_least : int
+        Edges whose weight would have been 0 and is the least there is.
+    width : float, optional
+        Of heat weights.
+    """
+
+    n_edges: int
+    n_nodes: int
+    n_without_features: int
+    method: Method
+    recall: float
+    recall_rows: int
+    n_short: int
+    n_least: int
+    width: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnnPlace:
+    """Where edges go.
+
+    Attributes
+    ----------
+    output : Path
+        The Parquet file; its directory exists.
+    work : Path
+        Directory for lists, made where it is missing and removed when the file is there. What a
+        killed run left in it is used by one that asks for the same.
+    node_kind : {"string", "int64", "dense"}
+        Kind of the external ids.
+    """
+
+    output: Path
+    work: Path
+    node_kind: NodeKind
+
+
+def make_knn(
+    rows: FeatureRows,
+    nodes: Nodes,
+    settings: KnnSettings,
+    place: KnnPlace,
+    *,
+    features_version: int,
+    seed: int,
+    watch: Watch,
+) -> KnnSummary:
+    """Write the edges of the graph of nearest neighbors; returns what they are.
+
+    Parameters
+    ----------
+    rows : FeatureRows
+        Finite; may be memory-mapped.
+    nodes : Nodes
+        All nodes of the graph.
+    settings : KnnSettings
+        Which graph.
+    place : KnnPlace
+        Where it goes.
+    features_version : int
+        Of ``rows``; lists of another version are not used.
+    seed : int
+        Of the approximate search, and of the rows that its recall is measured on.
+    watch : Watch
+        Told and asked about once a second.
+
+    Raises
+    ------
+    ValueError
+        Too few rows for k, all rows are equal, with "cosine" a row is zero, or the approximate
+        method is asked for sparse rows.
+    peewit.solvers.iterate.Stopped
+        It was told to stop; there is no file, and the lists so far are in ``place.work``.
+    OSError
+        The disk is full, or fails.
+    """
+    method = _method(rows, settings)
+    _require_rows(rows, nodes, settings, watch)
+    search = NeighborSearch(
+        rows=rows,
+        n_neighbors=settings.k,
+        metric=settings.metric,
+        n_probes=settings.n_probes if method == "approximate" else None,
+        seed=seed,
+    )
+    asked: dict[str, Any] = {
+        "k": settings.k,
+        "metric": settings.metric,
+        "n_probes": search.n_probes,
+        "seed": seed,
+        "features_version": features_version,
+        "n_rows": rows.n_rows,
+        "shard_bytes": search.shard_bytes,
+    }
+    place.work.mkdir(parents=True, exist_ok=True)
+    lists = search.lists(place.work, asked, watch)
+    recall, recall_rows = (1.0, 0) if method == "exact" else search.recall(lists, watch)
+    watch.step("writing edges", 0, rows.n_rows)
+    rule = with_width(settings.rule(), lists)
+    n_edges, n_least = _write(lists, rule, rows, nodes, place, watch)
+    n_short = int(np.count_nonzero(lists.neighbors[:, -1] < 0))
+    del lists  # unmapped before its files go
+    shutil.rmtree(place.work)
+    return KnnSummary(
+        n_edges=n_edges,
+        n_nodes=nodes.n_nodes,
+        n_without_features=nodes.n_nodes - rows.n_rows,
+        method=method,
+        recall=recall,
+        recall_rows=recall_rows,
+        n_short=n_short,
+        n_least=n_least,
+        width=rule.width,
+    )
+
+
+def _method(rows: FeatureRows, settings: KnnSettings) -> Method:
+    """How to search, now that the rows are known."""
+    if settings.method == "approximate" and rows.is_sparse:
+        raise ValueError("method 'approximate' needs dense features, got sparse ones; take 'exact'")
+    if settings.method != "auto":
+        return settings.method
+    is_cheap = rows.n_rows**2 * row_length(rows) <= EXACT_PRODUCTS
+    return "exact" if rows.is_sparse or is_cheap else "approximate"
+
+
+def _require_rows(rows: FeatureRows, nodes: Nodes, settings: KnnSettings, watch: Watch) -> None:
+    """Raise ValueError where the rows make no graph."""
+    if settings.k >= rows.n_rows:
+        raise ValueError(
+            f"k must be below the number of nodes with features, got {settings.k} for "
+            f"{rows.n_rows} nodes"
+        )
+    first, differs = rows.values[:1], False
+    for place, values in rows.blocks():
+        watch.step("looking at features", place.start, rows.n_rows)
+        if settings.metric == "cosine":
+            sizes = largest_entries(values)
+            if not sizes.all():
+                node = _external(rows, nodes, np.array([place.start + int(np.argmin(sizes))]))
+                raise ValueError(
+                    "metric 'cosine' needs features that are not zero, got zeros for node "
+                    f"{node[0].as_py()!r}; take metric 'euclidean'"
+                )
+        if not differs:
+            unequal = values != first[np.zeros(values.shape[0], np.int64)]
+            differs = bool(unequal.nnz if rows.is_sparse else unequal.any())
+    if not differs:
+        raise ValueError("features must differ between nodes, got equal ones for all of them")
+
+
+def _write(
+    lists: NeighborLists,
+    rule: TieRule,
+    rows: FeatureRows,
+    nodes: Nodes,
+    place: KnnPlace,
+    watch: Watch,
+) -> tuple[int, int]:
+    """Write all edges; how many there are, and how many of the least weight."""
+    id_type = pa.large_string() if place.node_kind == "string" else pa.int64()
+    schema = pa.schema([("src", id_type), ("dst", id_type), ("weight", pa.float32())])
+    n_edges = n_least = 0
+
+    def write(path: Path) -> None:
+        nonlocal n_edges, n_least
+        with pq.ParquetWriter(path, schema) as writer:
+            for edges in _row_groups(lists, rule, watch):
+                weight = edges.weight.astype(np.float32)
+                columns = [
+                    _external(rows, nodes, edges.u).cast(id_type),
+                    _external(rows, nodes, edges.v).cast(id_type),
+                    pa.array(weight),
+                ]
+                writer.write_table(pa.table(columns, schema=schema), row_group_size=edges.u.size)
+                n_edges += edges.u.size
+                n_least += int(np.count_nonzero(weight <= LEAST_WEIGHT))
+
+    publish_file(place.output, write)
+    return n_edges, n_least
+
+
+def _row_groups(lists: NeighborLists, rule: TieRule, watch: Watch) -> Iterator[WeightedEdges]:
+    """All edges, enough at a time for a row group."""
+    waiting: list[WeightedEdges] = []
+    for place in lists.blocks():
+        watch.step("writing edges", place.start, lists.n_rows)
+        waiting.append(edges_of(lists, place, rule))
+        if sum(each.u.size for each in waiting) >= ROWS_PER_GROUP:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(edges: list[WeightedEdges]) -> WeightedEdges:
+    return WeightedEdges(
+        u=np.concatenate([each.u for each in edges]),
+        v=np.concatenate([each.v for each in edges]),
+        weight=np.concatenate([each.weight for each in edges]),
+    )
+
+
+def _external(rows: FeatureRows, nodes: Nodes, numbers: IntArray) -> pa.ChunkedArray:
+    """External ids of the nodes of some rows."""
+    owners = numbers if rows.nodes is None else rows.nodes[numbers]
+    return nodes.external_ids().take(pa.array(owners))

@@ -1,0 +1,1 @@
+"""External ids of nodes and their dense numbers."""

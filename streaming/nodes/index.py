@@ -1,0 +1,459 @@
+"""Node index: external id -> dense id, in order of first appearance.
+
+The truth is a directory of append-only segments (``node_segments``); the hash table in memory is
+rebuilt from them. One process writes, with ``map``, ``publish`` and ``truncate``; readers follow
+what is published. ``DenseNodes`` does the same for graphs whose ids are dense already.
+"""
+
+import secrets
+from pathlib import Path
+from typing import NoReturn, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.solvers.arrays import Int32Array, UInt64Array
+from peewit.streaming.durable import remove_unfinished
+from peewit.streaming.edges.blocks import (
+    MAX_NODES,
+    BadEdges,
+    EdgeBlock,
+    NodeKind,
+    RawBlock,
+    check_max_nodes,
+    check_node_kind,
+    drop_self_loops,
+    node_ids,
+    shown,
+    values_of,
+)
+from peewit.streaming.kernels.node_table import COLLISION, DONE
+from peewit.streaming.nodes.ids import IdColumn, IntegerIds, StringIds
+from peewit.streaming.nodes.segments import (
+    CorruptSegment,
+    MappedIds,
+    publish_ids,
+    read_ids,
+    truncate_ids,
+)
+from peewit.streaming.nodes.table import HashTable
+
+DEFAULT_MAX_NODES = 100_000_000
+
+_MAP_ROWS = 1 << 15  # rows mapped at once: hashes and ids of a chunk stay in the cache
+_REBUILD_ROWS = 1 << 16
+
+
+class NodeCollision(RuntimeError):
+    """Two different ids have the same 64-bit hash.
+
+    They are never merged. Opening the index again draws another hash seed, which separates them.
+    """
+
+
+class NodeIndex:
+    """External ids of one graph, kind ``string`` or ``int64``.
+
+    Use ``NodeIndex.open``. Memory: 27 to 54 bytes per id for the table, and the ids that no segment
+    holds yet.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Ids known; the next new one becomes dense id ``n_nodes``.
+    n_published : int
+        Ids that segments hold.
+    """
+
+    def __init__(self, directory: Path, *, ids: IdColumn, max_nodes: int, writable: bool) -> None:
+        self._directory = directory
+        self._ids = ids
+        self._max_nodes = max_nodes
+        self._writable = writable
+        self._published: list[MappedIds] = []
+        self._table: HashTable | None = None
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        *,
+        kind: NodeKind,
+        n_nodes: int | None = None,
+        max_nodes: int = DEFAULT_MAX_NODES,
+        writable: bool = True,
+        hash_seed: int | None = None,
+    ) -> "NodeIndex":
+        """Index of the ids that ``directory`` holds.
+
+        Parameters
+        ----------
+        directory : Path
+            Holds the segments; a writer makes it if it is missing.
+        kind : {"string", "int64"}
+            What the ids are.
+        n_nodes : int or None
+            Only the first ``n_nodes`` ids; None for all that are published. A writer deletes the
+            others, which a checkpoint older than they are does not know.
+        max_nodes : int
+            ``map`` refuses to pass it.
+        writable : bool
+            Whether to write. One process may at a time; a reader builds its table at the first
+            lookup.
+        hash_seed : int or None
+            64 bits that start the hashes; None draws them. Dense ids do not depend on it.
+
+        Raises
+        ------
+        CorruptSegment
+            A segment is damaged or missing.
+        NodeCollision
+            Two ids have the same hash.
+        ValueError
+            Fewer than ``n_nodes`` ids are published, or a wrong argument.
+        """
+        check_max_nodes(max_nodes)
+        seed = secrets.randbits(64) if hash_seed is None else hash_seed
+        if kind == "string":
+            ids: IdColumn = StringIds(seed=seed)
+        elif kind == "int64":
+            ids = IntegerIds(seed=seed)
+        else:
+            raise ValueError(f"kind must be string or int64, got {kind!r}; see open_nodes")
+        index = cls(directory, ids=ids, max_nodes=max_nodes, writable=writable)
+        if writable:
+            directory.mkdir(parents=True, exist_ok=True)
+            remove_unfinished(directory)
+            truncate_ids(directory, ids.arrow_type, n_nodes)
+        index._published = read_ids(
+            directory, ids.arrow_type, start=0, stop=n_nodes, verify=writable
+        )
+        if writable:
+            index._built_table()
+        return index
+
+    @property
+    def n_published(self) -> int:
+        """Ids that segments hold."""
+        return self._published[-1].stop if self._published else 0
+
+    @property
+    def n_nodes(self) -> int:
+        """Ids known."""
+        return self.n_published + self._ids.n_tail
+
+    def map(
+        self, src: pa.Array, dst: pa.Array, *, first_row: int = 0
+    ) -> tuple[Int32Array, Int32Array]:
+        """Dense ids of both endpoints of every row; new ids are added in order of appearance.
+
+        That order is src of row 0, dst of row 0, src of row 1 and so on.
+
+        Parameters
+        ----------
+        src, dst : pyarrow.Array
+            (n_rows,) as ``blocks.read_columns`` returns them: without nulls, of the index's kind.
+        first_row : int
+            Row within the file of the first row here; errors count from there.
+
+        Returns
+        -------
+        u, v : (n_rows,) int32
+            Dense ids.
+
+        Raises
+        ------
+        BadEdges
+            More than ``max_nodes`` ids. Nothing was added.
+        NodeCollision
+            Two ids have the same hash. Nothing was added.
+        """
+        self._check_writable()
+        for ids in (src, dst):
+            if not isinstance(ids, pa.Array) or ids.type not in self._ids.mapped_types:
+                raise TypeError(
+                    f"map takes arrays of {self._ids.arrow_type} as read_columns returns them, "
+                    f"got {type(ids).__name__} of {shown(ids.type)}"
+                )
+        if len(src) != len(dst):
+            raise ValueError(f"src and dst must be equally long, got {len(src)} and {len(dst)}")
+        table = self._built_table()
+        n_before = self.n_nodes
+        numbers: Int32Array = np.empty((len(src), 2), dtype=np.int32)
+        for start in range(0, len(src), _MAP_ROWS):
+            src_rows, dst_rows = src.slice(start, _MAP_ROWS), dst.slice(start, _MAP_ROWS)
+            hashes: UInt64Array = np.empty(2 * len(src_rows), dtype=np.uint64)
+            fingerprints = np.empty_like(hashes)
+            self._ids.hash(src_rows, hashes, fingerprints, begin=0, step=2)
+            self._ids.hash(dst_rows, hashes, fingerprints, begin=1, step=2)
+            mapped = table.map(hashes, fingerprints, max_nodes=self._max_nodes)
+            self._ids.append(src_rows, dst_rows, mapped.added)
+            if mapped.status != DONE:
+                self._forget(n_before)
+                row, side = divmod(mapped.n_mapped, 2)
+                value = (dst_rows if side else src_rows)[row].as_py()
+                self._refuse(mapped.status, row=first_row + start + row, value=shown(value))
+            numbers[start : start + len(src_rows)] = mapped.ids.reshape(-1, 2)
+        return np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
+
+    def add(self, nodes: pa.Array, *, first_row: int = 0) -> Int32Array:
+        """Dense ids of one column; see ``map``, which this costs as much as with two."""
+        return self.map(nodes, nodes, first_row=first_row)[0]
+
+    def map_block(self, block: RawBlock) -> EdgeBlock:
+        """Edges of a block between dense ids, without self-loops; see ``map``.
+
+        The memory of a block that is owned may be overwritten: use it once.
+        """
+        u, v = self.map(block.src, block.dst, first_row=block.first_row)
+        return drop_self_loops(u, v, block.weight)
+
+    def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
+        """Dense ids, -1 where an id is unknown or null; adds nothing.
+
+        Raises
+        ------
+        TypeError
+            ``ids`` are not of the index's kind.
+        """
+        ids.validate(full=True)
+        kind: NodeKind = "string" if isinstance(self._ids, StringIds) else "int64"
+        keys = node_ids(ids, node_kind=kind, name="node")
+        unknown = keys.is_null().to_numpy(zero_copy_only=False)
+        if kind == "int64":
+            keys = pc.fill_null(keys, 0)
+            if keys.type == pa.uint64():
+                unknown |= keys.to_numpy() > np.iinfo(np.int64).max
+            keys = pc.cast(keys, pa.int64(), safe=False)
+        found = self._built_table().find(*self._hashes(keys))
+        found[unknown] = -1
+        return found
+
+    def external_ids(self, start: int = 0, stop: int | None = None) -> pa.ChunkedArray:
+        """External ids of the dense ids ``start .. stop - 1`` (None: to the end).
+
+        Memory-mapped; ids that are not published yet are copied.
+        """
+        stop = self.n_nodes if stop is None else stop
+        if not 0 <= start <= stop <= self.n_nodes:
+            raise ValueError(f"start <= stop must lie in [0, {self.n_nodes}], got {start}, {stop}")
+        chunks = [
+            chunk.ids.slice(
+                max(start - chunk.start, 0), min(stop, chunk.stop) - max(start, chunk.start)
+            )
+            for chunk in self._published
+            if chunk.start < stop and start < chunk.stop
+        ]
+        first = max(start - self.n_published, 0)
+        if stop > self.n_published + first:
+            tail = self._ids.tail().slice(first, stop - self.n_published - first)
+            chunks.append(pa.concat_arrays([tail, tail.slice(0, 0)]))  # a copy: the tail changes
+        return pa.chunked_array(chunks, type=self._ids.arrow_type)
+
+    def publish(self) -> int:
+        """Write the ids that no segment holds yet as one segment, whole; return ``n_nodes``."""
+        self._check_writable()
+        if self._ids.n_tail:
+            tail = self._ids.tail()
+            publish_ids(self._directory, tail, start=self.n_published, published=self._published)
+            self._published = self._read(0, self.n_nodes, verify=False)
+            self._ids.truncate(0)
+        return self.n_published
+
+    def truncate(self, n_nodes: int) -> None:
+        """Forget the ids from dense id ``n_nodes`` on, in memory and on disk."""
+        self._check_writable()
+        if not 0 <= n_nodes <= self.n_nodes:
+            raise ValueError(f"n_nodes must lie in [0, {self.n_nodes}], got {n_nodes}")
+        self._forget(n_nodes)
+
+    def refresh(self, n_nodes: int) -> None:
+        """Follow the writer to ``n_nodes`` ids, which must be committed (never taken back).
+
+        Raises
+        ------
+        ValueError
+            Fewer than ``n_nodes`` ids are published.
+        """
+        if self._writable:
+            raise ValueError("refresh is for readers; this index is the writer's")
+        start = self.n_published
+        if n_nodes <= start:
+            return
+        added = self._read(start, n_nodes, verify=self._table is not None)
+        if self._table is not None:
+            self._insert(self._table, added)
+        self._published = [*self._published, *added]
+
+    def _read(self, start: int, stop: int, *, verify: bool) -> list[MappedIds]:
+        return read_ids(
+            self._directory, self._ids.arrow_type, start=start, stop=stop, verify=verify
+        )
+
+    def _built_table(self) -> HashTable:
+        if self._table is None:
+            if not self._writable:  # what a reader has mapped was not verified yet
+                self._published = self._read(0, self.n_published, verify=True)
+            table = HashTable()
+            self._insert(table, self._published)
+            self._table = table
+        return self._table
+
+    def _insert(self, table: HashTable, chunks: list[MappedIds]) -> None:
+        table.reserve(sum(chunk.stop - chunk.start for chunk in chunks))
+        for chunk in chunks:
+            for start in range(0, len(chunk.ids), _REBUILD_ROWS):
+                ids = chunk.ids.slice(start, _REBUILD_ROWS)
+                mapped = table.map(*self._hashes(ids), max_nodes=MAX_NODES)
+                if mapped.status == COLLISION:
+                    self._refuse(COLLISION, row=0, value=shown(ids[mapped.n_mapped].as_py()))
+                if len(mapped.added) < len(ids):
+                    raise CorruptSegment(f"an id stands twice in the segments of {self._directory}")
+
+    def _hashes(self, ids: pa.Array) -> tuple[UInt64Array, UInt64Array]:
+        hashes: UInt64Array = np.empty(len(ids), dtype=np.uint64)
+        fingerprints: UInt64Array = np.empty(len(ids), dtype=np.uint64)
+        self._ids.hash(ids, hashes, fingerprints)
+        return hashes, fingerprints
+
+    def _forget(self, n_nodes: int) -> None:
+        table = self._built_table()
+        for chunk in self.external_ids(n_nodes).chunks:
+            for start in range(0, len(chunk), _REBUILD_ROWS):
+                hashes, _ = self._hashes(chunk.slice(start, _REBUILD_ROWS))
+                table.remove(hashes)
+        if n_nodes < self.n_published:
+            self._ids.truncate(0)
+            truncate_ids(self._directory, self._ids.arrow_type, n_nodes)
+            self._published = self._read(0, n_nodes, verify=False)
+        else:
+            self._ids.truncate(n_nodes - self.n_published)
+
+    def _refuse(self, status: int, *, row: int, value: str) -> NoReturn:
+        if status == COLLISION:
+            raise NodeCollision(
+                f"the hash of id {value} is that of another id; nothing was merged, "
+                "start again: another hash seed is drawn"
+            )
+        raise BadEdges(
+            f"a graph holds at most max_nodes = {self._max_nodes} nodes, the next one",
+            row=row,
+            value=value,
+        )
+
+    def _check_writable(self) -> None:
+        if not self._writable:
+            raise ValueError("this index was opened for reading; open it with writable=True")
+
+
+class DenseNodes:
+    """Nodes of a graph whose ids are dense: ids in [0, max_nodes) stand for themselves.
+
+    Has the methods of ``NodeIndex``; there is nothing to keep, ``n_nodes`` lives in the checkpoint.
+
+    Attributes
+    ----------
+    n_nodes, n_published : int
+        One more than the largest id seen.
+    """
+
+    def __init__(self, *, n_nodes: int = 0, max_nodes: int = DEFAULT_MAX_NODES) -> None:
+        self._max_nodes = check_max_nodes(max_nodes)
+        self.n_nodes = 0
+        self.refresh(n_nodes)
+
+    @property
+    def n_published(self) -> int:
+        """Equal to ``n_nodes``."""
+        return self.n_nodes
+
+    def map(
+        self, src: pa.Array, dst: pa.Array, *, first_row: int = 0
+    ) -> tuple[Int32Array, Int32Array]:
+        """Return the ids as int32, copied only where they are wider; see ``NodeIndex.map``."""
+        greatest = -1
+        for ids in (src.to_numpy(), dst.to_numpy()):
+            if len(ids):
+                greatest = max(greatest, int(ids.max()))
+                if ids.min() < 0 or greatest >= self._max_nodes:
+                    row = int(np.argmax((ids < 0) | (ids >= self._max_nodes)))
+                    raise BadEdges(
+                        f"a dense id must lie in [0, {self._max_nodes - 1}]",
+                        row=first_row + row,
+                        value=str(ids[row]),
+                    )
+        self.n_nodes = max(self.n_nodes, greatest + 1)
+        return (
+            src.to_numpy().astype(np.int32, copy=False),
+            dst.to_numpy().astype(np.int32, copy=False),
+        )
+
+    def add(self, nodes: pa.Array, *, first_row: int = 0) -> Int32Array:
+        """Return the ids of one column as int32; see ``NodeIndex.add``."""
+        return self.map(nodes, nodes, first_row=first_row)[0]
+
+    def map_block(self, block: RawBlock) -> EdgeBlock:
+        """Return the edges of a block; see ``NodeIndex.map_block``."""
+        if block.greatest_id is None or block.greatest_id >= self._max_nodes:
+            u, v = self.map(block.src, block.dst, first_row=block.first_row)
+        else:
+            self.n_nodes = max(self.n_nodes, block.greatest_id + 1)
+            view = values_of if block.is_owned else pa.Array.to_numpy
+            u, v = view(block.src), view(block.dst)
+        return drop_self_loops(u, v, block.weight, n_self_loops=block.n_self_loops)
+
+    def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
+        """Return the ids below ``n_nodes`` as int32, -1 for others and nulls."""
+        ids.validate(full=True)
+        keys = node_ids(ids, node_kind="dense", name="node")
+        known = ~keys.is_null().to_numpy(zero_copy_only=False)
+        values = pc.fill_null(keys, 0).to_numpy()
+        known &= (values >= 0) & (values < self.n_nodes)
+        return np.where(known, values, -1).astype(np.int32)
+
+    def external_ids(self, start: int = 0, stop: int | None = None) -> pa.ChunkedArray:
+        """``start .. stop - 1`` (None: to the end) as int64."""
+        stop = self.n_nodes if stop is None else stop
+        if not 0 <= start <= stop <= self.n_nodes:
+            raise ValueError(f"start <= stop must lie in [0, {self.n_nodes}], got {start}, {stop}")
+        return pa.chunked_array([np.arange(start, stop, dtype=np.int64)])
+
+    def publish(self) -> int:
+        """Return ``n_nodes``."""
+        return self.n_nodes
+
+    def truncate(self, n_nodes: int) -> None:
+        """Forget the ids from ``n_nodes`` on."""
+        if not 0 <= n_nodes <= self.n_nodes:
+            raise ValueError(f"n_nodes must lie in [0, {self.n_nodes}], got {n_nodes}")
+        self.n_nodes = n_nodes
+
+    def refresh(self, n_nodes: int) -> None:
+        """Follow the writer to ``n_nodes`` ids."""
+        if not 0 <= n_nodes <= self._max_nodes:
+            raise ValueError(f"n_nodes must lie in [0, {self._max_nodes}], got {n_nodes}")
+        self.n_nodes = max(self.n_nodes, n_nodes)
+
+
+Nodes: TypeAlias = NodeIndex | DenseNodes
+"""What maps the ids of a graph, whatever their kind."""
+
+
+def open_nodes(
+    directory: Path,
+    *,
+    kind: NodeKind,
+    n_nodes: int | None = None,
+    max_nodes: int = DEFAULT_MAX_NODES,
+    writable: bool = True,
+) -> Nodes:
+    """Node index of the given kind; see ``NodeIndex.open``.
+
+    ``dense`` keeps nothing in ``directory``, so that ``n_nodes`` None means none seen yet.
+    """
+    if check_node_kind(kind) == "dense":
+        return DenseNodes(n_nodes=n_nodes or 0, max_nodes=max_nodes)
+    return NodeIndex.open(
+        directory, kind=kind, n_nodes=n_nodes, max_nodes=max_nodes, writable=writable
+    )

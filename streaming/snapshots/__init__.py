@@ -1,0 +1,1 @@
+"""What a stream leaves on the disk: snapshots for readers, checkpoints to resume from."""

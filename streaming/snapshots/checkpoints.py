@@ -1,0 +1,421 @@
+"""Checkpoints of one graph's stream: the newest one and the last at a file boundary (clean).
+
+A checkpoint is a directory published whole; ``current.json`` names both and is replaced in one
+step, so that a process killed at any line resumes from a matching pair. What two checkpoints have
+in common is written once and linked: records, embedding, and the list of absorbed files, which is
+kept in the segments of the node index. What the numbers mean is ``records``' and ``pipeline``'s
+business.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.solvers.arrays import AnyArray
+from peewit.streaming.durable import (
+    link_file,
+    naming,
+    publish_directory,
+    publish_json,
+    remove_unfinished,
+    write_json,
+)
+from peewit.streaming.nodes.segments import (
+    CorruptSegment,
+    list_segments,
+    publish_ids,
+    read_ids,
+    truncate_ids,
+)
+from peewit.streaming.snapshots.record_segments import (
+    ArrayIdentity,
+    SavedRecords,
+    read_records,
+    write_records,
+)
+from peewit.streaming.sparsifier.cards import NodeCards
+from peewit.streaming.sparsifier.records import SparsifierState
+
+_CARDS = "cards.npy"
+_SURPLUS = "surplus.npy"
+_COUNTERS = tuple(
+    item.name for item in fields(SparsifierState) if item.name not in ("chunks", "cards", "surplus")
+)
+_FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
+_FORMAT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsorbedFile:
+    """One file whose every part is in the sparsifier.
+
+    Attributes
+    ----------
+    path, version : str
+        Where it came from, and its modification time or entity tag there.
+    digest : str
+        Digest of the whole content.
+    n_rows, n_self_loops : int
+        Rows it held, and those of them dropped as self-loops.
+    """
+
+    path: str
+    version: str
+    digest: str
+    n_rows: int
+    n_self_loops: int
+
+
+_FILE_FIELDS = tuple(item.name for item in fields(AbsorbedFile))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePosition:
+    """A file of which only the first parts are in the sparsifier.
+
+    Attributes
+    ----------
+    path, digest : str
+        The file and its content.
+    part_rows : int
+        Most rows of a part; part numbers mean nothing without it.
+    next_part : int
+        Number of the first part that is not absorbed.
+    self_loops_before : int
+        Self-loops of the stream before the file.
+    cutting : int
+        Which way of cutting files into parts gave them their numbers, see `parts.CUTTING`; 1 in
+        checkpoints that do not say.
+    """
+
+    path: str
+    digest: str
+    part_rows: int
+    next_part: int
+    self_loops_before: int
+    cutting: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Checkpoint:
+    """All that a resumed stream needs.
+
+    Attributes
+    ----------
+    state : SparsifierState
+        Records, embedding and counters.
+    n_nodes : int
+        Length of the node index.
+    files : tuple of AbsorbedFile
+        Absorbed files, in order.
+    position : FilePosition or None
+        The file in hand; None at a file boundary (clean).
+    """
+
+    state: SparsifierState
+    n_nodes: int
+    files: tuple[AbsorbedFile, ...] = ()
+    position: FilePosition | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the checkpoint lies at a file boundary."""
+        return self.position is None
+
+
+EMPTY = Checkpoint(state=SparsifierState(), n_nodes=0)
+"""The checkpoint of a graph that has seen nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _OnDisk:
+    """What the checkpoint of that name holds, for the next one to link.
+
+    Attributes
+    ----------
+    name : str or None
+        None before the first checkpoint.
+    records : SavedRecords
+        Segments of the buffer.
+    cards : ArrayIdentity or None
+        Array of the cards.
+    files : tuple of AbsorbedFile
+        Absorbed files.
+    """
+
+    name: str | None = None
+    records: SavedRecords = field(default_factory=SavedRecords)
+    cards: ArrayIdentity | None = None
+    files: tuple[AbsorbedFile, ...] = ()
+
+
+class CheckpointStore:
+    """Keeps the newest and the clean checkpoint of one graph in a directory.
+
+    One process writes; others may ask for `n_nodes`, `n_clean_nodes` and `first_files` meanwhile.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._pointer = directory / "current.json"
+        self._on_disk = _OnDisk()
+
+    def newest(self) -> Checkpoint:
+        """Return the newest checkpoint; ``EMPTY`` where there is none."""
+        return self._load(self._names()["newest"])
+
+    def clean(self) -> Checkpoint:
+        """Return the last checkpoint at a file boundary; ``EMPTY`` where there is none."""
+        return self._load(self._names()["clean"])
+
+    def n_clean_nodes(self) -> int:
+        """Length of the node index at the clean checkpoint, without loading the rest."""
+        name = self._names()["clean"]
+        return 0 if name is None else int(self._meta(name)["n_nodes"])
+
+    def n_nodes(self) -> int:
+        """Length of the node index at the newest checkpoint, without loading the rest."""
+        name = self._names()["newest"]
+        return 0 if name is None else int(self._meta(name)["n_nodes"])
+
+    def rename_files(self, renamed: Callable[[str], str]) -> None:
+        """Give the files that the checkpoints know other paths, as when the graph has moved.
+
+        For a copy that nobody reads yet: it is changed in place.
+
+        Parameters
+        ----------
+        renamed : callable
+            From a path to the present one.
+        """
+        for name in {name for name in self._names().values() if name is not None}:
+            directory, meta = self._directory / name, self._meta(name)
+            files = tuple(
+                replace(file, path=renamed(file.path))
+                for file in _read_files(directory, meta["n_files"])
+            )
+            for segment in list_segments(directory):
+                segment.path.unlink()
+            _write_files(directory, files, self._directory, ())
+            if meta["position"]:
+                meta["position"]["path"] = renamed(meta["position"]["path"])
+                publish_json(directory / "meta.json", meta)
+
+    def first_files(self, n_files: int) -> tuple[AbsorbedFile, ...]:
+        """Return the first absorbed files of the clean checkpoint, without loading the rest.
+
+        Looks again when the writer replaces the checkpoint meanwhile.
+
+        Raises
+        ------
+        ValueError
+            Fewer files are there, as when the graph's state was lost.
+        """
+        while True:
+            name = self._names()["clean"]
+            try:
+                n_known = 0 if name is None else int(self._meta(name)["n_files"])
+                if name is not None and n_files <= n_known:
+                    return _read_files(self._directory / name, n_files)
+            except (OSError, ValueError, CorruptSegment):
+                if self._names()["clean"] == name:
+                    raise
+                continue
+            if n_files == 0:
+                return ()
+            raise ValueError(
+                f"the checkpoint must know the first {n_files} files of the graph, "
+                f"it knows {n_known}"
+            )
+
+    def clear(self) -> None:
+        """Remove what a killed process left unfinished or behind; for the writer, before it begins.
+
+        Raises
+        ------
+        ValueError
+            The checkpoints have a format of another version.
+        """
+        remove_unfinished(self._directory)
+        self._retire(self._names())
+
+    def save(self, checkpoint: Checkpoint, *, guard: Callable[[], None] = lambda: None) -> None:
+        """Publish a checkpoint as the newest, and as the clean one when it is clean.
+
+        Takes the time and room of what is not in the checkpoint saved or loaded last.
+
+        Parameters
+        ----------
+        checkpoint : Checkpoint
+            Its arrays are told by identity from those saved before, so nobody may change them.
+        guard : callable
+            Called when all is written and nothing yet changed; if it raises, nothing does.
+
+        Raises
+        ------
+        OSError
+            The disk is full, or fails; says which file. The checkpoints before stay.
+        """
+        remove_unfinished(self._directory)
+        names = self._names()
+        name = f"{self._last_number() + 1:012d}"
+        linkable = self._on_disk if self._on_disk.name in names.values() else _OnDisk()
+        with publish_directory(self._directory / name) as directory:
+            on_disk = self._write(checkpoint, directory, name, linkable)
+        guard()  # a process that slept while it wrote must not overwrite its successor's state
+        self._point(newest=name, clean=name if checkpoint.is_clean else names["clean"])
+        self._on_disk = on_disk
+
+    def return_to_clean(self) -> Checkpoint:
+        """Forget the newest checkpoint in favor of the clean one, and return that."""
+        clean = self._names()["clean"]
+        self._point(newest=clean, clean=clean)
+        return self._load(clean)
+
+    def _point(self, *, newest: str | None, clean: str | None) -> None:
+        publish_json(self._pointer, {"format": _FORMAT, "newest": newest, "clean": clean})
+        self._retire({"newest": newest, "clean": clean})
+
+    def _retire(self, names: dict[str, str | None]) -> None:
+        for entry in self._directory.iterdir():
+            if entry.is_dir() and entry.name not in names.values():
+                shutil.rmtree(entry)
+
+    def _names(self) -> dict[str, str | None]:
+        if not self._pointer.exists():
+            return {"newest": None, "clean": None}
+        names: dict[str, Any] = json.loads(self._pointer.read_text(encoding="utf-8"))
+        if names["format"] != _FORMAT:
+            raise ValueError(
+                f"{self._pointer} has format {names['format']}, this version reads {_FORMAT}"
+            )
+        return {"newest": names["newest"], "clean": names["clean"]}
+
+    def _last_number(self) -> int:
+        numbers = [int(entry.name) for entry in self._directory.iterdir() if entry.name.isdigit()]
+        return max(numbers, default=0)
+
+    def _meta(self, name: str) -> dict[str, Any]:
+        meta: dict[str, Any] = json.loads(
+            (self._directory / name / "meta.json").read_text(encoding="utf-8")
+        )
+        return meta
+
+    def _load(self, name: str | None) -> Checkpoint:
+        if name is None:
+            self._on_disk = _OnDisk()
+            return EMPTY
+        directory = self._directory / name
+        meta = self._meta(name)
+        chunks, records = read_records(
+            directory, [(start, stop) for start, stop in meta["records"]]
+        )
+        array = np.load(directory / _CARDS, allow_pickle=False)
+        surplus = np.load(directory / _SURPLUS, allow_pickle=False) if meta["has_surplus"] else None
+        cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
+        counters: dict[str, Any] = {
+            item: math.inf if value is None else value for item, value in meta["counters"].items()
+        }
+        files = _read_files(directory, meta["n_files"])
+        self._on_disk = _OnDisk(
+            name=name,
+            records=records,
+            cards=ArrayIdentity([cards.array]),
+            files=files,
+        )
+        return Checkpoint(
+            state=SparsifierState(chunks=chunks, cards=cards, surplus=surplus, **counters),
+            n_nodes=meta["n_nodes"],
+            files=files,
+            position=FilePosition(**meta["position"]) if meta["position"] else None,
+        )
+
+    def _write(
+        self, checkpoint: Checkpoint, directory: Path, name: str, linkable: _OnDisk
+    ) -> _OnDisk:
+        """Fill the directory of a checkpoint, linking what is on disk already."""
+        state, before = checkpoint.state, self._directory / (linkable.name or "")
+        records = write_records(directory, state.chunks, before=before, saved=linkable.records)
+        array, path = state.cards.array, directory / _CARDS
+        if linkable.cards is not None and linkable.cards.is_of([array]):
+            link_file(before / path.name, path)
+        else:
+            _write_array(path, array)
+        if state.surplus is not None:
+            _write_array(directory / _SURPLUS, state.surplus)
+        _write_files(directory, checkpoint.files, before, linkable.files)
+        position = checkpoint.position
+        counters = {item: getattr(state, item) for item in _COUNTERS}
+        meta = {
+            "n_nodes": checkpoint.n_nodes,
+            "n_files": len(checkpoint.files),
+            "scale": state.cards.scale,
+            "has_surplus": state.surplus is not None,
+            "total_degree": state.cards.total_degree,
+            "records": records.bounds,
+            "position": None if position is None else asdict(position),
+            # JSON has no infinity: null stands for it.
+            "counters": {
+                item: None if value == math.inf else value for item, value in counters.items()
+            },
+        }
+        write_json(directory / "meta.json", meta)
+        return _OnDisk(
+            name=name,
+            records=records,
+            cards=ArrayIdentity([array]),
+            files=checkpoint.files,
+        )
+
+
+def _write_array(path: Path, array: AnyArray) -> None:
+    """Write as numpy.save does, which would not say why a write failed."""
+    values = np.ascontiguousarray(array)
+    with naming(path), path.open("wb") as file:
+        header = np.lib.format.header_data_from_array_1_0(values)
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(values.reshape(-1).data)
+
+
+def _write_files(
+    directory: Path,
+    files: tuple[AbsorbedFile, ...],
+    before: Path,
+    known: tuple[AbsorbedFile, ...],
+) -> None:
+    """Keep the list of files as segments, those of ``before`` linked, which hold ``known``."""
+    for segment in list_segments(before) if known else ():
+        link_file(segment.path, directory / segment.path.name)
+    n_common = _n_common(files, known)
+    if n_common < len(known):
+        truncate_ids(directory, _FILE_TYPE, n_common)
+    if n_common < len(files):
+        lines = [
+            json.dumps({name: getattr(file, name) for name in _FILE_FIELDS})
+            for file in files[n_common:]
+        ]
+        published = read_ids(directory, _FILE_TYPE, start=0, stop=n_common, verify=False)
+        publish_ids(directory, pa.array(lines, _FILE_TYPE), start=n_common, published=published)
+
+
+def _n_common(files: tuple[AbsorbedFile, ...], known: tuple[AbsorbedFile, ...]) -> int:
+    """Length of the longest common front; at once where one is the front of the other."""
+    shorter = min(len(files), len(known))
+    if files[:shorter] == known[:shorter]:
+        return shorter
+    return next(row for row in range(shorter) if files[row] != known[row])
+
+
+def _read_files(directory: Path, n_files: int) -> tuple[AbsorbedFile, ...]:
+    segments = read_ids(directory, _FILE_TYPE, start=0, stop=n_files, verify=True)
+    return tuple(
+        AbsorbedFile(**json.loads(line)) for segment in segments for line in segment.ids.to_pylist()
+    )

@@ -1,0 +1,366 @@
+"""Snapshots: the sparsifier as people use it, numbered, with its provenance, published whole.
+
+A snapshot is a directory with the merged edges and a small JSON page that says what the graph was
+made of and how accurate it is meant to be. The edges are an Arrow file of small batches, sorted, so
+that nobody who writes, reads or loads them needs room for all of them. Weights stay float64, four
+of 16 bytes more than float32: they are what people download, and sums of parallel edges.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.solvers.arrays import AnyArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.merging import EdgeChunk, merged_ranges
+from peewit.streaming.durable import naming, publish_directory, remove_unfinished, write_json
+from peewit.streaming.edges.blocks import NodeKind
+
+_BATCH_ROWS = 1 << 18
+_SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
+
+
+class SnapshotNotFound(LookupError):
+    """No snapshot of that number is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphPaths:
+    """Where one graph keeps what; all below ``root``."""
+
+    root: Path
+
+    @property
+    def nodes(self) -> Path:
+        """Segments of the node index."""
+        return self.root / "nodes"
+
+    @property
+    def pushes(self) -> Path:
+        """Pushed blocks, one Parquet file each."""
+        return self.root / "pushes"
+
+    @property
+    def staging(self) -> Path:
+        """Copies of remote files while they are read."""
+        return self.root / "staging"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Newest and clean checkpoint."""
+        return self.root / "checkpoints"
+
+    @property
+    def snapshots(self) -> Path:
+        """Published snapshots."""
+        return self.root / "snapshots"
+
+    @property
+    def features(self) -> Path:
+        """Published features of the nodes, a directory for each version."""
+        return self.root / "features"
+
+    @property
+    def feature_sets(self) -> Path:
+        """Sets of features that wait for ingest, one Arrow file each."""
+        return self.root / "feature_sets"
+
+    @property
+    def knn(self) -> Path:
+        """Edges made from features, one Parquet file for each time."""
+        return self.root / "knn"
+
+    @property
+    def knn_work(self) -> Path:
+        """Lists of neighbors while such edges are made, a directory for each attempt."""
+        return self.root / "knn_work"
+
+    @property
+    def embedding(self) -> Path:
+        """Where the nodes of a snapshot lie, made when somebody asks for it."""
+        return self.root / "embedding"
+
+    @property
+    def predictions(self) -> Path:
+        """Prediction files."""
+        return self.root / "predictions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotMeta:
+    """Provenance of one snapshot.
+
+    Attributes
+    ----------
+    number : int
+        Counts from 1 in each graph.
+    node_kind : {"string", "int64", "dense"}
+        Kind of the external node ids.
+    n_nodes : int
+        Nodes of the graph; the first ``n_nodes`` entries of the node index.
+    edges_seen : int
+        Rows of all committed files, self-loops included.
+    edges_kept : int
+        Edges of the snapshot, parallel records summed.
+    n_records : int
+        Records behind those edges.
+    self_loops : int
+        Rows dropped because both ends are the same node.
+    epsilon_asked, epsilon_expected : float
+        Spectral accuracy asked, and expected from what was kept (ALGORITHMS B10').
+    sampling_constant : float or None
+        Smallest sampling constant that any record saw; None while every edge is kept.
+    max_edges_bound : bool
+        Whether ``max_edges`` won over ``epsilon``.
+    n_resparsifications, n_failed_embeddings : int
+        How often the buffer was thinned, and how often that was refused for want of convergence.
+    n_blocks, n_files : int
+        Position in the stream: blocks and files absorbed.
+    seed : int
+        Seed of coins and probes.
+    created_at : float
+        Seconds since the epoch.
+    """
+
+    number: int
+    node_kind: NodeKind
+    n_nodes: int
+    edges_seen: int
+    edges_kept: int
+    n_records: int
+    self_loops: int
+    epsilon_asked: float
+    epsilon_expected: float
+    sampling_constant: float | None
+    max_edges_bound: bool
+    n_resparsifications: int
+    n_failed_embeddings: int
+    n_blocks: int
+    n_files: int
+    seed: int
+    created_at: float
+
+    @property
+    def note(self) -> str:
+        """One sentence where the accuracy asked is not the accuracy to expect; else empty."""
+        if self.epsilon_expected <= self.epsilon_asked:
+            return ""
+        if self.max_edges_bound:
+            return (
+                f"max_edges lowered the accuracy: epsilon {self.epsilon_asked:g} asked, "
+                f"{self.epsilon_expected:.2f} expected; raise max_edges for the accuracy asked"
+            )
+        return (
+            f"epsilon {self.epsilon_asked:g} asked, {self.epsilon_expected:.2f} expected: "
+            "some node keeps few edges; lower epsilon for a tighter graph"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Snapshot:
+    """A sparsifier with its provenance."""
+
+    meta: SnapshotMeta
+    graph: Graph
+
+
+_Edges = tuple[AnyArray, AnyArray, AnyArray]
+
+
+class SnapshotStore:
+    """Publishes, lists, loads and retires the snapshots of one graph."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def numbers(self) -> list[int]:
+        """Numbers of the snapshots kept, oldest first."""
+        if not self._directory.exists():
+            return []
+        return sorted(
+            int(entry.name) for entry in self._directory.iterdir() if entry.name.isdigit()
+        )
+
+    def latest(self) -> int | None:
+        """Return the number of the newest snapshot, None before the first."""
+        numbers = self.numbers()
+        return numbers[-1] if numbers else None
+
+    def meta(self, number: int) -> SnapshotMeta:
+        """Provenance of one snapshot.
+
+        Raises
+        ------
+        SnapshotNotFound
+            No such snapshot is kept.
+        """
+        try:
+            text = (self.directory(number) / "meta.json").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise self._missing(number) from None
+        return SnapshotMeta(**json.loads(text))
+
+    def edges(self, number: int) -> pa.Table:
+        """Edges of one snapshot, memory-mapped: int32 ``u < v`` and float64 ``weight``."""
+        path = self.directory(number) / "edges.arrow"
+        try:
+            source = pa.memory_map(str(path))
+        except FileNotFoundError:
+            raise self._missing(number) from None
+        return pa.ipc.open_file(source).read_all()
+
+    def load(self, number: int) -> Snapshot:
+        """Load one snapshot as a graph with its provenance."""
+        meta = self.meta(number)
+        path = self.directory(number) / "edges.arrow"
+        if not path.exists():
+            raise self._missing(number)
+        return Snapshot(
+            meta=meta, graph=Graph.from_sorted_edges(_StoredEdges(path), n_nodes=meta.n_nodes)
+        )
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Publish a snapshot under its number, which must be new.
+
+        Raises
+        ------
+        OSError
+            The disk is full, or fails; says which file. What was published before stays.
+        """
+        self._publish(snapshot.meta, _edge_slices(*snapshot.graph.edges()), lambda: None)
+
+    def publish_records(
+        self,
+        meta: SnapshotMeta,
+        chunks: Iterable[EdgeChunk],
+        *,
+        guard: Callable[[], None] = lambda: None,
+    ) -> SnapshotMeta:
+        """Merge edge records and publish them as the snapshot ``meta.number``, which must be new.
+
+        Parameters
+        ----------
+        meta : SnapshotMeta
+            Provenance; ``edges_kept`` is counted here, whatever it says.
+        chunks : iterable of EdgeChunk
+            The records, as they are: parallel ones sum, and those with a ``keep_probability`` of 0
+            are left out. Iterated several times, each time the same.
+        guard : callable
+            Called when all is written and nothing yet changed; if it raises, nothing does.
+
+        Returns
+        -------
+        SnapshotMeta
+            As published.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `peewit.solvers.merging.merged_ranges`.
+        OSError
+            The disk is full, or fails; says which file. What was published before stays.
+
+        Notes
+        -----
+        18 bytes for each of the `peewit.solvers.merging.MAX_RECORDS` records merged at a time,
+        whatever their number.
+        """
+        slices = (
+            part
+            for merged in merged_ranges(chunks, n_nodes=meta.n_nodes)
+            for part in _edge_slices(merged.u, merged.v, merged.weight)
+        )
+        return self._publish(meta, slices, guard)
+
+    def _publish(
+        self, meta: SnapshotMeta, slices: Iterable[_Edges], guard: Callable[[], None]
+    ) -> SnapshotMeta:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(self._directory)
+        with publish_directory(self.directory(meta.number)) as directory:
+            meta = replace(meta, edges_kept=_write_edges(directory / "edges.arrow", slices))
+            write_json(directory / "meta.json", asdict(meta))
+            guard()
+        return meta
+
+    def companion(self, number: int, name: str) -> Path:
+        """Path of a further file that stays as long as the snapshot does.
+
+        Raises
+        ------
+        SnapshotNotFound
+            No such snapshot is kept.
+        """
+        directory = self.directory(number)
+        if not directory.exists():
+            raise self._missing(number)
+        return directory / name
+
+    def retire(self, *, keep_last: int, keep: Collection[int] = ()) -> list[int]:
+        """Remove all but the last ``keep_last`` and those in ``keep``; return the removed."""
+        numbers = self.numbers()
+        removed = [
+            number for number in numbers[: max(len(numbers) - keep_last, 0)] if number not in keep
+        ]
+        for number in removed:
+            shutil.rmtree(self.directory(number))
+        return removed
+
+    def directory(self, number: int) -> Path:
+        """Where a snapshot of this number lies, if there is one."""
+        return self._directory / f"{number:08d}"
+
+    def _missing(self, number: int) -> SnapshotNotFound:
+        if self.directory(number).exists():
+            return SnapshotNotFound(
+                f"snapshot {number} lacks a file; it is being removed, or damaged"
+            )
+        newest = self.latest()
+        kept = "none is kept" if newest is None else f"the newest is {newest}"
+        return SnapshotNotFound(f"no snapshot {number}, {kept}")
+
+    def list(self) -> list[SnapshotMeta]:
+        """Provenance of the snapshots kept, oldest first."""
+        return [self.meta(number) for number in self.numbers()]
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredEdges:
+    """The batches of a file of edges, read anew each time; never more than one in memory."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[_Edges]:
+        with pa.OSFile(str(self.path), "rb") as source:
+            reader = pa.ipc.open_file(source)
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                u, v, weight = (column.to_numpy() for column in batch.columns)
+                yield u, v, weight
+
+
+def _edge_slices(u: AnyArray, v: AnyArray, weight: AnyArray) -> Iterator[_Edges]:
+    """The edges in slices of the length of a batch."""
+    for start in range(0, u.size, _BATCH_ROWS):
+        rows = slice(start, start + _BATCH_ROWS)
+        yield u[rows], v[rows], weight[rows]
+
+
+def _write_edges(path: Path, slices: Iterable[_Edges]) -> int:
+    """Write edges as one batch for each slice; returns their number."""
+    n_edges = 0
+    with (
+        naming(path),
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, _SCHEMA) as writer,
+    ):
+        for u, v, weight in slices:
+            columns = [u.astype(np.int32, copy=False), v.astype(np.int32, copy=False), weight]
+            writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+            n_edges += u.size
+    return n_edges

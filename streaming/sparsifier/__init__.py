@@ -1,0 +1,1 @@
+"""The incremental spectral sparsifier: records, coins, resistances, merges."""

@@ -1,0 +1,116 @@
+"""Two sparsifiers of disjoint edge sets into one, and trees of these (ALGORITHMS B.4, B.9).
+
+Pure functions; who computes the parts, and where, is the caller's business.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.sparsifier.cards import NodeCards
+from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sparsifier import is_full, resparsify
+
+_T = TypeVar("_T")
+
+
+def merge(
+    a: SparsifierState,
+    b: SparsifierState,
+    settings: SparsifierSettings,
+    *,
+    cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
+) -> SparsifierState:
+    """Sparsifier of the union of two disjoint edge sets, resparsified when over the buffer cap.
+
+    Parameters
+    ----------
+    a, b : SparsifierState
+        Equal seeds, and blocks of different numbers: a record is known by seed, block and row. The
+        records of ``a`` come first.
+    settings : SparsifierSettings
+        Of both.
+    cancelled, parallel
+        As in ``sparsifier.resparsify``.
+
+    Notes
+    -----
+    Embedding: a part's resistances are never below those of the union (B5), so those of either part
+    may score what arrives next, and edges between components of its graph are kept for certain. It
+    is taken, whole, from the part whose embedded graph weighs more, since more weight means lower
+    resistances; of two equal ones, from ``a``. The surplus is that of its part; that of the other
+    one, which counts by other cards, stays as it is.
+
+    Coins: a record's coin in a round is a hash of (seed, round, record). The round after a merge is
+    the sum of the rounds of the parts, hence later than any round that one of their records has
+    met: on the way from its leaf to the root no record meets a coin twice. Rounds of different
+    leaves may share a number, as the records of one round do: it is the record that tells their
+    coins apart.
+    """
+    embedded = b if b.cards.total_degree > a.cards.total_degree else a
+    merged = replace(
+        embedded,
+        chunks=(*a.chunks, *b.chunks),
+        n_nodes=max(a.n_nodes, b.n_nodes),
+        n_blocks=max(a.n_blocks, b.n_blocks),
+        n_edges=a.n_edges + b.n_edges,
+        n_self_loops=a.n_self_loops + b.n_self_loops,
+        n_resparsifications=a.n_resparsifications + b.n_resparsifications,
+        n_kept_last=max(a.n_kept_last, b.n_kept_last),
+        constant=min(a.constant, b.constant),
+        smallest_constant=min(a.smallest_constant, b.smallest_constant),
+        n_failed_embeddings=a.n_failed_embeddings + b.n_failed_embeddings,
+    )
+    if is_full(merged, settings):
+        return resparsify(merged, settings, cancelled=cancelled, parallel=parallel)
+    return merged
+
+
+def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
+    """State without records that scores as ``state`` does, to be merged with it in the end.
+
+    Parameters
+    ----------
+    state : SparsifierState
+        Its embedding may score the leaf's edges, as what it has seen will be part of the union.
+    first_block : int
+        Number of the leaf's first block; no two leaves may share a block.
+    """
+    fresh = SparsifierState()
+    return replace(
+        state,
+        chunks=(),
+        surplus=None,
+        n_blocks=first_block,
+        n_edges=0,
+        n_self_loops=0,
+        n_resparsifications=0,
+        smallest_constant=fresh.smallest_constant,
+        n_failed_embeddings=0,
+    )
+
+
+def without_embedding(state: SparsifierState) -> SparsifierState:
+    """State whose next edges are all kept: what there is to send where an embedding is known."""
+    return replace(state, cards=NodeCards.empty(), surplus=None)
+
+
+def fold_tree(items: Sequence[_T], combine: Callable[[_T, _T], _T]) -> _T:
+    """All items combined in a balanced tree: neighbors in pairs, then the pairs, and so on.
+
+    The shape depends on the number of items alone; ``combine`` takes the earlier item first.
+
+    Raises
+    ------
+    ValueError
+        There are no items.
+    """
+    if not items:
+        raise ValueError("items must hold at least one, got none")
+    level = list(items)
+    while len(level) > 1:
+        pairs = [combine(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
+        level = pairs if len(level) % 2 == 0 else [*pairs, level[-1]]
+    return level[0]

@@ -1,0 +1,41 @@
+"""How many records an accuracy asks for.
+
+An edge of leverage ``w R`` is kept with probability ``min(1, c w R)``, ``c = ln(n) / epsilon^2``
+(ALGORITHMS B10'). The logarithm is the price of independence: some node of n has bad luck with all
+of its coins. Coins that even out the degrees (`kernels.balancing`) leave nothing of that. What is
+left of the noise between neighbors is a symmetric matrix of independent entries, whose norm is
+``2 / sqrt(k)`` where nodes keep k edges, whatever n is (the semicircle; for entries of unequal
+variance Bandeira and van Handel, arXiv:1408.6185). So that part of a resistance which the degrees
+tell, ``1/d_u + 1/d_v``, needs only ``c = k/2`` with ``k = 4 / (theta epsilon)^2``, theta a margin
+below 1; the rest, which tells of bottlenecks, keeps the logarithm.
+"""
+
+import math
+
+from peewit.streaming.sparsifier.records import SparsifierSettings
+
+AIM = 0.7
+"""Part of epsilon that evened-out coins may use up, theta above."""
+
+SPARE_COPIES = 2.0
+"""Added to k/2: what evened-out degrees still stray by is a part of epsilon where k is small."""
+
+
+def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
+    """Copies per unit of leverage that ``epsilon`` asks for: ``ln(n) / epsilon^2`` (B.6)."""
+    return math.log(max(settings.expected_nodes, n_nodes, 2)) / settings.epsilon**2
+
+
+def local_factor(settings: SparsifierSettings, n_nodes: int) -> float:
+    """Part of the sampling constant that does for what the degrees tell of a resistance."""
+    if settings.coins == "independent":
+        return 1.0
+    copies = 2.0 / (AIM * settings.epsilon) ** 2 + SPARE_COPIES
+    return min(1.0, copies / sampling_constant(settings, n_nodes))
+
+
+def expected_size(settings: SparsifierSettings, n_nodes: int) -> float:
+    """Estimate of the records kept, where degrees tell the resistances: leverages sum to n (B3)."""
+    copies = local_factor(settings, n_nodes) * sampling_constant(settings, n_nodes)
+    size = settings.oversampling * copies * max(n_nodes, 1)
+    return size if settings.max_edges is None else min(size, float(settings.max_edges))

@@ -1,0 +1,322 @@
+"""The incremental spectral sparsifier: pure functions from state and edges to state.
+
+A *record* is a stored edge ``(u, v, weight, keep_probability)``: one coin per edge, weight
+``weight / keep_probability`` in the sparsifier, hence unbiased (ALGORITHMS B.6), dependent coins
+but for what `kernels.balancing` tells. Records arrive scored by the last resistance embedding,
+without a solve (B.5); when the buffer reaches its cap they are resparsified: a new embedding,
+``p' = min(p, ...)``, one more coin. No files and no clock in here.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from peewit.solvers.arrays import Float32Array, frozen
+from peewit.solvers.graph import Graph
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.kernels.sampling import degree_variance, sample_arrivals
+from peewit.streaming.sparsifier.records import Records, SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sample_size import expected_size, sampling_constant
+from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, thin
+
+BUFFER_FACTOR = 8.0
+"""The buffer may grow to this multiple of what the last resparsification kept: each one then takes
+the stream seven times as far, and what arrives is thrown for more than it will need."""
+
+ARRIVAL_LANES = 4
+"""The coins of arriving edges are thrown in so many lanes, each with surpluses of its own: as many
+threads can throw them, and as much more do degrees stray."""
+
+THIN_FACTOR = 1.1
+"""A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
+
+
+def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
+    """Number of records at which the buffer is resparsified: O(n log n), whatever has passed."""
+    cap = BUFFER_FACTOR * max(expected_size(settings, state.n_nodes), state.n_kept_last)
+    return cap if settings.buffer_edges is None else min(cap, float(settings.buffer_edges))
+
+
+def is_full(state: SparsifierState, settings: SparsifierSettings) -> bool:
+    """Tell whether the buffer has reached its cap."""
+    return state.n_records > buffer_cap(state, settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Arrivals:
+    """What stays of a group of arriving blocks.
+
+    Attributes
+    ----------
+    records : list of Records
+        One entry for each block.
+    surplus : (ARRIVAL_LANES, n_embedded) float32 or None
+        `SparsifierState.surplus` after them.
+    n_edges, n_self_loops : int
+        Rows of the blocks, and those of them that are dropped as self-loops.
+    """
+
+    records: list[Records]
+    surplus: Float32Array | None
+    n_edges: int
+    n_self_loops: int
+
+    @property
+    def was_tossed(self) -> bool:
+        """Whether any edge was kept, or not kept, by chance."""
+        n_kept = sum(records.n_records for records in self.records)
+        return n_kept < self.n_edges - self.n_self_loops or any(
+            bool(np.any(records.keep_probability < 1.0)) for records in self.records
+        )
+
+
+def score(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    blocks: Iterable[EdgeBlock],
+    *,
+    parallel: Parallel = map,
+) -> Arrivals:
+    """Throw the coins of a group of arriving blocks, all scored by the cards of ``state`` (B13).
+
+    Block n is thrown in lane ``n % ARRIVAL_LANES``, after the blocks before it in that lane.
+
+    Parameters
+    ----------
+    state, settings
+        The state before, and what decides which edges stay.
+    blocks : iterable of EdgeBlock
+        The group, in order; the first one has the number ``state.n_blocks``. As many as there are
+        lanes are held at a time.
+    parallel : callable
+        Runs independent tasks; the result does not depend on it.
+    """
+    copies = settings.oversampling * _present_constant(state, settings)
+    cards = state.cards
+    is_local = cards.is_local
+    is_leaning = settings.coins == "dependent" and cards.n_nodes > 0
+    tables = np.zeros((ARRIVAL_LANES if is_leaning else 1, cards.n_nodes, 2), np.float32)
+    if is_leaning and state.surplus is not None:
+        tables[:, :, 0] = state.surplus
+    tables[:, :, 1] = np.float32(copies) * cards.local_resistance
+    tables[tables[:, :, 1] == 0.0, 1] = np.inf
+
+    def throw(block: EdgeBlock, number: int) -> Records:
+        kept = Records.uninitialized(block.u.size)
+        with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+            n_kept = sample_arrivals(
+                block.u,
+                block.v,
+                block.weight,
+                tables[number % len(tables)],
+                cards.array,
+                cards.views[2],
+                cards.squared_scale,
+                is_local,
+                is_leaning,
+                copies,
+                np.uint64(settings.seed),
+                np.uint64(2 * number),
+                kept.u,
+                kept.v,
+                kept.weight,
+                kept.keep_probability,
+                kept.key,
+            )
+        return kept if n_kept == kept.n_records else kept.part(0, n_kept).copy()
+
+    records: list[Records] = []
+    n_edges = n_self_loops = 0
+    remaining = iter(blocks)
+    while together := list(islice(remaining, ARRIVAL_LANES)):
+        first = state.n_blocks + len(records)
+
+        def task(offset: int, together: list[EdgeBlock] = together, first: int = first) -> Records:
+            return throw(together[offset], first + offset)
+
+        records += parallel(task, range(len(together)))
+        n_edges += sum(block.n_rows for block in together)
+        n_self_loops += sum(block.n_self_loops for block in together)
+    return Arrivals(
+        records=records,
+        surplus=frozen(np.ascontiguousarray(tables[:, :, 0])) if is_leaning else None,
+        n_edges=n_edges,
+        n_self_loops=n_self_loops,
+    )
+
+
+def absorb(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    blocks: Iterable[EdgeBlock],
+    *,
+    n_nodes: int,
+    parallel: Parallel = map,
+) -> SparsifierState:
+    """State after a group of blocks, all scored by the cards of ``state``.
+
+    Parameters
+    ----------
+    state, settings, blocks, parallel
+        As for `score`.
+    n_nodes : int
+        Nodes known after the group; fewer than in ``state`` stand for these.
+    """
+    arrivals = score(state, settings, blocks, parallel=parallel)
+    constant = _present_constant(state, settings)
+    return replace(
+        state,
+        chunks=(*state.chunks, *(records for records in arrivals.records if records.n_records)),
+        surplus=arrivals.surplus,
+        n_nodes=max(state.n_nodes, n_nodes),
+        n_blocks=state.n_blocks + len(arrivals.records),
+        n_edges=state.n_edges + arrivals.n_edges,
+        n_self_loops=state.n_self_loops + arrivals.n_self_loops,
+        smallest_constant=min(state.smallest_constant, constant)
+        if arrivals.was_tossed
+        else state.smallest_constant,
+    )
+
+
+def resparsify(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    *,
+    cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
+) -> SparsifierState:
+    """State with a new embedding and every record thinned to ``p' = min(p, c * leverage)`` (B14).
+
+    A maximum spanning forest keeps its probabilities, so the components of the graph never change.
+    When the embedding does not converge every record stays and ``n_failed_embeddings`` counts it.
+    The old buffer is let go part by part when nobody else holds ``state``.
+    """
+    thinning = _thinning(state, settings, cancelled, parallel)
+    if thinning is None:
+        return replace(
+            state,
+            n_kept_last=state.n_records,
+            n_failed_embeddings=state.n_failed_embeddings + 1,
+        )
+    chunks = state.chunks
+    state = replace(_after(state, settings, thinning), chunks=())
+    survivors = packed(chunks, thinning.lowered)
+    del chunks, thinning
+    return replace(state, chunks=tuple(survivors))
+
+
+def thinned(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    *,
+    cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
+) -> SparsifierState:
+    """State to publish: resparsified when the buffer holds noticeably more than it has to.
+
+    The stream goes on from ``state``, so publishing changes nothing. The records are not copied
+    but selected from those of ``state``, chunk by chunk, whenever they are asked for.
+    """
+    target = state.n_kept_last or 0.5 * expected_size(settings, state.n_nodes)
+    bound = math.inf if settings.max_edges is None else settings.max_edges
+    if state.n_records <= min(THIN_FACTOR * target, bound):
+        return state
+    thinning = _thinning(state, settings, cancelled, parallel)
+    if thinning is None:
+        return replace(state, n_failed_embeddings=state.n_failed_embeddings + 1)
+    survivors = Survivors(chunks=state.chunks, lowered=thinning.lowered)
+    return replace(_after(state, settings, thinning), chunks=survivors)
+
+
+def sparsifier_graph(state: SparsifierState) -> Graph:
+    """Sparsifier as a graph: parallel records summed, each ``weight / keep_probability`` (B14)."""
+    return Graph.from_records(state.chunks, n_nodes=state.n_nodes)
+
+
+def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> float:
+    """Spectral error to expect from what was kept; zero while every edge is.
+
+    With v the largest relative variance of a node's weighted degree, were its coins independent:
+    ``2 sqrt(v)`` for coins that even out degrees (see `sample_size`), ``sqrt(2 ln n * v)`` for
+    independent ones. For these, and where ``max_edges`` has lowered it, no less than
+    ``2 / sqrt(c)``, c the smallest constant any record saw (B10').
+    """
+    if math.isinf(state.smallest_constant):
+        return 0.0
+    degree = np.zeros(state.n_nodes)
+    variance = np.zeros(state.n_nodes)
+    for chunk in state.chunks:
+        degree_variance(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree, variance)
+    touched = degree > 0.0
+    relative = variance[touched] / degree[touched] ** 2
+    largest = float(relative.max(initial=0.0))
+    is_even = settings.coins == "dependent"
+    factor = 4.0 if is_even else 2.0 * math.log(max(state.n_nodes, 2))
+    fluctuation = math.sqrt(factor * largest)
+    if is_even and math.isinf(state.constant):
+        return fluctuation
+    return max(2.0 / math.sqrt(settings.oversampling * state.smallest_constant), fluctuation)
+
+
+def _present_constant(state: SparsifierState, settings: SparsifierSettings) -> float:
+    """Constant for the next edges: what epsilon asks, unless ``max_edges`` has lowered it."""
+    return min(state.constant, sampling_constant(settings, state.n_nodes))
+
+
+def _thinning(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    cancelled: Callable[[], bool] | None,
+    parallel: Parallel,
+) -> Thinning | None:
+    return thin(
+        state.chunks,
+        state.cards,
+        settings,
+        n_nodes=state.n_nodes,
+        constant=_present_constant(state, settings),
+        coin_stream=2 * state.n_resparsifications + 1,
+        surplus=_surplus_weight(state, settings),
+        cancelled=cancelled,
+        parallel=parallel,
+    )
+
+
+def _surplus_weight(state: SparsifierState, settings: SparsifierSettings) -> Float32Array | None:
+    """(n_embedded,) surplus of all lanes in units of weight, so that other cards can count it."""
+    if state.surplus is None:
+        return None
+    copies = np.float32(settings.oversampling * _present_constant(state, settings))
+    shares = copies * state.cards.local_resistance  # of a unit of weight
+    weight = np.zeros_like(shares)
+    np.divide(state.surplus.sum(axis=0), shares, out=weight, where=shares > 0.0)
+    return weight
+
+
+def _in_first_lane(surplus: Float32Array) -> Float32Array:
+    lanes = np.zeros((ARRIVAL_LANES, surplus.size), np.float32)
+    lanes[0] = surplus
+    return frozen(lanes)
+
+
+def _after(
+    state: SparsifierState, settings: SparsifierSettings, thinning: Thinning
+) -> SparsifierState:
+    """Counters and embedding after a resparsification; the records are still those before."""
+    dropped = thinning.n_survivors < state.n_records
+    capped = thinning.constant < _present_constant(state, settings)
+    return replace(
+        state,
+        cards=thinning.cards,
+        surplus=None if thinning.surplus is None else _in_first_lane(thinning.surplus),
+        n_resparsifications=state.n_resparsifications + 1,
+        n_kept_last=thinning.n_survivors,
+        constant=thinning.constant if capped else state.constant,
+        smallest_constant=min(state.smallest_constant, thinning.constant)
+        if dropped
+        else state.smallest_constant,
+    )

@@ -1,0 +1,430 @@
+"""One resparsification: which records of a buffer survive it, and with which probability.
+
+A record is kept by its *counted* resistance: the part that degrees tell, times `local_factor`, and
+the rest (see `sample_size`), both on the cards that `resistances` makes of the buffer.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias, overload
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
+from peewit.streaming.kernels.sampling import (
+    add_degrees,
+    count_survivors,
+    lower_probabilities,
+    score_records,
+    take_survivors,
+    throw_coins,
+)
+from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
+from peewit.streaming.sparsifier.cards import NodeCards
+from peewit.streaming.sparsifier.records import Records, SparsifierSettings
+from peewit.streaming.sparsifier.resistances import counted_resistances
+from peewit.streaming.sparsifier.sample_size import local_factor
+
+LANE_RECORDS = 1 << 21
+"""Coins of so many records are thrown in a lane, with surpluses of its own, at least."""
+
+MOST_LANES = 2
+"""As many threads can throw coins, and as much more do degrees stray."""
+
+CHUNK_RECORDS = 1 << 22
+"""Survivors are packed into chunks of about this size."""
+
+_Coins: TypeAlias = tuple[np.uint64, np.uint64]
+"""Seed, and number of the stream."""
+
+_Toss: TypeAlias = Callable[[Records, BoolArray, Float32Array, Float32Array, _Coins], int]
+"""Throws the coins of some records; given their marks of the forest, their new probabilities (zero
+afterwards where one does not survive) and the nodes of their lane. Returns the survivors."""
+
+_LOWEST_LOG2 = -64.0
+_BINS_PER_OCTAVE = 64.0
+_N_BINS = 128 * 64
+_BISECTION_STEPS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survivors(Sequence[Records]):
+    """The surviving records of some chunks, selected when they are asked for.
+
+    Attributes
+    ----------
+    chunks : sequence of Records
+        All records.
+    lowered : sequence of (n_records,) float32
+        Their new keep-probabilities, zero where a record did not survive.
+    """
+
+    chunks: Sequence[Records]
+    lowered: Sequence[Float32Array]
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    @overload
+    def __getitem__(self, index: int) -> Records: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Survivors": ...
+    def __getitem__(self, index: int | slice) -> "Records | Survivors":
+        if isinstance(index, slice):
+            return Survivors(chunks=self.chunks[index], lowered=self.lowered[index])
+        return _surviving(self.chunks[index], self.lowered[index])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Thinning:
+    """Outcome of one resparsification.
+
+    Attributes
+    ----------
+    lowered : list of (n_records,) float32
+        New keep-probabilities of every chunk, zero where a record did not survive.
+    n_survivors : int
+        Records that did.
+    cards : NodeCards
+        The embedding that decided.
+    constant : float
+        Sampling constant the records were thrown with.
+    surplus : (n_nodes,) float32 or None
+        What dependent coins have left each node with, over what was expected, in shares by
+        ``cards`` and ``constant``; None for independent ones.
+    """
+
+    lowered: list[Float32Array]
+    n_survivors: int
+    cards: NodeCards
+    constant: float
+    surplus: Float32Array | None
+
+
+def thin(
+    chunks: Sequence[Records],
+    cards: NodeCards,
+    settings: SparsifierSettings,
+    *,
+    n_nodes: int,
+    constant: float,
+    coin_stream: int,
+    surplus: Float32Array | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
+) -> Thinning | None:
+    """Lower every record to ``p' = min(p, slack * constant * w R)`` and throw its coin (B14).
+
+    R is the counted resistance.
+
+    A maximum spanning forest keeps its probabilities, so the components of the graph never change.
+
+    Parameters
+    ----------
+    chunks : sequence of Records
+        The buffer.
+    cards : NodeCards
+        The last embedding; decides what is sampled for the next.
+    settings : SparsifierSettings
+        Slack, seed, probes, ridge, ``max_edges``.
+    n_nodes : int
+        Nodes known.
+    constant : float
+        Sampling constant; lowered where ``max_edges`` asks for it.
+    coin_stream : int
+        Number of the stream of coins, never used before for these records.
+    surplus : (n_known,) float32, optional
+        What dependent coins before have left the first nodes with, in units of weight.
+    cancelled, parallel
+        As in `peewit.solvers.laplacian.resistance.resistance_embedding`.
+
+    Returns
+    -------
+    Thinning or None
+        None when the embedding did not converge or was cancelled.
+    """
+    degree, on_forest = _surveyed(chunks, n_nodes, parallel)
+    factor = local_factor(settings, n_nodes)
+    new_cards = counted_resistances(
+        chunks,
+        on_forest,
+        cards,
+        degree,
+        settings,
+        constant,
+        factor,
+        cancelled=cancelled,
+        parallel=parallel,
+    )
+    if new_cards is None:
+        return None
+
+    is_even = settings.coins == "dependent"
+    toss: _Toss
+    if is_even and not new_cards.has_vectors and settings.max_edges is None:
+        lowered, toss = [np.empty(chunk.n_records, np.float32) for chunk in chunks], _toss_at_once
+    else:
+        lowered, constant = _lowered(
+            chunks, on_forest, new_cards, settings, constant, factor, parallel
+        )
+        toss = _toss_leaning if is_even else _toss_apart
+    lanes = _lanes(chunks)
+    copies = settings.oversampling * constant
+    nodes = np.empty((len(lanes), 0, 2), np.float32)
+    if is_even:
+        nodes = _leaning_nodes(new_cards, copies, surplus, len(lanes))
+    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+        coins = np.uint64(settings.seed), np.uint64(coin_stream)
+
+    def toss_lane(lane: int) -> int:
+        n_survivors = 0
+        for number, rows in lanes[lane]:
+            records = chunks[number].part(rows.start, rows.stop)
+            columns = on_forest[number][rows], lowered[number][rows]
+            n_survivors += toss(records, *columns, nodes[lane], coins)
+        return n_survivors
+
+    n_survivors = sum(parallel(toss_lane, range(len(lanes))))
+    return Thinning(
+        lowered=lowered,
+        n_survivors=n_survivors,
+        cards=new_cards,
+        constant=constant,
+        surplus=nodes[:, :, 0].sum(axis=0) if is_even else None,
+    )
+
+
+def _surveyed(
+    chunks: Sequence[Records], n_nodes: int, parallel: Parallel
+) -> tuple[FloatArray, list[BoolArray]]:
+    """Weighted degrees, and the mask of a spanning forest; one by each of two threads."""
+    degree = np.zeros(n_nodes)
+
+    def add_all_degrees() -> None:
+        for chunk in chunks:
+            add_degrees(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree)
+
+    tasks = add_all_degrees, partial(spanning_forest, chunks, n_nodes=n_nodes)
+    _, on_forest = parallel(lambda number: tasks[number](), range(len(tasks)))
+    return degree, on_forest
+
+
+def _scores(
+    chunk: Records, *, cards: NodeCards, settings: SparsifierSettings, factor: float
+) -> Float32Array:
+    """(n_records,) counted leverage of every record, its probability not yet considered."""
+    scores = np.empty(chunk.n_records, np.float32)
+    exact_factor = factor if cards.has_vectors else 0.0
+    is_shortable = cards.has_vectors and settings.ridge == 0.0
+    score_records(
+        chunk.u,
+        chunk.v,
+        chunk.weight,
+        chunk.keep_probability,
+        *cards.views,
+        cards.squared_scale,
+        exact_factor,
+        is_shortable,
+        scores,
+    )
+    return scores
+
+
+def _lowered(
+    chunks: Sequence[Records],
+    on_forest: Sequence[BoolArray],
+    cards: NodeCards,
+    settings: SparsifierSettings,
+    constant: float,
+    factor: float,
+    parallel: Parallel,
+) -> tuple[list[Float32Array], float]:
+    """New probabilities of every chunk, and the constant that ``max_edges`` leaves of ``constant``.
+
+    One array a chunk: scores first, then the probabilities in their place.
+    """
+    everything = range(len(chunks))
+    score = partial(_scores, cards=cards, settings=settings, factor=factor)
+    scores = list(parallel(lambda number: score(chunks[number]), everything))
+    if settings.max_edges is not None:
+        constant = _affordable(chunks, scores, on_forest, settings, constant)
+    copies = settings.oversampling * constant
+
+    def lower(number: int) -> None:
+        before = chunks[number].keep_probability
+        lower_probabilities(before, scores[number], on_forest[number], copies, scores[number])
+
+    for _ in parallel(lower, everything):
+        pass
+    return scores, constant
+
+
+def _lanes(chunks: Sequence[Records]) -> list[list[tuple[int, slice]]]:
+    """Pieces of each lane: number of the chunk, and rows of it.
+
+    They are even parts of all records, wherever chunks begin; one for each `LANE_RECORDS`.
+    """
+    n_records = sum(chunk.n_records for chunk in chunks)
+    n_lanes = min(max(n_records // LANE_RECORDS, 1), MOST_LANES)
+    cuts = [n_records * lane // n_lanes for lane in range(n_lanes + 1)]
+    lanes: list[list[tuple[int, slice]]] = [[] for _ in range(n_lanes)]
+    first = 0
+    for number, chunk in enumerate(chunks):
+        for lane, pieces in enumerate(lanes):
+            start, stop = max(cuts[lane] - first, 0), min(cuts[lane + 1] - first, chunk.n_records)
+            if start < stop:
+                pieces.append((number, slice(start, stop)))
+        first += chunk.n_records
+    return lanes
+
+
+def _toss_at_once(
+    records: Records,
+    on_forest: BoolArray,
+    lowered: Float32Array,
+    node: Float32Array,
+    coins: _Coins,
+) -> int:
+    """Lower probabilities by the bounds in ``node`` and throw leaning coins, in one pass."""
+    ends = records.u, records.v, records.weight, records.keep_probability
+    with np.errstate(over="ignore"):  # as above
+        return lower_and_throw(*ends, on_forest, lowered, records.key, node, *coins)
+
+
+def _toss_leaning(
+    records: Records,
+    _on_forest: BoolArray,
+    lowered: Float32Array,
+    node: Float32Array,
+    coins: _Coins,
+) -> int:
+    """Throw leaning coins for probabilities that are lowered already."""
+    ends = records.u, records.v, records.weight, records.keep_probability
+    with np.errstate(over="ignore"):  # as above
+        return throw_leaning_coins(*ends, lowered, records.key, node, *coins)
+
+
+def _toss_apart(
+    records: Records,
+    _on_forest: BoolArray,
+    lowered: Float32Array,
+    _node: Float32Array,
+    coins: _Coins,
+) -> int:
+    """Throw a coin for each record by itself."""
+    with np.errstate(over="ignore"):  # as above
+        return throw_coins(records.keep_probability, lowered, records.key, *coins)
+
+
+def _leaning_nodes(
+    cards: NodeCards, copies: float, surplus: Float32Array | None, n_lanes: int
+) -> Float32Array:
+    """(n_lanes, n_nodes, 2) float32: surplus in shares, and the shares that a unit of weight is.
+
+    A record's share in its ends is their part of its resistance, where its own coins decide on its
+    weight in the sparsifier, ``1 / (copies * resistance)``. Lanes divide what there is of surplus
+    evenly.
+    """
+    nodes = np.zeros((n_lanes, cards.n_nodes, 2), np.float32)
+    shares = np.float32(copies) * cards.local_resistance
+    nodes[:, :, 1] = shares
+    if surplus is not None:
+        known, each = shares[: surplus.size], np.zeros_like(surplus)
+        np.multiply(surplus, known / np.float32(n_lanes), out=each, where=np.isfinite(known))
+        nodes[:, : surplus.size, 0] = each
+    return nodes
+
+
+def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterator[Records]:
+    """Survivors in chunks of at least ``CHUNK_RECORDS``, the last one excepted.
+
+    What was taken is let go when the caller holds the only reference to ``chunks``.
+    """
+    waiting = deque(zip(chunks, lowered, strict=True))
+    del chunks, lowered
+    parts: list[Records] = []
+    while waiting:
+        parts.append(_surviving(*waiting.popleft()))
+        if sum(part.n_records for part in parts) >= CHUNK_RECORDS or not waiting:
+            yield Records.concatenate(parts)
+            parts.clear()
+
+
+def _surviving(chunk: Records, lowered: Float32Array) -> Records:
+    n_survivors = int(np.count_nonzero(lowered))
+    taken = Records.uninitialized(n_survivors + 1)
+    take_survivors(
+        chunk.u,
+        chunk.v,
+        chunk.weight,
+        lowered,
+        chunk.key,
+        taken.u,
+        taken.v,
+        taken.weight,
+        taken.keep_probability,
+        taken.key,
+    )
+    return taken.part(0, n_survivors)
+
+
+def spanning_forest(chunks: Sequence[Records], *, n_nodes: int) -> list[BoolArray]:
+    """Mask of every chunk, True on a spanning forest that is maximum but for a factor of two.
+
+    Conductances are compared by their power of two.
+    """
+    counts = np.zeros(N_CLASSES, np.int64)
+    classes = [np.empty(chunk.n_records, np.uint8) for chunk in chunks]
+    on_forest = [np.zeros(chunk.n_records, np.bool_) for chunk in chunks]
+    for chunk, numbers in zip(chunks, classes, strict=True):
+        classify(chunk.weight, chunk.keep_probability, numbers, counts)
+    parent = np.arange(n_nodes, dtype=np.int32)
+    n_marked = 0
+    for number in np.flatnonzero(counts)[::-1]:
+        for chunk, numbers, marked in zip(chunks, classes, on_forest, strict=True):
+            if n_marked < n_nodes - 1:
+                n_marked += mark_forest(chunk.u, chunk.v, numbers, number, parent, marked)
+    return on_forest
+
+
+def _affordable(
+    chunks: Sequence[Records],
+    scores: Sequence[Float32Array],
+    on_forest: Sequence[BoolArray],
+    settings: SparsifierSettings,
+    constant: float,
+) -> float:
+    """``constant``, or the largest below it with which ``max_edges`` is kept to.
+
+    The forest survives whatever the constant, so a budget below its size is exceeded.
+    """
+    if settings.max_edges is None:
+        return constant
+    budget = settings.max_edges - 3.0 * math.sqrt(settings.max_edges)
+    counts, sums = np.zeros(_N_BINS), np.zeros(_N_BINS)
+    n_certain = 0.0
+    for chunk, score, forest in zip(chunks, scores, on_forest, strict=True):
+        n_certain += count_survivors(
+            chunk.keep_probability, score, forest, _LOWEST_LOG2, _BINS_PER_OCTAVE, counts, sums
+        )
+    occupied = counts > 0
+    counts, sums = counts[occupied], sums[occupied]
+
+    def expected(factor: float) -> float:
+        return n_certain + float(np.minimum(counts, factor * sums).sum())
+
+    if expected(settings.oversampling * constant) <= budget:
+        return constant
+    low, high = 0.0, constant
+    for _ in range(_BISECTION_STEPS):
+        middle = 0.5 * (low + high)
+        if expected(settings.oversampling * middle) > budget:
+            high = middle
+        else:
+            low = middle
+    return low if low > 0.0 else high
