@@ -13,7 +13,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from tests.end_to_end.processes import REPOSITORY
-from tests.service.test_feature_commit import Home
+from tests.service.ingest.test_feature_commit import Home
 
 N_DEATHS = 8
 FIRST = {"a": [1.0], "b": [2.0]}

@@ -14,7 +14,7 @@ from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.predictions.files import predictor_path
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
 from peewit.streaming.durable import TEMPORARY_PREFIX
-from tests.service.test_prediction_files import META, written
+from tests.service.predictions.test_files import META, written
 
 
 class Store:

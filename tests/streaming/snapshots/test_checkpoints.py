@@ -429,7 +429,7 @@ import resource, signal, sys
 from dataclasses import replace
 from pathlib import Path
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
-from tests.streaming.test_checkpoints import grown
+from tests.streaming.snapshots.test_checkpoints import grown
 
 store = CheckpointStore(Path(sys.argv[1]))
 checkpoint = grown(store.newest(), 100_000)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from peewit.service.dashboard.neighborhoods import neighborhood
+from peewit.streaming.snapshots import store as snapshots
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
-from peewit.streaming.snapshots.store import store as snapshots
 from tests.service.solvable import publish_snapshot, two_communities
 
 

@@ -28,8 +28,8 @@ from peewit.streaming.features.blocks import BadFeatures, FeatureBlock, read_fea
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.pipeline import Interrupted
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from tests.service.ingest.test_ingestor import write_edges
 from tests.service.lost_answers import commits_unanswered
-from tests.service.test_ingest import write_edges
 
 MAX_NODES = 200
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peewit.streaming import shares as shares_module
+from peewit.streaming.cluster import shares as shares_module
 from peewit.streaming.cluster.shares import (
     CodedShare,
     Share,

@@ -26,7 +26,7 @@ from peewit.service.jobs.job import IdempotencyConflict, JobSpec, JobStatus
 from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.labels.store import LabelStore
 
-DUMPS = Path(__file__).parent / "first_release"
+DUMPS = Path(__file__).parents[1] / "first_release"
 GRAPH = "a" * 32
 
 Rows = dict[str, list[dict[str, Any]]]

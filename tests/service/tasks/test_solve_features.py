@@ -17,7 +17,7 @@ from peewit.solvers.models import CATALOGUE
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows
 from peewit.streaming.snapshots.store import GraphPaths
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
-from tests.service.test_solving import MEMORY_BYTES, ignore, run, solved, task, two_communities
+from tests.service.tasks.test_solve import MEMORY_BYTES, ignore, run, solved, task, two_communities
 
 N_NODES = 60
 BY_PARITY: dict[str, str | int] = {"n4": "even", "n36": "even", "n7": "odd", "n33": "odd"}

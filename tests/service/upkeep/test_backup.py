@@ -460,7 +460,7 @@ def test_a_backup_of_the_first_schema_is_migrated(
 ) -> None:
     """As that release would have written it, had it had this command."""
     (backed_up / DATABASE).unlink()
-    dump = (Path(__file__).parent / "first_release" / "sqlite.sql").read_text()
+    dump = (Path(__file__).parents[1] / "first_release" / "sqlite.sql").read_text()
     connection = sqlite3.connect(backed_up / DATABASE)
     connection.executescript(dump)
     connection.close()

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.dashboard.summary import RowFilter, Summaries, rows
+from peewit.service.predictions import files as prediction_files
 from peewit.service.predictions.files import PredictionFile, PredictionMeta, write_predictions
-from peewit.service.predictions.store import files as prediction_files
 
 META: dict[str, Any] = {
     "graph_id": "g",

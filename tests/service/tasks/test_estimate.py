@@ -23,7 +23,7 @@ from peewit.solvers.models import CATALOGUE
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.service.solvable import Solvable, parity_features, two_communities
-from tests.service.test_solving import solved, task
+from tests.service.tasks.test_solve import solved, task
 
 N_NODES = 60
 GRAM_BYTES = N_NODES**2 * 8

@@ -174,7 +174,7 @@ import resource, sys
 from dataclasses import replace
 from pathlib import Path
 from peewit.streaming.snapshots.store import SnapshotStore
-from tests.streaming.test_snapshots import META, random_records
+from tests.streaming.snapshots.test_store import META, random_records
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:

@@ -14,7 +14,7 @@ from peewit.service.worker.child import _answer
 from peewit.solvers.models.lapsvm import LapSVM
 from peewit.solvers.models.tuning import PENALTIES
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
-from tests.service.test_solving import MEMORY_BYTES, ignore, task, two_communities
+from tests.service.tasks.test_solve import MEMORY_BYTES, ignore, task, two_communities
 
 LABELS: dict[str, str | int] = {
     f"n{node}": "even" if node % 2 == 0 else "odd" for node in range(24)

@@ -29,7 +29,7 @@ N_FILES: Final = 300
 MAX_GROWN_BYTES: Final = 64 << 20
 """More than the allocator keeps for itself, less than a kilobyte lost with each body takes."""
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 
 
 def decoded(first: int, count: int, directory: Path) -> dict[str, Any]:
