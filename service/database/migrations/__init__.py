@@ -92,7 +92,7 @@ def require_known(revision: str) -> None:
 
 def _config() -> Config:
     config = Config()
-    config.set_main_option("script_location", "peewit.service.database.engine:migrations")
+    config.set_main_option("script_location", "peewit.service.database:migrations")
     config.set_main_option("path_separator", "os")
     return config
 
