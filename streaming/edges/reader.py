@@ -52,7 +52,7 @@ def read_part(staged: StagedFile, part: Part, *, node_kind: NodeKind, max_nodes:
     Parameters
     ----------
     staged : StagedFile
-        From ``sources.stage``.
+        From ``staging.stage``.
     part : Part
         One of its parts.
     node_kind : {"string", "int64", "dense"}

@@ -21,7 +21,7 @@ from peewit.service.metrics.families import (
     store_registry,
 )
 from peewit.service.settings import Settings
-from peewit.streaming.edges.sources import EdgeFile
+from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Committed, Progress, Quarantined, StreamSummary
 from tests.service.pushing import pushed
 
