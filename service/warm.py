@@ -30,7 +30,8 @@ from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.notebook import sparsify
-from peewit.streaming.passes.certificate import CertifySettings, certify
+from peewit.streaming.passes.certificate import CertifySettings
+from peewit.streaming.passes.certify import certify
 from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore

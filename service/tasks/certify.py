@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from peewit.service.tasks.messages import Advanced, Certified, CertifyTask, Stopped
 from peewit.solvers.iterate import ProgressReport
-from peewit.streaming.passes.certificate import CertifySettings, certify
+from peewit.streaming.passes.certificate import CertifySettings
+from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
 from peewit.streaming.snapshots.store import GraphPaths
 
