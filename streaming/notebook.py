@@ -22,7 +22,8 @@ from peewit.solvers.arrays import Int32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.parallel import Parallel
 from peewit.streaming.cluster.shares import ShareSettings, absorb_group, index_in_memory
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind
+from peewit.streaming.edges.columns import node_ids, read_columns
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import ParquetEdges

@@ -25,7 +25,7 @@ from peewit.service.inbox.records import BacklogFull, NewPush, PushLimits, PushR
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches
 from peewit.streaming.durable import fsync_directory, publish_file
-from peewit.streaming.edges.blocks import read_columns
+from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.snapshots.store import GraphPaths
 
 __all__ = ["RETRY_SECONDS", "BacklogFull", "PushStore", "block_schema", "write_block"]

@@ -16,7 +16,8 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.streaming.edges.blocks import COLUMNS, BadEdges, check_column_names, shown
+from peewit.streaming.edges.blocks import COLUMNS, BadEdges, shown
+from peewit.streaming.edges.columns import check_column_names
 
 PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""

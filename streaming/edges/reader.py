@@ -17,7 +17,8 @@ import dask
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock, read_columns
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.parts import (
     Part,
     StagedFile,

@@ -16,14 +16,8 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int64Array
-from peewit.streaming.edges.blocks import (
-    BadEdges,
-    NodeKind,
-    check_no_nulls,
-    check_valid,
-    checked_ids,
-    shown,
-)
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, shown
+from peewit.streaming.edges.columns import check_no_nulls, check_valid, checked_ids
 
 NODE: Final = "node"
 DENSE_COLUMNS: Final = ("features",)
@@ -77,7 +71,7 @@ class FeatureBlock:
     Attributes
     ----------
     nodes : pyarrow.Array
-        (n_rows,) external ids as `blocks.checked_ids` returns them.
+        (n_rows,) external ids as `columns.checked_ids` returns them.
     values : (n_rows, n_columns) float32 array or scipy.sparse.csr_array
         Finite. A sparse block has as many columns as its own indices ask for, each at most once in
         a row and in order.

@@ -24,10 +24,9 @@ from peewit.streaming.edges.blocks import (
     check_max_nodes,
     check_node_kind,
     drop_self_loops,
-    node_ids,
     shown,
-    values_of,
 )
+from peewit.streaming.edges.columns import node_ids, values_of
 from peewit.streaming.kernels.node_table import COLLISION, DONE
 from peewit.streaming.nodes.ids import IdColumn, IntegerIds, StringIds
 from peewit.streaming.nodes.segments import (
@@ -153,7 +152,7 @@ class NodeIndex:
         Parameters
         ----------
         src, dst : pyarrow.Array
-            (n_rows,) as ``blocks.read_columns`` returns them: without nulls, of the index's kind.
+            (n_rows,) as ``columns.read_columns`` returns them: without nulls, of the index's kind.
         first_row : int
             Row within the file of the first row here; errors count from there.
 

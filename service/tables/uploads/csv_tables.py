@@ -9,7 +9,8 @@ import pyarrow.csv
 
 from peewit.service.tables.uploads.faults import BadUpload, named_faults, shown
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
-from peewit.streaming.edges.blocks import NodeKind, check_column_names
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.columns import check_column_names
 from peewit.streaming.features.blocks import NODE
 
 

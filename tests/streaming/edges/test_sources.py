@@ -16,7 +16,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 from peewit.streaming.edges import reader as reading
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock, values_of
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.columns import values_of
 from peewit.streaming.edges.parts import EdgeFile, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_part, read_parts
 from peewit.streaming.edges.sources import ParquetEdges
