@@ -345,9 +345,9 @@ def _of_files(
                 )
                 try:
                     if scheduler is None:
-                        state = _absorbed_here(state, nodes, staged, shared, call)
+                        state = _absorb_here(state, nodes, staged, shared, call)
                     else:
-                        state = _absorbed_there(state, nodes, staged, shared, call, scheduler)
+                        state = _absorb_on_cluster(state, nodes, staged, shared, call, scheduler)
                 except BadEdges as error:
                     reason = f"{file.path}: {error.reason}"
                     raise BadEdges(reason, row=error.row, value=error.value) from error
@@ -358,7 +358,7 @@ def _of_files(
     return _result(state, settings, nodes, kind, call)
 
 
-def _absorbed_here(
+def _absorb_here(
     state: SparsifierState,
     nodes: Nodes,
     staged: StagedFile,
@@ -386,7 +386,7 @@ def _absorbed_here(
     return state
 
 
-def _absorbed_there(
+def _absorb_on_cluster(
     state: SparsifierState,
     nodes: Nodes,
     staged: StagedFile,

@@ -252,7 +252,7 @@ class Stream:
                 )
             except (BadEdges, FileNotFoundError) as error:
                 settled.add(key)
-                self._on_event(_quarantined(file, error))
+                self._on_event(_quarantine(file, error))
                 if not self._undo_file():
                     return False
             except _OtherContent:
@@ -266,7 +266,7 @@ class Stream:
             self._absorption.begin_file()
         else:
             self._absorption.forget_file_start()
-        with self._staged(file, staging, following) as staged:
+        with self._stage(file, staging, following) as staged:
             if not self._commitment.is_continued(staged):
                 raise _OtherContent
             original = self._commitment.path_of(staged.digest)
@@ -290,7 +290,7 @@ class Stream:
         if snapshot_is_due or self._commitment.is_due():
             self._commit(publish=snapshot_is_due)
 
-    def _staged(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:
+    def _stage(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:
         try:
             return staging.take(file, following)
         except (BadEdges, FileNotFoundError, Interrupted):
@@ -368,7 +368,7 @@ class Stream:
             raise Interrupted
 
 
-def _quarantined(file: EdgeFile, error: BadEdges | FileNotFoundError) -> Quarantined:
+def _quarantine(file: EdgeFile, error: BadEdges | FileNotFoundError) -> Quarantined:
     if isinstance(error, BadEdges):
         return Quarantined(file=file, reason=error.reason, row=error.row, value=error.value)
     return Quarantined(file=file, reason="the file is gone", row=None, value=None)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.solvers.arrays import Int64Array
-from peewit.streaming.edges.blocks import shown
+from peewit.streaming.edges.blocks import excerpt
 from peewit.streaming.features.blocks import BadFeatures, as_bad_features
 from peewit.streaming.features.files import set_owners, set_values
 from peewit.streaming.features.store import (
@@ -92,7 +92,7 @@ class FeatureCommitter:
         except FeaturesNotFound as error:
             raise BadFeatures(f"{error}; replace the whole set") from error
         except pa.ArrowInvalid as error:
-            raise BadFeatures(f"the file of the set is damaged ({shown(error)})") from error
+            raise BadFeatures(f"the file of the set is damaged ({excerpt(error)})") from error
         except FileNotFoundError as error:
             if path.exists():
                 raise
@@ -119,7 +119,7 @@ class FeatureCommitter:
             raise BadFeatures(
                 "column 'node' must hold a node once in a set",
                 row=row,
-                value=shown(index.external_ids(node, node + 1)[0].as_py()),
+                value=excerpt(index.external_ids(node, node + 1)[0].as_py()),
             )
         return nodes, lengths
 

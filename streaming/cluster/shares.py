@@ -132,9 +132,9 @@ def sparsify_dense(
     nodes = DenseNodes(n_nodes=start.n_nodes, max_nodes=settings.max_nodes)
     try:
         mapped = ((block, nodes.n_nodes) for block in mapped_blocks(share, settings, nodes))
-        return _sparsified(mapped, settings, start, cards)
+        return _absorb_blocks(mapped, settings, start, cards)
     except BadEdges as error:
-        return _bare(error)
+        return _without_table(error)
 
 
 def code_share(share: Share, settings: ShareSettings) -> CodedShare | BadEdges:
@@ -144,7 +144,7 @@ def code_share(share: Share, settings: ShareSettings) -> CodedShare | BadEdges:
         try:
             blocks = tuple(mapped_blocks(share, settings, nodes))
         except BadEdges as error:
-            return _bare(error)
+            return _without_table(error)
         except NodeCollision:
             if seed == _HASH_SEEDS - 1:
                 raise
@@ -190,7 +190,7 @@ def sparsify_coded(
     numbered = (
         (replace(block, u=numbers[block.u], v=numbers[block.v]), n_nodes) for block in coded.blocks
     )
-    return _sparsified(numbered, settings, start, cards)
+    return _absorb_blocks(numbered, settings, start, cards)
 
 
 def first_row_of(share: Share, settings: ShareSettings, node: pa.Scalar) -> int:
@@ -262,7 +262,7 @@ def _raw_blocks(share: Share, settings: ShareSettings) -> Iterator[RawBlock]:
         )
 
 
-def _sparsified(
+def _absorb_blocks(
     blocks: Iterable[tuple[EdgeBlock, int]],
     settings: ShareSettings,
     start: SparsifierState,
@@ -281,6 +281,6 @@ def _sparsified(
     return without_embedding(state) if state.cards is cards else state
 
 
-def _bare(error: BadEdges) -> BadEdges:
+def _without_table(error: BadEdges) -> BadEdges:
     """Return an equal error that does not hold the table it was raised for."""
     return BadEdges(error.reason, row=error.row, value=error.value, part=error.part)

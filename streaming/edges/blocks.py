@@ -182,7 +182,7 @@ def drop_self_loops(
     return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=n_self_loops, n_rows=n_rows)
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """Text of a value that came from outside, cut to what an error can show."""
     text = value if isinstance(value, str) else str(value)
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."

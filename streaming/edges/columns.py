@@ -19,7 +19,7 @@ from peewit.streaming.edges.blocks import (
     BadEdges,
     NodeKind,
     RawBlock,
-    shown,
+    excerpt,
     unit_weights,
 )
 from peewit.streaming.kernels.columns import GREATEST_WEIGHT, narrow_ids, survey_edges
@@ -35,7 +35,7 @@ def check_column_names(names: Sequence[str]) -> None:
         if count > 1:
             raise BadEdges(f"column {column!r} must stand once, the file has it {count} times")
         if count == 0 and column != "weight":
-            held = ", ".join(shown(name) for name in names) or "no columns"
+            held = ", ".join(excerpt(name) for name in names) or "no columns"
             raise BadEdges(f"column {column!r} is missing; the file has {held}")
 
 
@@ -130,7 +130,7 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
     if node_kind == "string":
         if kind not in _STRINGS:
             raise TypeError(
-                f"column {name!r} must hold strings in this graph, got type {shown(kind)}"
+                f"column {name!r} must hold strings in this graph, got type {excerpt(kind)}"
             )
         if column.type not in _STRINGS[:2]:
             column = pc.cast(column, pa.large_string())
@@ -138,7 +138,7 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
         if not pa.types.is_integer(kind):
             raise TypeError(
                 f"column {name!r} must hold integers in a graph of {node_kind} ids, "
-                f"got type {shown(kind)}"
+                f"got type {excerpt(kind)}"
             )
         if column.type != kind:
             column = pc.cast(column, kind)
@@ -249,7 +249,7 @@ def _check_lengths(column: pa.Array | pa.ChunkedArray, name: str, first_row: int
             raise BadEdges(
                 f"column {name!r} must hold strings of at most {MAX_NODE_BYTES} bytes",
                 row=first_row + row,
-                value=shown(chunk[row].as_py()),
+                value=excerpt(chunk[row].as_py()),
             )
         first_row += len(chunk)
 
@@ -313,14 +313,14 @@ def _fault(column: pa.ChunkedArray) -> str | None:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
-        return shown(error)
+        return excerpt(error)
     return None
 
 
 def _weights(column: pa.ChunkedArray, first_row: int, *, is_owned: bool) -> AnyArray:
     """Weights as they were given, not null; what they are worth is not looked at."""
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        kind = shown(column.type)
+        kind = excerpt(column.type)
         raise BadEdges(f"column 'weight' must hold integers or floats, got type {kind}")
     check_valid(column, "weight", first_row)
     weights = _contiguous(column)

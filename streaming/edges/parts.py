@@ -16,7 +16,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.streaming.edges.blocks import COLUMNS, BadEdges, shown
+from peewit.streaming.edges.blocks import COLUMNS, BadEdges, excerpt
 from peewit.streaming.edges.columns import check_column_names
 
 PART_ROWS = 1 << 20
@@ -200,11 +200,11 @@ def content_faults(what: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise BadEdges(f"{what}: {shown(error)}") from error
+        raise BadEdges(f"{what}: {excerpt(error)}") from error
     except OSError as error:
         if error.errno is not None:
             raise
-        raise BadEdges(f"{what}: {shown(error)}") from error
+        raise BadEdges(f"{what}: {excerpt(error)}") from error
 
 
 def _cut(metadata: pq.FileMetaData, part_rows: int) -> list[Part]:

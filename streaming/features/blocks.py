@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int64Array
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, shown
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, excerpt
 from peewit.streaming.edges.columns import check_no_nulls, check_valid, checked_ids
 
 NODE: Final = "node"
@@ -111,7 +111,7 @@ def is_sparse_schema(names: list[str]) -> bool:
     BadFeatures
         They are those of neither kind, of both, or one of them stands twice.
     """
-    held = ", ".join(shown(name) for name in names) or "no columns"
+    held = ", ".join(excerpt(name) for name in names) or "no columns"
     for column in COLUMNS:
         if names.count(column) > 1:
             raise BadFeatures(
@@ -166,7 +166,7 @@ def read_features(
     is_sparse = is_sparse_schema(names)
     if NODE not in names:
         raise BadFeatures(
-            f"column 'node' is missing; the columns are {', '.join(map(shown, names))}"
+            f"column 'node' is missing; the columns are {', '.join(map(excerpt, names))}"
         )
     with as_bad_features():
         nodes = checked_ids(
@@ -254,7 +254,7 @@ def _lists(name: str, column: pa.Array | pa.ChunkedArray, first_row: int) -> pa.
     is_list = any(check(kind) for check in _LISTS)
     wanted = "integers" if name == "indices" else "numbers"
     if not is_list or not _is_number(kind.value_type, is_index=name == "indices"):
-        raise BadFeatures(f"column {name!r} must hold lists of {wanted}, got type {shown(kind)}")
+        raise BadFeatures(f"column {name!r} must hold lists of {wanted}, got type {excerpt(kind)}")
     with as_bad_features():
         check_valid(column, name, first_row)
         if isinstance(column, pa.ChunkedArray):

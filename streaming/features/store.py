@@ -136,7 +136,7 @@ class FeatureStore:
         """
         meta = self.meta(version)
         try:
-            return _loaded(self._directory_of(version), meta, n_nodes)
+            return _load_rows(self._directory_of(version), meta, n_nodes)
         except FileNotFoundError:  # retired since
             raise self._missing(version) from None
 
@@ -293,7 +293,7 @@ class _Version:
             yield self.array(_NODES)[first:stop], block
 
 
-def _loaded(directory: Path, meta: FeaturesMeta, n_nodes: int) -> FeatureRows:
+def _load_rows(directory: Path, meta: FeaturesMeta, n_nodes: int) -> FeatureRows:
     version = _Version(directory)
     nodes = version.array(_NODES)
     n_rows = int(np.searchsorted(nodes, n_nodes))

@@ -308,13 +308,13 @@ def _row_groups(lists: NeighborLists, rule: TieRule, watch: Watch) -> Iterator[W
         watch.step("writing edges", place.start, lists.n_rows)
         waiting.append(edges_of(lists, place, rule))
         if sum(each.u.size for each in waiting) >= ROWS_PER_GROUP:
-            yield _joined(waiting)
+            yield _concatenate(waiting)
             waiting = []
     if waiting:
-        yield _joined(waiting)
+        yield _concatenate(waiting)
 
 
-def _joined(edges: list[WeightedEdges]) -> WeightedEdges:
+def _concatenate(edges: list[WeightedEdges]) -> WeightedEdges:
     return WeightedEdges(
         u=np.concatenate([each.u for each in edges]),
         v=np.concatenate([each.v for each in edges]),

@@ -101,8 +101,8 @@ def certify(
     """
     settings = CertifySettings() if settings is None else settings
     began = clock()
-    tell = _Teller(progress, settings.passes)
-    tell("loading", 0, 0.0)
+    reporter = _Reporter(progress, settings.passes)
+    reporter("loading", 0, 0.0)
     snapshot = SnapshotStore(paths.snapshots).load(number)
     work = _Work(paths.root / "certify", number, settings, owner=owner, now=wall_clock())
     try:
@@ -113,11 +113,11 @@ def certify(
             staging=work.directory / "staging",
             n_threads=n_threads,
         )
-        edges.open(on_fraction=tell.of("reading"), cancelled=cancelled)
-        components = edges.components(on_fraction=tell.of("components", 1), cancelled=cancelled)
+        edges.open(on_fraction=reporter.of("reading"), cancelled=cancelled)
+        components = edges.components(on_fraction=reporter.of("components", 1), cancelled=cancelled)
         with ThreadPoolExecutor(n_threads, thread_name_prefix="certify") as pool:
             solver = RefinedSolver(snapshot.graph, mapped=pool.map, cancelled=cancelled)
-            run = _Run(settings, edges, solver, work, tell, cancelled)
+            run = _Run(settings, edges, solver, work, reporter, cancelled)
             status, ends, n_products = run.measure(snapshot, components)
     except ValueError:  # another attempt would meet it again
         work.remove()
@@ -142,7 +142,7 @@ def certify(
     return certificate
 
 
-class _Teller:
+class _Reporter:
     """Turns what is being done into progress reports."""
 
     def __init__(self, progress: Progress | None, passes: int) -> None:
@@ -171,14 +171,14 @@ class _Run:
         edges: RawEdges,
         solver: RefinedSolver,
         work: "_Work",
-        tell: _Teller,
+        reporter: _Reporter,
         cancelled: Callable[[], bool],
     ) -> None:
         self._settings = settings
         self._edges = edges
         self._solver = solver
         self._work = work
-        self._tell = tell
+        self._reporter = reporter
         self._cancelled = cancelled
 
     def measure(
@@ -204,7 +204,7 @@ class _Run:
             basis.append(self._work.save(krylov, following))
 
     def _start(self, snapshot: Snapshot) -> tuple[Krylov, list[FloatArray]]:
-        self._tell("start", 1, 0.0)
+        self._reporter("start", 1, 0.0)
         drawn = np.random.SeedSequence(
             [self._settings.seed, snapshot.meta.seed, snapshot.meta.number]
         )
@@ -217,10 +217,10 @@ class _Run:
         n_passes = krylov.n_steps + 2
         product = self._edges.laplacian_product(
             basis[-1],
-            on_fraction=self._tell.of(f"pass {n_passes}", n_passes),
+            on_fraction=self._reporter.of(f"pass {n_passes}", n_passes),
             cancelled=self._cancelled,
         )
-        self._tell(f"pass {n_passes}: solving", n_passes, 0.0)
+        self._reporter(f"pass {n_passes}: solving", n_passes, 0.0)
         advanced = advance_krylov(krylov, self._solver, basis, product)
         self._stop_if_asked()
         return advanced

@@ -242,10 +242,10 @@ def locate(
         cancelled=cancelled,
         parallel=parallel,
     )
-    return replace(found, vectors=_centred(found.vectors, found.component))
+    return replace(found, vectors=_center(found.vectors, found.component))
 
 
-def _centred(vectors: Float32Array, component: Int32Array) -> Float32Array:
+def _center(vectors: Float32Array, component: Int32Array) -> Float32Array:
     """The same around the origin of each component, where only nearly so before."""
     n_components = int(component.max(initial=-1)) + 1
     size = np.bincount(component, minlength=n_components)

@@ -190,7 +190,7 @@ class RawEdges:
             opened: StagedFile | SpooledFile | None = spooled[file.digest]
             if opened is None:
                 try:
-                    opened = self._checked(file, cancelled)
+                    opened = self._check(file, cancelled)
                 except (BadEdges, FileNotFoundError) as error:
                     faults.append((file.path, _fault(error)))
                     continue
@@ -266,13 +266,11 @@ class RawEdges:
 
         for _ in self._rounds(add, on_fraction, cancelled):
             pass
-        return _summed(lanes, np.zeros_like(block, order="C"))
+        return _add_sums(lanes, np.zeros_like(block, order="C"))
 
-    def _checked(
-        self, file: AbsorbedFile, cancelled: Callable[[], bool]
-    ) -> StagedFile | SpooledFile:
+    def _check(self, file: AbsorbedFile, cancelled: Callable[[], bool]) -> StagedFile | SpooledFile:
         """The file to read in later passes; raises BadEdges unless it is what was absorbed."""
-        with stage(_listed(file), self._staging, part_rows=self._chunk_rows) as staged:
+        with stage(_stat(file), self._staging, part_rows=self._chunk_rows) as staged:
             if staged.digest != file.digest:
                 raise BadEdges("its content has changed since it was ingested")
             if self._node_kind == "dense" and not staged.is_copy:
@@ -416,7 +414,7 @@ def _aligned_zeros(n_nodes: int) -> FloatArray:
     return room[skipped : skipped + n_nodes * per_line].reshape(n_nodes, per_line)
 
 
-def _summed(lanes: Sequence[Sequence[FloatArray]], product: FloatArray) -> FloatArray:
+def _add_sums(lanes: Sequence[Sequence[FloatArray]], product: FloatArray) -> FloatArray:
     """Add the sums of all lanes to ``product``, in order."""
     for lane in lanes:
         for group, sums in enumerate(lane):
@@ -425,7 +423,7 @@ def _summed(lanes: Sequence[Sequence[FloatArray]], product: FloatArray) -> Float
     return product
 
 
-def _listed(file: AbsorbedFile) -> EdgeFile:
+def _stat(file: AbsorbedFile) -> EdgeFile:
     """The file as it stands now; raises FileNotFoundError where it is gone."""
     found = ParquetEdges(file.path).list()
     if len(found) != 1 or found[0].path != file.path:
@@ -435,7 +433,7 @@ def _listed(file: AbsorbedFile) -> EdgeFile:
 
 def _is_missing(file: AbsorbedFile) -> bool:
     try:
-        _listed(file)
+        _stat(file)
     except FileNotFoundError:
         return True
     return False

@@ -182,7 +182,7 @@ class Absorption:
         self, staged: StagedFile, *, next_part: int
     ) -> Generator[Absorbed, None, None]:
         """Absorb parts on the dask cluster; a group is a wave."""
-        cluster = self._connected()
+        cluster = self._connect()
         while wave := cluster.next_wave(self.state, staged, next_part=next_part):
             self._stop_if_asked()
             state = cluster.absorb_wave(
@@ -200,7 +200,7 @@ class Absorption:
             next_part = wave[-1][-1].number + 1
             yield [part for share in wave for part in share], None
 
-    def _connected(self) -> "Cluster":
+    def _connect(self) -> "Cluster":
         """Connection to the dask cluster, until `workers` ends."""
         if self._cluster is None:
             from peewit.streaming.cluster.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
@@ -219,10 +219,10 @@ class Absorption:
                     stop_if_asked=self._stop_if_asked,
                 )
             )
-            self._connections.callback(self._disconnected)
+            self._connections.callback(self._forget_cluster)
         return self._cluster
 
-    def _disconnected(self) -> None:
+    def _forget_cluster(self) -> None:
         self._cluster = None
 
     def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> float | None:
