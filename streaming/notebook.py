@@ -55,7 +55,7 @@ Edges: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sparsified:
-    """A sparsifier and what is known of it.
+    """A sparsifier, its counts and its expected error.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ def sparsify(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """The arguments of one call that say what is wanted."""
+    """Checked arguments of one call."""
 
     epsilon: float
     method: Method

@@ -125,7 +125,7 @@ def sparsify_dense(
     settings : ShareSettings
         Of the stream.
     start : SparsifierState
-        From ``merging.leaf``, without its embedding.
+        From ``merge_tree.leaf``, without its embedding.
     cards : NodeCards
         The embedding of ``start``, which may be the same for many shares.
     """
@@ -206,7 +206,7 @@ def first_row_of(share: Share, settings: ShareSettings, node: pa.Scalar) -> int:
 def merge_shares(
     a: SparsifierState | BadEdges, b: SparsifierState | BadEdges, settings: SparsifierSettings
 ) -> SparsifierState | BadEdges:
-    """``merging.merge``, or the rule that the earlier of the two broke."""
+    """``merge_tree.merge``, or the rule that the earlier of the two broke."""
     if isinstance(a, BadEdges):
         return a
     if isinstance(b, BadEdges):

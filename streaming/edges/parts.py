@@ -1,7 +1,7 @@
 """Parts of a Parquet file: consecutive rows that are read, checked and absorbed together.
 
 ``open_staged`` cuts a file into parts by its footer alone, so part numbers are positions. A part is
-some whole row groups, or a slice of a row group that is too large to be held at once. ``reading``
+some whole row groups, or a slice of a row group that is too large to be held at once. ``reader``
 reads them.
 """
 

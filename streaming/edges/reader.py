@@ -1,4 +1,4 @@
-"""Reading parts: one, or many of them through dask, in order and ahead of the caller.
+"""Reader of parts: one, or many of them through dask, in order and ahead of the caller.
 
 A part that breaks a rule becomes a value, ``BadEdges``, in its place among the blocks. In flight is
 a fixed number of parts, never a whole file.
@@ -175,7 +175,7 @@ def _runs(
 def _engine(
     read: Callable[..., Run], n_threads: int, scheduler: "str | Client | None"
 ) -> Iterator[tuple[Callable[[_Source, list[Part]], _Task], int]]:
-    """What submits a run as a dask task, in threads or on a cluster; and its greatest length."""
+    """Function that submits a run as a dask task, and the most parts of a run."""
     if scheduler is None:
         turns = _Turns()
         with ThreadPoolExecutor(n_threads, thread_name_prefix="read-part") as pool:

@@ -1,7 +1,7 @@
-"""Where edges come from: files in a fixed order, each cut into numbered parts.
+"""Sources of edges: files in a fixed order, each cut into numbered parts.
 
 A position in a source is (file, part). ``ParquetEdges`` lists the files of a directory, a glob or
-any fsspec URL. ``staging`` makes them readable here, ``parts`` cuts, ``reading`` reads them.
+any fsspec URL. ``staging`` makes them readable here, ``parts`` cuts, ``reader`` reads them.
 """
 
 import itertools

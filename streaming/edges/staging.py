@@ -1,4 +1,4 @@
-"""Making files readable here: digests, local copies of remote files, one file ahead.
+"""Staging: files made readable here, with digests, copies of remote files, and one file ahead.
 
 ``stage`` computes the digest of a file and reads its footer. ``Staging`` does that in a thread, for
 the next file while the caller absorbs the present one.
@@ -216,7 +216,7 @@ def _copy_remote(
 
 
 def edge_file(file_system: Any, path: str, storage_options: Mapping[str, Any]) -> EdgeFile:
-    """What a path is now."""
+    """Path, size and version of a file as it is now."""
     if _is_local(file_system):
         return _local_file(path, file_stamp(path))
     info = file_system.info(path)

@@ -163,7 +163,7 @@ def n_rows_of(paths: Sequence[Path]) -> int:
 
 
 def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
-    """Publish blocks as one Arrow file, the form in which sets wait; its directory is there.
+    """Publish blocks as the Arrow file of a waiting set; its directory must exist.
 
     Writing Parquet instead takes ten times as long.
 

@@ -36,7 +36,7 @@ class FeaturesNotFound(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturesMeta:
-    """What one version holds.
+    """Description of one version.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class FeatureStore:
         created_at: float,
         guard: Callable[[], None] = lambda: None,
     ) -> FeaturesMeta:
-        """Publish a version; one of this number that nobody was told of is replaced.
+        """Publish a version; replace an unannounced one of the same number.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class FeatureStore:
         return meta
 
     def retire(self, present: int, *, grace_seconds: float, now: float) -> list[int]:
-        """Remove versions that gave way to the next one so long ago; return the removed.
+        """Remove versions that were replaced so long ago; return the removed.
 
         Newer ones than ``present`` stay: ingest may be publishing one.
         """

@@ -1,7 +1,7 @@
-"""The graph of nearest neighbors of a graph's features, as a Parquet file of ordinary edges.
+"""k-NN graph of a graph's features, as a Parquet file of ordinary edges.
 
 Lists first, on the disk; from them the edges, block by block. Whoever ingests the file need not
-know where it comes from. Memory: that of `neighbor_search`, and the external ids of the nodes.
+know where it comes from. Memory: that of `search`, and the external ids of the nodes.
 """
 
 import shutil
@@ -45,7 +45,7 @@ ROWS_PER_GROUP: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnSettings:
-    """Which graph to make, and how.
+    """Settings of a k-NN graph.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class KnnSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnSummary:
-    """What was made.
+    """Counts of the edges made.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class KnnSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnPlace:
-    """Where edges go.
+    """Paths of one run, and the kind of ids that it writes.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ def make_knn(
     seed: int,
     watch: Watch,
 ) -> KnnSummary:
-    """Write the edges of the graph of nearest neighbors; returns what they are.
+    """Write the edges of the k-NN graph; returns their counts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Lists of nearest neighbors of rows that lie on the disk, shard by shard.
+"""k-NN lists of rows that lie on the disk, shard by shard.
 
 A shard is as many consecutive rows as fit `SHARD_BYTES`. Every row looks for its neighbors in one
 shard after the other, and what it has found so far lies in a memory map. Memory: a shard, an index
@@ -71,7 +71,7 @@ class Searcher(Protocol):
 
     @property
     def n_looked_at(self) -> int:
-        """Rows, or as much work, that each query costs."""
+        """Cost of a query, in rows compared."""
 
 
 class AllPairs:
@@ -157,7 +157,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NeighborSearch:
-    """A search for the lists of all rows.
+    """k-NN search for all rows.
 
     Attributes
     ----------
@@ -281,7 +281,7 @@ class NeighborSearch:
     def _search_shard(
         self, place: slice, searcher: Searcher, first: int, n_points: int
     ) -> tuple[Int64Array, FloatArray]:
-        """What the shard that starts at row ``first`` holds for some rows."""
+        """Neighbors of some rows in the shard that starts at row ``first``."""
         queries = metric_rows(self.rows.values[place], self.metric)
         own = _places_in(np.arange(place.start, place.stop), first, n_points)
         places, distances = searcher.nearest(queries, self.n_neighbors, own)

@@ -1,6 +1,6 @@
 """Node index: external id -> dense id, in order of first appearance.
 
-The truth is a directory of append-only segments (``node_segments``); the hash table in memory is
+The truth is a directory of append-only segments (``segments``); the hash table in memory is
 rebuilt from them. One process writes, with ``map``, ``publish`` and ``truncate``; readers follow
 what is published. ``DenseNodes`` does the same for graphs whose ids are dense already.
 """

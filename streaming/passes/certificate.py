@@ -32,7 +32,7 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifySettings:
-    """How hard to try.
+    """Limits of one certification, and its probability.
 
     Attributes
     ----------

@@ -143,7 +143,7 @@ def certify(
 
 
 class _Reporter:
-    """Turns what is being done into progress reports."""
+    """Progress reports by phase."""
 
     def __init__(self, progress: Progress | None, passes: int) -> None:
         self._progress = progress
@@ -157,7 +157,7 @@ class _Reporter:
             self._progress(report)
 
     def of(self, phase: str, n_passes: int = 0) -> Callable[[float], None]:
-        """What tells the fraction of one phase."""
+        """Callback that reports the fraction of one phase."""
         self(phase, n_passes, 0.0)
         return lambda fraction: self(phase, n_passes, fraction)
 
@@ -184,7 +184,7 @@ class _Run:
     def measure(
         self, snapshot: Snapshot, components: RawComponents
     ) -> tuple[CertificateStatus, tuple[End, End] | None, int]:
-        """How it ended, both ends of the spectrum and the number of products."""
+        """Status, both ends of the spectrum and the number of products."""
         if not _same_components(snapshot.graph, components):
             return "components-differ", None, 0
         if self._solver.dimension == 0:

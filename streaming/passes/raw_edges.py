@@ -1,4 +1,4 @@
-"""The engine: passes over the raw edges of one snapshot, in the memory of one block per thread.
+"""Raw-edge passes over the files of one snapshot, in the memory of one block per thread.
 
 The raw edges are those of the files that the stream had absorbed when the snapshot was published.
 Each file is the file that was absorbed, by its digest, or it is named as missing or changed and
@@ -71,12 +71,12 @@ class RawEdgesGone(ValueError):
 
 
 class PassStopped(Exception):
-    """A pass was told to stop; nothing came of it."""
+    """A pass was asked to stop and has no result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RawComponents:
-    """What a first look at all edges shows.
+    """Connected components of the raw graph, and its number of edges.
 
     Attributes
     ----------
@@ -98,11 +98,11 @@ def _never() -> bool:
 
 
 def _ignore(_fraction: float) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 class RawEdges:
-    """The raw edges of one snapshot, as often as they are wanted.
+    """Raw edges of one snapshot, read anew for every pass.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class RawEdges:
         on_fraction: OnFraction = _ignore,
         cancelled: Callable[[], bool] = _never,
     ) -> None:
-        """Check every file and spool those that need it; the other methods come after.
+        """Check every file and spool those that need it; to be called before the other methods.
 
         A look at the names comes first, so that what is gone is told at once; digests follow. A
         newer version of a file is no fault while its content is the same.
@@ -371,7 +371,7 @@ class RawEdges:
 
 
 def spool_directory(paths: GraphPaths) -> Path:
-    """Where a graph keeps its spooled raw edges."""
+    """Directory of a graph's spooled raw edges."""
     return paths.root / "spool"
 
 

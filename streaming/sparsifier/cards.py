@@ -1,4 +1,4 @@
-"""Node cards: what the sparsifier remembers of a graph's resistances, a few bytes for each node."""
+"""Node cards: resistances that the sparsifier remembers, a few bytes for each node."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +60,7 @@ class NodeCards:
 
     @property
     def squared_scale(self) -> float:
-        """What a squared distance between coordinates is to be multiplied by."""
+        """Factor that makes a squared distance between coordinates a resistance."""
         return self.scale**2
 
     @property

@@ -28,7 +28,7 @@ _SHARD_SHIFT = 40
 
 
 class CopiesSettings(Protocol):
-    """What both forms say about themselves.
+    """Contract of the settings of both forms.
 
     Attributes
     ----------

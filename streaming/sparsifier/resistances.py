@@ -1,4 +1,4 @@
-"""Counted resistances of a buffer, on cards: bounds, or an embedding, whichever serves.
+"""Resistances between the nodes of a buffer, on cards: bounds or an embedding, whichever serves.
 
 *Bounds.* ``R_uv <= r_u + r_v`` with ``r_u = s_u / d_u`` and s_u not much more than 1: the
 probabilities of returning to u in a few steps of a random walk, the last one divided by the

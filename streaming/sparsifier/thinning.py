@@ -1,4 +1,4 @@
-"""One resparsification: which records of a buffer survive it, and with which probability.
+"""Resparsification: which records of a buffer survive, and with which probability.
 
 A record is kept by its *counted* resistance: the part that degrees tell, times `local_factor`, and
 the rest (see `sample_size`), both on the cards that `resistances` makes of the buffer.
