@@ -111,7 +111,7 @@ async def _table(request: Request, stores: StoresHere) -> AsyncIterator[TableUpl
     table_format = _format_of(request)
     if table_format is None:
         raise _type_unknown(request, [])
-    async with _spooled(request, stores.settings.home) as (file, digest):
+    async with _spool(request, stores.settings.home) as (file, digest):
         content = sha256(f"{table_format} {digest}".encode()).hexdigest()
         yield TableUpload(file=file, table_format=table_format, digest=content)
 
@@ -122,7 +122,7 @@ async def _table_or_json(
     table_format = _format_of(request)
     if table_format is None and _media_type(request.headers) != JSON:
         raise _type_unknown(request, [JSON])
-    async with _spooled(request, stores.settings.home) as (file, digest):
+    async with _spool(request, stores.settings.home) as (file, digest):
         if table_format is None:
             yield JsonUpload(content=await run_in_threadpool(file.read))
         else:
@@ -150,7 +150,7 @@ def body_schema(description: str, *, json: type[BaseModel] | None = None) -> dic
 
 
 @asynccontextmanager
-async def _spooled(request: Request, directory: Path) -> AsyncIterator[tuple[BinaryIO, str]]:
+async def _spool(request: Request, directory: Path) -> AsyncIterator[tuple[BinaryIO, str]]:
     """The body in a file, and its SHA-256."""
     digest = sha256()
     n_bytes = 0

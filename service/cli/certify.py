@@ -13,7 +13,7 @@ from peewit.service.cli.session import (
     print_json,
     say,
 )
-from peewit.service.cli.submission import finished, tell_failure
+from peewit.service.cli.submission import print_failure, run_job
 from peewit.service.cli.tables import parsed_settings
 from peewit.service.jobs.job import Job, JobSpec, JobStatus
 from peewit.service.tasks.certify import validate_certify
@@ -54,7 +54,7 @@ def certify(
             parameters=values,
             lane="heavy",
         )
-        job = finished(session, spec, is_quiet=json)
+        job = run_job(session, spec, is_quiet=json)
     if json:
         print_json(job)
     else:
@@ -65,7 +65,7 @@ def certify(
 
 def _tell_outcome(job: Job) -> None:
     if job.result is None:
-        tell_failure(job)
+        print_failure(job)
         return
     result = job.result
     print_fields(

@@ -9,14 +9,14 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     Session,
+    as_text,
     command_group,
     open_session,
     print_fields,
     print_json,
     say,
-    shown,
 )
-from peewit.service.cli.submission import finished, tell_failure
+from peewit.service.cli.submission import print_failure, run_job
 from peewit.service.cli.tables import parsed_settings
 from peewit.service.jobs.job import MAX_PRIORITY, Job, JobSpec, JobStatus, lane_of
 from peewit.service.jobs.queue import DatabaseJobQueue
@@ -50,7 +50,7 @@ def solve(
     Works on the newest snapshot and the present labels. The job goes through the queue. While no
     worker is alive this command runs it itself.
     """
-    values = _checked(model, parameters)
+    values = _check_parameters(model, parameters)
     with open_session() as session:
         graph = session.graph(name)
         estimator_of(session).require_room(graph, model, values)
@@ -61,7 +61,7 @@ def solve(
             lane=lane_of(model, values),
             priority=priority,
         )
-        job = finished(session, spec, is_quiet=json)
+        job = run_job(session, spec, is_quiet=json)
     if json:
         print_json(job)
     else:
@@ -82,7 +82,7 @@ def estimate(
     Memory follows from the newest snapshot, the present features and the model. Seconds are those
     of the last equal solve, if there was one.
     """
-    values = _checked(model, parameters)
+    values = _check_parameters(model, parameters)
     with open_session() as session:
         found = estimator_of(session).estimate(session.graph(name), model, values)
     if json:
@@ -93,7 +93,7 @@ def estimate(
         raise typer.Exit(1)
 
 
-def _checked(model: str, parameters: list[str] | None) -> dict[str, Any]:
+def _check_parameters(model: str, parameters: list[str] | None) -> dict[str, Any]:
     """The parameters; wrong usage when the model does not take them."""
     values = parsed_settings(parameters)
     try:
@@ -139,7 +139,7 @@ def _size(n_bytes: int) -> str:
 
 def _tell_outcome(name: str, job: Job) -> None:
     if job.result is None:
-        tell_failure(job)
+        print_failure(job)
         return
     result = job.result
     seconds = ", ".join(f"{phase} {taken:.2f} s" for phase, taken in result["seconds"].items())
@@ -182,16 +182,16 @@ def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
     if (folds := stats.get("cross_validation")) is not None:
         figure = "accuracy" if "accuracy" in folds else "rmse"
         yield (
-            f"cross-validated {figure} {shown(folds[figure])} over {folds['n_left_out']:,} labels "
-            f"in {len(folds['folds'])} folds"
+            f"cross-validated {figure} {as_text(folds[figure])} over {folds['n_left_out']:,} "
+            f"labels in {len(folds['folds'])} folds"
         )
         if folds["always_kept"]:
             kept = ", ".join(map(str, folds["always_kept"]))
             yield f"never left out, since they have one label: {kept}"
     if (bound := stats.get("bound")) is not None:
         yield (
-            f"mean squared miss {shown(bound['empirical_risk'])} on the labels; on the others at "
-            f"most {shown(bound['bound'])} (as printed: {shown(bound['bound_of_paper'])}), "
+            f"mean squared miss {as_text(bound['empirical_risk'])} on the labels; on the others at "
+            f"most {as_text(bound['bound'])} (as printed: {as_text(bound['bound_of_paper'])}), "
             f"{bound['kind']}"
         )
     if (variance := stats.get("variance")) is not None:

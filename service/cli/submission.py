@@ -14,19 +14,19 @@ from peewit.service.lifetime import StopSignal
 from peewit.service.worker.worker import run_until_finished
 
 
-def finished(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
+def run_job(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
     """The job once it is finished; it runs here while no worker is alive.
 
     A signal cancels it and ends the command.
     """
     job = DatabaseJobQueue(session.database).submit(spec)
-    return finished_job(session, job, is_quiet=is_quiet)
+    return wait_for_job(session, job, is_quiet=is_quiet)
 
 
-def finished_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
+def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
     """The same of a job that was submitted before."""
     queue = DatabaseJobQueue(session.database)
-    with StopSignal() as stop, _Teller() as teller:
+    with StopSignal() as stop, _StatePrinter() as teller:
         job = run_until_finished(
             session.database,
             session.settings,
@@ -41,12 +41,12 @@ def finished_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
     return job
 
 
-def tell_failure(job: Job) -> None:
+def print_failure(job: Job) -> None:
     """Why a job has no result."""
     say(f"peewit: job {job.id} {job.status}" + (f": {job.error}" if job.error else ""))
 
 
-class _Teller:
+class _StatePrinter:
     """Says each new state of a job once, on stderr; on a terminal, how far it is besides."""
 
     def __init__(self) -> None:

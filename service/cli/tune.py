@@ -17,7 +17,7 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.cli.solve import estimator_of
-from peewit.service.cli.submission import finished, tell_failure
+from peewit.service.cli.submission import print_failure, run_job
 from peewit.service.cli.tables import parsed_settings
 from peewit.service.jobs.job import Job, JobSpec, JobStatus
 from peewit.service.tasks.tune import validate_tune
@@ -53,7 +53,7 @@ def tune(
     """
     values = parsed_settings(parameters)
     if grid:
-        values["grid"] = {key: _listed(value) for key, value in _pairs(grid).items()}
+        values["grid"] = {key: _split_values(value) for key, value in _pairs(grid).items()}
     if folds is not None:
         values["folds"] = folds
     try:
@@ -70,7 +70,7 @@ def tune(
             parameters=values,
             lane="heavy",
         )
-        job = finished(session, spec, is_quiet=json)
+        job = run_job(session, spec, is_quiet=json)
     if json:
         print_json(job)
     else:
@@ -92,7 +92,7 @@ def _pairs(settings: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _listed(text: str) -> list[Any]:
+def _split_values(text: str) -> list[Any]:
     """Values between commas; JSON where they can be, else strings."""
     values: list[Any] = []
     for value in text.split(","):
@@ -105,7 +105,7 @@ def _listed(text: str) -> list[Any]:
 
 def _tell_outcome(name: str, model: str, job: Job) -> None:
     if job.result is None:
-        tell_failure(job)
+        print_failure(job)
         return
     result = job.result
     ranked = sorted(result["trials"], key=lambda trial: -trial["accuracy"])

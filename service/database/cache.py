@@ -79,7 +79,7 @@ class Recent:
             values[key] = value
         return cast("_Value", value)
 
-    def at_hand(self, key: Hashable) -> bool:
+    def is_cached(self, key: Hashable) -> bool:
         """Whether `get` would answer at once, without waiting for the database."""
         arrived_at = _arrival.get()
         is_checked = arrived_at is not None and self._looked_at >= arrived_at
@@ -110,14 +110,14 @@ class Recent:
         """What differs after every commit of another connection, which is all of them."""
         connection = self._connection
         try:
-            return self._asked(connection or self._connected())
+            return self._read_revision(connection or self._connect())
         except DBAPIError:
             self._disconnect()
             if connection is None:
                 raise
-        return self._asked(self._connected())  # the server was started again meanwhile
+        return self._read_revision(self._connect())  # the server was started again meanwhile
 
-    def _asked(self, connection: Connection) -> object:
+    def _read_revision(self, connection: Connection) -> object:
         if self._database.is_sqlite:  # past SQLAlchemy, which takes ten times as long as this does
             try:
                 found = connection.connection.driver_connection.execute(_DATA_VERSION).fetchone()  # type: ignore[union-attr]
@@ -128,7 +128,7 @@ class Recent:
         # Of a new connection SQLite counts anew, and equal counts would say nothing.
         return connection, found
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         """A connection of its own, which never begins a transaction."""
         self._connection = self._database.engine.connect().execution_options(
             isolation_level="AUTOCOMMIT"

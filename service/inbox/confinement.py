@@ -129,7 +129,7 @@ def is_within(url: str, place: str, *, home: Path) -> bool:
     scheme, mark, rest = url.partition("://")
     is_local = not mark or scheme == "file"
     if place.startswith("/"):
-        resolved = _resolved(Path(url.removeprefix(_LOCAL)))
+        resolved = _resolve(Path(url.removeprefix(_LOCAL)))
         return (
             is_local
             and resolved.is_relative_to(place)
@@ -149,7 +149,7 @@ def require_within(url: str, place: str, *, home: Path) -> None:
         )
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     """Where a path leads, links followed; what a wildcard stands for is looked at once listed."""
     try:
         return path.resolve()

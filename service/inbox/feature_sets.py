@@ -106,7 +106,7 @@ class FeatureSets:
         OSError
             The disk is full, or fails.
         """
-        directory = self._made_directory(graph.id)
+        directory = self._make_directory(graph.id)
         path = directory / f"{uuid4().hex}.arrow"
         shape = write_set(path, blocks)
         try:
@@ -161,7 +161,7 @@ class FeatureSets:
         except FeaturesNotFound:
             return None
 
-    def _made_directory(self, graph_id: str) -> Path:
+    def _make_directory(self, graph_id: str) -> Path:
         """Where sets wait; it survives a power failure once files in it do."""
         directory = GraphPaths(root=self._graphs_directory / graph_id).feature_sets
         if not directory.exists():

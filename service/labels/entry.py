@@ -77,7 +77,7 @@ class Labeling:
             The graph was deleted.
         """
         # Asked before the transaction begins: building the table of a large index takes seconds.
-        is_known = self._known(graph, given) if unknown == "refuse" else None
+        is_known = self._known_nodes(graph, given) if unknown == "refuse" else None
         with self.database.write() as connection:
             receipt = self.labels.put(
                 graph.id,
@@ -102,7 +102,7 @@ class Labeling:
                 request_auto_solve(connection, graph.id)
         return receipt
 
-    def _known(self, graph: GraphRecord, given: UploadedLabels) -> BoolArray:
+    def _known_nodes(self, graph: GraphRecord, given: UploadedLabels) -> BoolArray:
         return self.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
 
 

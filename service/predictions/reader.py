@@ -93,7 +93,7 @@ class PredictionReader:
             )
         return latest
 
-    def at_hand(
+    def cached(
         self, graph: GraphRecord, node: NodeId, *, model: str | None, job_id: str | None
     ) -> tuple[PredictionFile, Prediction] | None:
         """What `find`, `open` and `one` come to, if memory tells; else None, and they have to.
@@ -101,12 +101,12 @@ class PredictionReader:
         For callers who must not wait: it reads no row and opens no file.
         """
         key = _freshest(graph, model) if job_id is None else ("job", job_id)
-        if not self.recent.at_hand(key):
+        if not self.recent.is_cached(key):
             return None
-        file = self.store.at_hand(self.find(graph, model=model, job_id=job_id))
+        file = self.store.cached(self.find(graph, model=model, job_id=job_id))
         if file is None:
             return None
-        dense = self.nodes.at_hand(graph, node_array([node], graph.settings.node_ids))
+        dense = self.nodes.cached_ids(graph, node_array([node], graph.settings.node_ids))
         if dense is None or dense[0] >= file.n_nodes:
             return None
         return file, file.lookup(dense)[0]

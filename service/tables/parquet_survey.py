@@ -225,9 +225,9 @@ class _Compact:
             case 4 | 5 | 6:
                 return self._zigzag()
             case 7:
-                return self._taken(8)
+                return self._take(8)
             case 8:
-                return self._taken(self._varint())
+                return self._take(self._varint())
             case 9 | 10:
                 return self._list(depth)
             case 12:
@@ -264,7 +264,7 @@ class _Compact:
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 
-    def _taken(self, n_bytes: int) -> bytes:
+    def _take(self, n_bytes: int) -> bytes:
         if self.position + n_bytes > len(self._content):
             raise IndexError(f"{n_bytes} bytes are not there")
         taken = self._content[self.position : self.position + n_bytes]

@@ -77,11 +77,11 @@ def certify_task(
     except PassStopped:
         return Stopped()
     except RawEdgesGone as error:
-        raise explained(error, keep_raw=task.keep_raw) from error
+        raise with_remedy(error, keep_raw=task.keep_raw) from error
     return Certified(result={**asdict(certificate), "message": certificate.message})
 
 
-def explained(error: RawEdgesGone, *, keep_raw: bool) -> ValueError:
+def with_remedy(error: RawEdgesGone, *, keep_raw: bool) -> ValueError:
     """The error with what would have kept the edges."""
     return ValueError(str(error) if keep_raw else f"{error}; pushed edges stay only with keep_raw")
 

@@ -34,7 +34,7 @@ from peewit.service.tasks.messages import (
 from peewit.service.tasks.refine import refined
 from peewit.service.tasks.solve_memory import kept_bytes, refusal
 from peewit.service.tasks.solve_options import validate_solve
-from peewit.service.tasks.tune import told, validate_tune
+from peewit.service.tasks.tune import tuning_result, validate_tune
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.planning import GramTooLarge
 from peewit.solvers.iterate import ProgressReport
@@ -63,7 +63,7 @@ Cancelled = Callable[[], bool]
 
 
 class _StoppedEarly(Exception):
-    """The task was told to stop between two phases."""
+    """The task was tuning_result to stop between two phases."""
 
 
 class _Progress:
@@ -281,7 +281,7 @@ class WarmSolver:
             return Stopped()
         return Tuned(
             result={
-                **told(request, tuning),
+                **tuning_result(request, tuning),
                 "n_labels": labels.n_labeled,
                 "n_labels_waiting": n_waiting,
                 "warm": is_warm,

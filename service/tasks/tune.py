@@ -89,7 +89,7 @@ def _require_few(grid: Grid) -> None:
         )
 
 
-def told(request: TuneRequest, tuning: Tuning) -> dict[str, Any]:
+def tuning_result(request: TuneRequest, tuning: Tuning) -> dict[str, Any]:
     """What the job says: the best values, what to solve with, and every trial."""
     best = max(tuning.trials, key=lambda trial: trial.n_right)
     values = asdict(tuning.best)

@@ -61,7 +61,7 @@ def add_source(
             max_sources=stores.settings.max_sources,
         )
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/sources/{source.id}"
-    return _shown(source, graph, stores)
+    return _source_out(source, graph, stores)
 
 
 @router.get("/sources", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -73,7 +73,7 @@ def list_sources(
     page_size: PageSize = 100,
 ) -> SourceList:
     """The sources, and a page of the manifest: pending, committed, quarantined with the reason."""
-    sources = [_shown(each, graph, stores) for each in stores.manifest.list_sources(graph.id)]
+    sources = [_source_out(each, graph, stores) for each in stores.manifest.list_sources(graph.id)]
     files = _page(graph, stores, status, page, page_size)
     return SourceList(sources=sources, files=files.files, next_page=files.next_page)
 
@@ -139,7 +139,7 @@ def _require_readable(url: str) -> None:
         ) from error
 
 
-def _shown(source: SourceRecord, graph: GraphRecord, stores: Stores) -> SourceOut:
+def _source_out(source: SourceRecord, graph: GraphRecord, stores: Stores) -> SourceOut:
     return SourceOut.of(source, dict(stores.manifest.counts(graph.id, source_id=source.id)))
 
 

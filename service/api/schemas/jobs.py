@@ -30,7 +30,7 @@ class _JobBody(Body):
 
     def to_spec(self, graph_id: str, idempotency_key: str | None) -> JobSpec:
         """The same for the queue."""
-        model, parameters, lane = self._asked()
+        model, parameters, lane = self._request()
         return JobSpec(
             graph_id=graph_id,
             kind=self.kind,
@@ -42,7 +42,7 @@ class _JobBody(Body):
         )
 
     @abstractmethod
-    def _asked(self) -> tuple[str | None, dict[str, Any], Lane]:
+    def _request(self) -> tuple[str | None, dict[str, Any], Lane]:
         """The model, the parameters and the lane."""
 
 
@@ -51,12 +51,12 @@ class _ModellessIn(_JobBody):
 
     parameters: Body
 
-    def _given(self) -> dict[str, Any]:
+    def _given_parameters(self) -> dict[str, Any]:
         """Those that were not left out."""
         return self.parameters.model_dump(exclude_unset=True)
 
-    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
-        return None, self._given(), "heavy"
+    def _request(self) -> tuple[None, dict[str, Any], Lane]:
+        return None, self._given_parameters(), "heavy"
 
 
 class Solve(Body):
@@ -79,7 +79,7 @@ class SolveIn(_JobBody, Solve):
 
     kind: Literal["solve"] = "solve"
 
-    def _asked(self) -> tuple[str, dict[str, Any], Lane]:
+    def _request(self) -> tuple[str, dict[str, Any], Lane]:
         return self.model, self.parameters, lane_of(self.model, self.parameters)
 
 
@@ -100,7 +100,7 @@ class TuneIn(_JobBody):
         validate_tune(self.model, self.parameters)
         return self
 
-    def _asked(self) -> tuple[str, dict[str, Any], Lane]:
+    def _request(self) -> tuple[str, dict[str, Any], Lane]:
         return self.model, self.parameters, "heavy"
 
 
@@ -151,7 +151,7 @@ class CertifyIn(_ModellessIn):
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
-        validate_certify(self._given())
+        validate_certify(self._given_parameters())
         return self
 
 
@@ -187,7 +187,7 @@ class KnnIn(_ModellessIn):
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
-        validate_knn(self._given())
+        validate_knn(self._given_parameters())
         return self
 
 
@@ -196,7 +196,7 @@ class EmbedIn(_JobBody):
 
     kind: Literal["embed"]
 
-    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
+    def _request(self) -> tuple[None, dict[str, Any], Lane]:
         return None, {}, "heavy"
 
 

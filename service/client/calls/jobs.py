@@ -50,7 +50,7 @@ def submit_solve(
     InvalidArgument
         There is no such model, or a parameter breaks a rule.
     """
-    return (yield from _submitted("solve", graph, model, parameters, priority, key))
+    return (yield from _submit("solve", graph, model, parameters, priority, key))
 
 
 def submit_tune(
@@ -72,7 +72,7 @@ def submit_tune(
     priority, key
         As in `submit_solve`.
     """
-    return (yield from _submitted("tune", graph, model, parameters, priority, key))
+    return (yield from _submit("tune", graph, model, parameters, priority, key))
 
 
 def submit_certify(
@@ -93,7 +93,7 @@ def submit_certify(
     priority, key
         As in `submit_solve`.
     """
-    return (yield from _submitted("certify", graph, None, parameters, priority, key))
+    return (yield from _submit("certify", graph, None, parameters, priority, key))
 
 
 def submit_knn(
@@ -118,7 +118,7 @@ def submit_knn(
     -----
     On a graph without features, or with edges that were made of them before, the job fails.
     """
-    return (yield from _submitted("knn", graph, None, parameters, priority, key))
+    return (yield from _submit("knn", graph, None, parameters, priority, key))
 
 
 def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Call[Job]:
@@ -131,7 +131,7 @@ def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Ca
     priority, key
         As in `submit_solve`.
     """
-    return (yield from _submitted("embed", graph, None, None, priority, key))
+    return (yield from _submit("embed", graph, None, None, priority, key))
 
 
 def estimate(
@@ -238,7 +238,7 @@ def solve(
     return (yield from predictions(graph, job=ended.id))
 
 
-def _submitted(
+def _submit(
     kind: str,
     graph: str,
     model: str | None,

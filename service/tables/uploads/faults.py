@@ -28,7 +28,7 @@ class BadUpload(ValueError):
         super().__init__(reason)
         self.reason = reason
         self.row = row
-        self.value = None if value is None else shown(value) or "''"
+        self.value = None if value is None else excerpt(value) or "''"
 
     def __str__(self) -> str:
         received = "" if self.value is None else f", got {self.value}"
@@ -48,13 +48,13 @@ def named_faults(rule: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         match = _CSV_ROW.search(str(error))
         if match is None:
-            raise BadUpload(f"{rule} ({shown(error, 200)})") from error
+            raise BadUpload(f"{rule} ({excerpt(error, 200)})") from error
         # Arrow counts lines from 1 and the header is the first.
         row = int(match["line"]) - 2
-        raise BadUpload(f"{rule} ({shown(match['rest'], 200)})", row=row) from error
+        raise BadUpload(f"{rule} ({excerpt(match['rest'], 200)})", row=row) from error
 
 
-def shown(value: object, limit: int = _MAX_SHOWN) -> str:
+def excerpt(value: object, limit: int = _MAX_SHOWN) -> str:
     """A value from outside, cut to a length that errors can hold."""
     text = str(value)
     return text if len(text) <= limit else text[:limit] + "..."
