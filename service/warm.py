@@ -1,4 +1,4 @@
-"""Compiling every numba kernel once, by doing tiny work through the real code.
+"""Warm-up: compiles every numba kernel once, by doing tiny work through the real code.
 
 Compiled code is kept in NUMBA_CACHE_DIR, so that images, the demo and new machines pay for it at a
 known moment instead of in the first job. The code paths are the product's own: the types that

@@ -1,4 +1,4 @@
-"""The application: stores, routes, errors and documentation put together."""
+"""FastAPI application: stores, routes, errors and documentation put together."""
 
 import os
 from collections.abc import AsyncIterator

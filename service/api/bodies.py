@@ -1,4 +1,4 @@
-"""Receiving bodies: counted and spooled while they arrive, in a format that their header names."""
+"""Request bodies: counted and spooled while they arrive, in a format that their header names."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Whether this process can work: database in its present schema, home that takes files, no stop."""
+"""Readiness of this process: database in its present schema, writable home, no stop asked for."""
 
 import shutil
 import tempfile

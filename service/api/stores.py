@@ -1,4 +1,4 @@
-"""What the routes work on: the stores of one home, and the graph that a path names."""
+"""Stores that the routes work on, of one home, and the graph that a path names."""
 
 import asyncio
 from collections.abc import Callable, Hashable

@@ -1,4 +1,4 @@
-"""What every command needs: the opened stores, and one way to print.
+"""Session of a command: the opened stores, and one way to print.
 
 Answers go to stdout, as text for people or, with ``--json``, as one JSON value. Everything else
 (progress, logs, errors) goes to stderr.

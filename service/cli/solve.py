@@ -104,7 +104,7 @@ def _check_parameters(model: str, parameters: list[str] | None) -> dict[str, Any
 
 
 def estimator_of(session: Session) -> Estimator:
-    """What tells whether a solve fits, with the settings of this process."""
+    """Estimator of solves, with the settings of this process."""
     return Estimator(
         jobs=DatabaseJobQueue(session.database),
         labels=LabelStore(session.database),

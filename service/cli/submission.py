@@ -1,4 +1,4 @@
-"""Submit a job and wait for it, telling what it is doing."""
+"""Submission of a job: wait for it, and print its state."""
 
 from datetime import UTC, datetime
 from typing import Self
@@ -15,7 +15,7 @@ from peewit.service.worker.worker import run_until_finished
 
 
 def run_job(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
-    """The job once it is finished; it runs here while no worker is alive.
+    """Submit a job and wait until it is finished; it runs here while no worker is alive.
 
     A signal cancels it and ends the command.
     """
@@ -24,7 +24,7 @@ def run_job(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
 
 
 def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
-    """The same of a job that was submitted before."""
+    """Wait until a submitted job is finished; see `run_job`."""
     queue = DatabaseJobQueue(session.database)
     with StopSignal() as stop, _StatePrinter() as teller:
         job = run_until_finished(
@@ -42,12 +42,12 @@ def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
 
 
 def print_failure(job: Job) -> None:
-    """Why a job has no result."""
+    """Print why a job has no result."""
     say(f"peewit: job {job.id} {job.status}" + (f": {job.error}" if job.error else ""))
 
 
 class _StatePrinter:
-    """Says each new state of a job once, on stderr; on a terminal, how far it is besides."""
+    """Prints each new state of a job once, on stderr; on a terminal, its progress, too."""
 
     def __init__(self) -> None:
         self._said = ""

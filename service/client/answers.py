@@ -1,4 +1,4 @@
-"""What the server answers, as frozen records; the fields are those of the API's documentation.
+"""Answers of the server, as frozen records; the fields are those of the API's documentation.
 
 Fields that a newer server adds are ignored. Records hold no connection: both clients give the same,
 and they can be kept, compared and pickled.

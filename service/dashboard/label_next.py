@@ -1,4 +1,4 @@
-"""The nodes that *Label next* shows: suggested some at a time, shown one after another.
+"""Label next: nodes suggested some at a time, shown one after another.
 
 Context: to choose nodes by where they lie takes up to a fifth of a second, and an annotator wants
 the next one at once; labels come faster than predictions that know them, so that a choice made

@@ -1,4 +1,4 @@
-"""What a file of predictions comes to: sizes of the classes, how sure, what has changed, some rows.
+"""Summary of a file of predictions: sizes of classes, margins, changes, some rows.
 
 Files never change, so that what was counted once is kept. A file is read a batch at a time.
 """
@@ -27,7 +27,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionSummary:
-    """A file of predictions in a few numbers.
+    """Sizes of the classes and histogram of a file of predictions.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class PredictionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionChange:
-    """What is different between two files of predictions of one graph.
+    """Differences between two files of predictions of one graph.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What was read from the database, kept for as long as nothing has been committed.
+"""Cache of what was read from the database, valid until something is committed.
 
 A server answers thousands of small questions a second with the same few rows: a key, a graph, its
 freshest job. Whether a commit has come in between is far cheaper to ask than the rows are: SQLite
@@ -33,7 +33,7 @@ _arrival: ContextVar[float | None] = ContextVar("arrival", default=None)
 
 @contextmanager
 def arriving() -> Iterator[None]:
-    """Around a request: it is content with what was so at any moment since it began."""
+    """Mark a request's begin: it may be answered from what was read since then."""
     token = _arrival.set(monotonic())
     try:
         yield
@@ -42,7 +42,7 @@ def arriving() -> Iterator[None]:
 
 
 class Recent:
-    """Values by key; any number of threads may ask.
+    """Cached values by key; any number of threads may ask.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The tables, and the one way to open the database that holds them.
+"""Database: its tables, and the one way to open it.
 
 SQLAlchemy Core only, the same statements on SQLite (the default, one file) and PostgreSQL. What the
 rows mean is said by the stores beside this module; the steps between versions are in `migrations`.

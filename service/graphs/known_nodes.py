@@ -1,4 +1,4 @@
-"""Which nodes a graph knows: those of its node index, and those that wait for ingest.
+"""Known nodes of a graph: those of its node index, and those that wait for ingest.
 
 What waits are pushes of edges and sets of features.
 
@@ -45,7 +45,7 @@ _Block = Path | bytes | _Set | None
 
 
 class KnownNodes:
-    """Looks nodes up in the graphs of one home directory.
+    """Node lookup in the graphs of one home directory.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class KnownNodes:
         return self._index(graph).lookup(nodes)
 
     def cached_ids(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array | None:
-        """Dense ids, if memory tells all of them without waiting for a file or another thread.
+        """Dense ids, where memory has all of them; None where a file or a lock must be waited for.
 
         Parameters
         ----------

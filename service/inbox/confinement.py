@@ -1,4 +1,4 @@
-"""Which places sources that were added over HTTP may read.
+"""Confinement of sources that were added over HTTP to the places that they may read.
 
 Whoever holds a key for `ingest` names places on a machine that is not theirs, so an allow list says
 which: local directories, protocols of object stores, hosts of the web. The owner of the machine

@@ -1,4 +1,4 @@
-"""Features that people hand in: checked at the door, durable before they are acknowledged.
+"""Feature sets that people send: checked on arrival, durable before they are acknowledged.
 
 A set becomes one Arrow file below the graph and a row that names it; ingest brings it into the
 graph (`peewit.service.ingest.feature_commit`). What breaks the data contract is refused here with
@@ -55,7 +55,7 @@ class FeaturesStatus:
 
 
 class FeatureSets:
-    """Takes sets in, and tells what there is; any number of threads may.
+    """Store of incoming sets and of their state; any number of threads may use it.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class FeatureSets:
             raise
 
     def status(self, graph: GraphRecord) -> FeaturesStatus:
-        """What the graph has; nothing where its files were removed by hand."""
+        """Features of the graph; none where their files were removed by hand."""
         present = self._present(graph)
         last = self._log.last_ended(graph.id)
         return FeaturesStatus(

@@ -1,4 +1,4 @@
-"""Features as people hand them in: tables and matrices, out come checked blocks.
+"""Feature tables and matrices that people send, turned into checked blocks.
 
 A table names its nodes. Row i of a matrix (``.npz`` of scipy.sparse, libsvm text) is that of
 node i.

@@ -1,4 +1,4 @@
-"""Edges that come over HTTP: checked at the door, durable before they are acknowledged.
+"""Pushes of edges over HTTP: checked on arrival, durable before they are acknowledged.
 
 A small push is a row of the database, a larger one a Parquet file below the graph and a row that
 names it; ``gathering`` makes files of the stream of both. What breaks the data contract is refused
@@ -52,7 +52,7 @@ class _Waiting:
 
 
 class PushStore:
-    """Takes pushes in; any number of threads may.
+    """Store of incoming pushes; any number of threads may use it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One set of features into a graph: its nodes into the index, its rows into a version of their own.
+"""Commit of a feature set: its nodes into the index, its rows into a version of their own.
 
 The version is published first, then nodes and snapshot, and last the caller's transaction says that
 it is the present one. Whatever dies between them is done again: the nodes have their numbers, and a

@@ -1,4 +1,4 @@
-"""Solves that nobody asks for: after every new label and snapshot, and after workers have died.
+"""Automatic solves: after every new label and snapshot, and after workers have died.
 
 A graph with ``auto_solve`` ends with predictions that know its last label and its last snapshot. A
 job is given up after some attempts, so that one that kills its worker does not do so for ever; for
@@ -23,7 +23,7 @@ _is_given_up = (jobs.c.status == JobStatus.FAILED) & (jobs.c.attempt >= jobs.c.m
 
 
 def request_auto_solve(connection: Connection, graph_id: str) -> Job | None:
-    """The re-solve that a new snapshot or label leads to, in the transaction that stores it.
+    """Submit the re-solve after a new snapshot or label, in the transaction that stores that.
 
     Call it after the caller has written its own change to the row of the graph (the new
     ``snapshot`` or ``labels_seq``). The lock on that row puts the first snapshot and the first

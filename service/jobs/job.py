@@ -1,4 +1,4 @@
-"""What a job is; the contract of the queue that `peewit.service.jobs.queue` implements.
+"""Jobs, and the contract of the queue that `peewit.service.jobs.queue` implements.
 
 A job outlives the process that asked for it. A worker runs it under a lease: every write names its
 attempt and is refused unless that is the current one, so that a job that changes hands ends once.
@@ -74,7 +74,7 @@ class IdempotencyConflict(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What is asked for.
+    """Request for a job.
 
     Attributes
     ----------

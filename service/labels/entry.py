@@ -1,4 +1,4 @@
-"""Labels as people hand them in: checked against what the graph knows, stored with the re-solve.
+"""Entry of labels: checked against the nodes of the graph, stored with the re-solve.
 
 Both entries, REST and command line, come through here, so that they refuse the same things.
 """

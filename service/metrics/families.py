@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: those of the stores, which any process can tell, and those of ingest.
+"""Prometheus metrics of the stores, which any process can read, and of ingest.
 
 What is in the database (edges, backlog, labels, snapshots; jobs by
 `peewit.service.metrics.job_metrics`) is read there at every scrape, so the API's processes agree
@@ -214,7 +214,7 @@ class _SettingsCollector(Collector):
 
 
 def store_registry(database: Database, settings: Settings) -> CollectorRegistry:
-    """What the stores say, which any process can tell."""
+    """Registry of the metrics of the stores, for any process."""
     registry = CollectorRegistry()
     registry.register(StoreCollector(database))
     registry.register(JobCollector(database))

@@ -1,4 +1,4 @@
-"""How right predictions are where the truth is known and was not given away by a label."""
+"""Accuracy of predictions on nodes with a true label and no given one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

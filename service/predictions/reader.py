@@ -1,4 +1,4 @@
-"""Reading predictions as people ask for them: the latest or one job's, by the ids they know."""
+"""Reader of predictions: the latest or one job's, by external ids."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class NodeNotPredicted(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """What became of the nodes that were asked for, each in the order of asking.
+    """Predictions of the nodes asked for, and those without one, each in the order of asking.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class PredictionReader:
     def cached(
         self, graph: GraphRecord, node: NodeId, *, model: str | None, job_id: str | None
     ) -> tuple[PredictionFile, Prediction] | None:
-        """What `find`, `open` and `one` come to, if memory tells; else None, and they have to.
+        """Result of `find`, `open` and `one` where memory has it; else None.
 
         For callers who must not wait: it reads no row and opens no file.
         """

@@ -57,7 +57,7 @@ class PredictionStore:
         self._lock = Lock()
 
     def directory(self, graph_id: str) -> Path:
-        """Where the files of one graph lie."""
+        """Directory of the files of one graph."""
         return GraphPaths(root=self._graphs_directory / graph_id).predictions
 
     def read(self, job: Job) -> PredictionFile:

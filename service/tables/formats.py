@@ -1,4 +1,4 @@
-"""The four table formats that Peewit speaks, and writing a stream of rows in each of them.
+"""Table formats: the four that Peewit reads and writes, and a writer of rows in each.
 
 Rows go out a batch at a time, so that a table larger than memory passes through. Reading what
 people send is `peewit.service.tables.uploads`.
@@ -23,7 +23,7 @@ MAX_EXACT_INTEGER: Final = 2**53
 
 
 class Format(StrEnum):
-    """How a table is written."""
+    """Format of a table."""
 
     ARROW = "arrow"
     """Arrow IPC stream."""
@@ -41,7 +41,7 @@ class Format(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """How a file of this format is named, with the dot."""
+        """Suffix of a file of this format, with the dot."""
         return _SUFFIXES[self][0]
 
     @classmethod

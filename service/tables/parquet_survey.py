@@ -1,4 +1,4 @@
-"""What a Parquet file will take once it is decoded, from its footer and its page headers.
+"""Decoded size of a Parquet file, from its footer and its page headers.
 
 Nothing is decompressed here. A footer may lie; page headers may not, since they are what the
 decoder goes by. So every page of the columns that will be read is looked at.
@@ -35,12 +35,12 @@ Struct = dict[int, Any]
 
 
 class UnboundedParquet(ValueError):
-    """What decoding the file would take cannot be told, or the file is damaged."""
+    """The decoded size of the file is unknown, or the file is damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSurvey:
-    """What decoding some columns takes.
+    """Rows and bytes of some decoded columns.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Jobs of kind ``certify``: what they may be asked, and how a child runs them."""
+"""Certify jobs: their parameters, and how a child runs them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
@@ -87,7 +87,7 @@ def with_remedy(error: RawEdgesGone, *, keep_raw: bool) -> ValueError:
 
 
 class Reporter:
-    """Passes on where the work is, at most every `REPORT_SECONDS` within a phase."""
+    """Progress reports to the worker, at most every `REPORT_SECONDS` within a phase."""
 
     def __init__(self, report: Callable[[Advanced], None]) -> None:
         self._report = report
@@ -95,7 +95,7 @@ class Reporter:
         self._last_at = 0.0
 
     def __call__(self, report: ProgressReport) -> None:
-        """Tell it, unless the same phase was told a moment ago."""
+        """Send a report, unless one of the same phase was sent a moment ago."""
         now = monotonic()
         if report.phase != self._phase or now - self._last_at >= REPORT_SECONDS:
             self._phase, self._last_at = report.phase, now

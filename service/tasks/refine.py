@@ -1,4 +1,4 @@
-"""The passes of a solve job with ``refine``: from the answer on the snapshot to the exact one."""
+"""Refinement of a solve: passes from the answer on the snapshot to the exact one."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ def refined(
 
 
 class _Passes:
-    """Products with the full graph, counted and told."""
+    """Products with the full graph, counted and reported."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class _Passes:
         self.report_phase(f"pass {self._n_passes}: report_solving")
 
     def report_phase(self, phase: str) -> Callable[[float], None]:
-        """What tells the fraction of one phase."""
+        """Callback that reports the fraction of one phase."""
 
         def tell(fraction: float) -> None:
             self._progress(

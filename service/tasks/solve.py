@@ -1,4 +1,4 @@
-"""What runs inside a warm child: load a snapshot, prepare a model, solve, write what came out.
+"""Solve task inside a warm child: load a snapshot, prepare a model, solve, write predictions.
 
 `certifying` does the other kind of task.
 

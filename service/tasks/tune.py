@@ -1,4 +1,4 @@
-"""Jobs of kind ``tune``: what they may be asked, and what their result says."""
+"""Tune jobs: their parameters and their result."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -90,7 +90,7 @@ def _require_few(grid: Grid) -> None:
 
 
 def tuning_result(request: TuneRequest, tuning: Tuning) -> dict[str, Any]:
-    """What the job says: the best values, what to solve with, and every trial."""
+    """Result of the job: the best values, a model to solve with, and every trial."""
     best = max(tuning.trials, key=lambda trial: trial.n_right)
     values = asdict(tuning.best)
     asked = asdict(type(request.model)())

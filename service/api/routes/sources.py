@@ -1,4 +1,4 @@
-"""What the ingest daemon reads, and what became of it."""
+"""Sources that the ingest daemon reads, and their files."""
 
 from http import HTTPStatus
 from typing import Annotated

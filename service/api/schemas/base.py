@@ -1,4 +1,4 @@
-"""What every body and every answer is, and how an error looks."""
+"""Base schemas: bodies, answers and errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What several calls share: reading answers, pages, and waiting for an end."""
+"""Parts that several calls share: reading answers, pages, and waiting for an end."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Tables that people send, in any `Format`, with the row at fault where one is.
+"""Uploads: tables that people send, in any `Format`, with the row at fault where one is.
 
 Edges, features and new points come out as Arrow batches for
 `peewit.streaming.edges.columns.read_columns` and `peewit.streaming.features.blocks`, which check

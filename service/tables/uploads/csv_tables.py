@@ -1,4 +1,4 @@
-"""Tables as CSV with a header line; a value that is none of its column's is named by its row."""
+"""CSV tables with a header line; a value of the wrong type is reported with its row."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO

@@ -1,4 +1,4 @@
-"""What is wrong with a table that was sent, and how far it may go."""
+"""Faults of a table that was sent: unreadable, or too large."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class TableTooLarge(BadUpload):
 
 @contextmanager
 def named_faults(rule: str) -> Iterator[None]:
-    """What Arrow says about a file that it cannot read, as `BadUpload`."""
+    """Turn Arrow's errors about a file that it cannot read into `BadUpload`."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

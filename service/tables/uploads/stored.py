@@ -1,4 +1,4 @@
-"""Tables as Arrow streams and Parquet files, surveyed before anything of them is decoded."""
+"""Arrow and Parquet tables, surveyed before anything of them is decoded."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final

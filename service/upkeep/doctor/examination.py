@@ -1,4 +1,4 @@
-"""All checks in order, and the repair of what they found."""
+"""Examination: all checks in order, and the repair of what they found."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
