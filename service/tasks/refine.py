@@ -115,7 +115,7 @@ class _Passes:
 
     def report_solving(self, _report: ProgressReport) -> None:
         """The pass is over, what follows is done in memory."""
-        self.report_phase(f"pass {self._n_passes}: report_solving")
+        self.report_phase(f"pass {self._n_passes}: solving")
 
     def report_phase(self, phase: str) -> Callable[[float], None]:
         """Callback that reports the fraction of one phase."""

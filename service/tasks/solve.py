@@ -63,7 +63,7 @@ Cancelled = Callable[[], bool]
 
 
 class _StoppedEarly(Exception):
-    """The task was tuning_result to stop between two phases."""
+    """The task was told to stop between two phases."""
 
 
 class _Progress:

@@ -61,7 +61,7 @@ def feature_set(graph: str, set_id: str, *, wait: float | None = 0.0) -> Call[Fe
         The set was refused when it went in.
     """
     request = get("graphs", graph, "features", "sets", set_id)
-    return _raise_refused(
+    return _require_taken(
         (yield from until(FeatureSet, request, lambda each: each.status != "pending", seconds=wait))
     )
 
@@ -78,10 +78,10 @@ def _send(
     sent = yield from read(FeatureSet, request)
     if sent.status == "pending" and wait != 0:
         return (yield from feature_set(graph, sent.id, wait=wait))
-    return _raise_refused(sent)
+    return _require_taken(sent)
 
 
-def _raise_refused(sent: FeatureSet) -> FeatureSet:
+def _require_taken(sent: FeatureSet) -> FeatureSet:
     """The set, unless ingest has refused it."""
     if sent.status != "refused":
         return sent
