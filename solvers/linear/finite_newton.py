@@ -1,4 +1,4 @@
-"""The modified finite Newton method for squared hinges and a ridge, by conjugate gradients (F.1).
+"""The modified finite Newton method for squared hinges and a ridge (section F.1).
 
 A loss that is quadratic between finitely many bends has finitely many Newton systems: each step
 solves the one of the present piece and goes to the exact minimum along the line to its solution.

@@ -1,4 +1,4 @@
-"""Preconditioned nonlinear conjugate gradients in a hypothesis space (E9-E11), all classes at once.
+"""Preconditioned nonlinear conjugate gradients for all classes at once, (E9) to (E11).
 
 The preconditioner diag(1, K) makes the gradient that of the space itself, so that on explicit
 features the same steps are plain conjugate gradients. One product with the Gram matrix and one
@@ -311,7 +311,7 @@ def descend(
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
 ) -> Minimum:
-    """The minimum of a problem by conjugate gradients (E9-E11).
+    """The minimum of a problem by conjugate gradients, (E9) to (E11).
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The problem reduced to the labeled nodes: their kernel once the graph penalty is eliminated.
 
 Whatever the loss, the minimum has coef = (norm_penalty I + graph_penalty L^p K)^{-1} J' c, where c
-holds minus the slopes of the losses at the labeled nodes (E2, E7). The labeled values are then
+holds minus the slopes of the losses at the labeled nodes (E13). The labeled values are then
 J K coef = kernel c, and one factorisation serves every class and every change of a label.
 """
 
@@ -68,7 +68,7 @@ class LabeledSystem:
         -----
         An intercept inside the penalty, f = K coef + b 1, gives coef = A^{-1} J' c - b q with
         q = A^{-1} constant, and b = u' c / s with u = 1 - (K q) at the labels and
-        s = constant' (1 - K q) (E.2, with the intercept kept inside L).
+        s = constant' (1 - K q) (E13).
         """
         kernel, lift = inverse.at(nodes)
         share, coef = np.zeros(nodes.size), np.zeros((inverse.space.n_coef, 1))
@@ -149,7 +149,7 @@ class NoGraphPenalty:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FactoredInverse:
-    """In a space of explicit features, by one eigenproblem for all penalties (E.4).
+    """In a space of explicit features, by one eigenproblem for all penalties (E14).
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class FactoredInverse:
 
 
 class DenseInverse:
-    """On a Gram matrix in memory, by one LU factorisation of I + ratio L^p K (E.4).
+    """On a Gram matrix in memory, by one LU factorisation of I + ratio L^p K (E14).
 
     The factors are float32 and their answers refined in float64 by products, which take no n x n
     array of their own; where that does not converge, the factors are made anew in float64.

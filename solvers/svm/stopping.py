@@ -46,7 +46,7 @@ class Validation:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class EarlyStop:
-    """Looks at the predictions every few iterations (E.2).
+    """Looks at the predictions every few iterations (section E.2).
 
     Attributes
     ----------

@@ -3,7 +3,7 @@
 Every edge survives with its own probability, nearly, but where coins so far have left a node more
 than its expectation, its next ones lean towards dropping, and the other way round. So the degree of
 a node strays by about one edge, however many coins were thrown for it, where independent coins let
-it stray by the square root of their number (ALGORITHMS B.6).
+it stray by the square root of their number (B18).
 
 This is the self-balancing walk of Alweiss, Liu and Sawhney (arXiv:2006.14009) with the two ends of
 an edge as its vector. The survival probability is ``p - p (1 - p) f`` with f linear in the surplus

@@ -126,7 +126,7 @@ def sample_arrivals(
     kept_probability: Float32Array,
     kept_key: UInt32Array,
 ) -> int:
-    """Throw the coin of every arriving edge (ALGORITHMS B13, B14).
+    """Throw the coin of every arriving edge (B13), (B14).
 
     The leverage of an arriving edge is ``wR / (1 + wR)``, R the counted resistance on the cards.
     The edge stays with probability ``min(1, constant * leverage)``, and for certain unless both
