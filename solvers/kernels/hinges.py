@@ -18,6 +18,7 @@ def bends(positive: Any, negative: Any, outputs: Any, cost: Any, pull: Any) -> f
     for row in range(outputs.size):
         output = outputs[row]
         cost[row] = pull[row] = 0.0
+        # a (1 - o)^2 = a o^2 - 2 a o + a, and b (1 + o)^2 = b o^2 + 2 b o + b
         if output < 1.0:
             cost[row] = pull[row] = positive[row]
             total += positive[row] * (1.0 - output) ** 2

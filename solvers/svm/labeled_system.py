@@ -79,7 +79,7 @@ class LabeledSystem:
             stiffness = float(np.vdot(constant, rest))
             if stiffness > _FLAT * float(np.abs(constant).sum()) > 0:
                 share = rest[nodes, 0] / stiffness
-                kernel = kernel + stiffness * np.outer(share, share)
+                kernel = kernel + stiffness * np.outer(share, share)  # (E13): u u' / s
             else:  # the penalty does not see constants
                 free, coef = True, np.zeros_like(coef)
         return cls(
@@ -99,6 +99,7 @@ class LabeledSystem:
     def lifted(self, dual: FloatArray, free: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients and intercepts of (n_labeled, k) dual values and the free intercepts."""
         intercept = self.intercept_share @ dual
+        # (E13): alpha less b q
         return self.lift(dual) - self.intercept_coef * intercept, intercept + free
 
 
@@ -197,7 +198,7 @@ class FactoredInverse:
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """B diag(1 / (norm_penalty + graph_penalty s)) B' of the turned features B."""
-        turned = self.space.features(nodes) @ self.vectors
+        turned = self.space.features(nodes) @ self.vectors  # (E14): B
         weighted = turned / self._scale
         return _symmetric(weighted @ turned.T), lambda dual: self.vectors @ (weighted.T @ dual)
 
@@ -298,6 +299,7 @@ class DenseInverse:
         coef, moved = self._solved(right), 1.0
         values = self._values(coef)
         for _ in range(_MAX_REFINEMENTS):
+            # in float64 and by products, while the factors may be float32
             rest = right - coef - self._ratio * self._laplacian.product(values)
             added = coef + self._solved(rest)
             now = self._values(added)
