@@ -164,7 +164,7 @@ def column_dots(left: Any, right: Any) -> Any:
             for column in range(n_columns):
                 part[column] += np.float64(left[row, column]) * np.float64(right[row, column])
         for column in range(n_columns):
-            total[column] += part[column]
+            total[column] += part[column]  # two levels of sums round less than one
     return total
 
 

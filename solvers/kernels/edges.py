@@ -24,7 +24,7 @@ def mix64(value: Any) -> Any:
 def sign_word(seed_hash: Any, key: Any, word: int) -> Any:
     """Signs 64 * word .. 64 * word + 63 of one key, a bit each; ``seed_hash`` is mix64(seed)."""
     state = mix64(key ^ seed_hash)
-    return mix64(state + np.uint64(word + 1) * _GOLDEN)
+    return mix64(state + np.uint64(word + 1) * _GOLDEN)  # splitmix64, without its earlier numbers
 
 
 @njit(cache=True, nogil=True)

@@ -55,6 +55,7 @@ def stays(positive: Any, negative: Any, outputs: Any, moved: Any, slack: float) 
     To within ``slack`` of the margin.
     """
     for row in range(outputs.size):
+        # (F3): each hinge has to be bent on both sides of the step, or on neither
         if positive[row] > 0.0:
             if outputs[row] < 1.0:
                 if moved[row] > 1.0 + slack:

@@ -217,6 +217,7 @@ class Descent:
         if problem.bias == "free":
             live.gradient_intercept = missed.sum(axis=0)
         elif problem.bias == "penalized":
+            # b is inside the penalty: it adds gamma_I 1' L (K alpha + b 1)
             live.gradient_intercept = residual.sum(axis=0)
         else:
             live.gradient_intercept = np.zeros(live.index.size)
