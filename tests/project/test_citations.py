@@ -18,6 +18,8 @@ DEFINED = re.compile(r"^\*\*\([A-K]\d+'?\)\*\*", re.MULTILINE)
 FORMULA = re.compile(r"\(([A-K])([1-9]\d?)('?)\)")
 SECTION = re.compile(r"\b([A-K])\.([1-9]\d?)\b|\b[Ss]ections?\s+([A-K])\b(?!\.\d)")
 LINK = re.compile(r"\(#((?:eq|sec)-[a-k]\d*p?)\)")
+# from Python 3.12 on the text of f-strings is a token of its own
+TEXTS = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 # what a citation looks like where somebody forgot its parentheses, or put two into one pair
 BARE = re.compile(
     r"(?<![\w(./-])[A-K][1-9]\d?\b(?!'?\))|\([A-K][1-9]\d?'?[,;-]|, [A-K][1-9]\d?'?\)"
@@ -34,7 +36,7 @@ def passages(name: str, text: str) -> list[tuple[int, str, bool]]:
     return [
         (token.start[0], token.string, token.string.startswith(("#", '"""', 'r"""')))
         for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type in (tokenize.COMMENT, tokenize.STRING)
+        if token.type in TEXTS
     ]
 
 
