@@ -138,7 +138,7 @@ class GraphClassifier(InductiveClassifier):
     n_neighbors: int
 
     def _graph(self, X: Any, graph: Any) -> Graph:
-        """The graph given, or that of nearest neighbors with heat weights (E.4)."""
+        """The graph given, or that of nearest neighbors with heat weights (section E.4)."""
         if graph is None:
             n_neighbors = plain(self.n_neighbors)
             N_NEIGHBORS.check("n_neighbors", n_neighbors)

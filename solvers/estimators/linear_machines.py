@@ -50,7 +50,7 @@ class LinearClassifier(GraphClassifier):
 
 
 class LinearSVM(LinearClassifier):
-    """Linear support vector machine of the labeled samples (F.1).
+    """Linear support vector machine of the labeled samples (section F.1).
 
     `models.linear_machine.LinearSVM` as an estimator.
 
@@ -115,7 +115,7 @@ class LinearSVM(LinearClassifier):
 
 
 class TSVM(LinearClassifier):
-    """Transductive support vector machine by multiple switching (F.2).
+    """Transductive support vector machine by multiple switching (section F.2).
 
     `models.transductive.TSVM` as an estimator.
 
@@ -200,7 +200,7 @@ class TSVM(LinearClassifier):
 
 
 class DASVM(LinearClassifier):
-    """Transductive support vector machine by deterministic annealing (F.3).
+    """Transductive support vector machine by deterministic annealing (section F.3).
 
     `models.transductive.DASVM` as an estimator.
 

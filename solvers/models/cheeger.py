@@ -27,7 +27,7 @@ _HISTORY: Final = 40
 class CheegerModel(StartedModel):
     """Partitions of small Cheeger energy, smoothed by functions of the features on the way.
 
-    The energy is sum_k TV(1_k) / min(a w(A_k), w(not A_k)), a = n_classes - 1 (G9', G12).
+    The energy is sum_k TV(1_k) / min(a w(A_k), w(not A_k)), a = n_classes - 1 (G9'), (G12).
     """
 
     auto_norm_penalty: ClassVar[float] = 0.01
@@ -109,7 +109,7 @@ class CheegerModel(StartedModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheegerRLS(CheegerModel):
-    """Cheeger-RLS of Bresson and Zhang (2012): a Cheeger cut that keeps the labels (G.4, G.7).
+    """Cheeger-RLS of Bresson and Zhang (2012): Cheeger cuts that keep labels (sections G.4, G.7).
 
     The partition that cuts little weight between sides of much, through all labels. Each step
     pushes every class along the subgradient of its balance, fits the functions of the features to
@@ -139,7 +139,7 @@ class CheegerRLS(CheegerModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheegerSVM(CheegerModel):
-    """Cheeger-SVM of Bresson and Zhang (2012): `CheegerRLS` with hinges in its fits (G.6).
+    """Cheeger-SVM of Bresson and Zhang (2012): `CheegerRLS` with hinges in its fits (section G.6).
 
     Only functions of features know the hinge: without them, or with a norm_penalty of 0, the
     labels are held and nothing differs from `CheegerRLS`.

@@ -24,7 +24,7 @@ _COVARIANCE_COLUMNS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EigFun(BasisModel):
-    """Eigenfunctions of Fergus, Weiss and Torralba (2009) (D.5, EigFun).
+    """Eigenfunctions of Fergus, Weiss and Torralba (2009) (section D.5).
 
     The points are rotated by PCA; along each principal direction the density is a histogram, and
     the smoothest eigenfunctions of its Laplacian are found on the bins and interpolated. The

@@ -101,7 +101,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
     def full_system(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution
     ) -> FullSystem:
-        """D1, or (C1) with the penalty that was used; see `Refinable`."""
+        """(D1), or (C1) with the penalty that was used; see `Refinable`."""
         task = CentredLabels.of(labels, prepared.graph.component)
         penalty = float(solution.stats["graph_penalty"])
         function = solution.scores - self._offset(task)[prepared.graph.component]
@@ -306,7 +306,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HFS(_Harmonic):
-    """Harmonic functions of Zhu, Ghahramani and Lafferty (2003), hard or soft (D1, D2).
+    """Harmonic functions of Zhu, Ghahramani and Lafferty (2003), hard or soft (D1), (D2).
 
     Minimises the mean squared miss on the labels plus graph_penalty * f^T L f; with
     graph_penalty 0 the labels are kept exactly. Scores of classes lie in [0, 1] and sum to 1,

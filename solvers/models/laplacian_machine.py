@@ -223,8 +223,8 @@ class LaplacianMachine(KernelMachine):
 
         Notes
         -----
-        Two eigenproblems serve all penalties, folds and classes (E.4): what is left for each is a
-        Newton method on the labels. A Gram matrix is factored, in float64.
+        Two eigenproblems serve all penalties, folds and classes (section E.4): what is left for
+        each is a Newton method on the labels. A Gram matrix is factored, in float64.
         """
         stats: Stats = {}
         space = self._space(prepared, self._points(prepared, watch).rows, watch, stats)

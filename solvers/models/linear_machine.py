@@ -37,7 +37,7 @@ from peewit.solvers.models.point_model import Points, Stats
 from peewit.solvers.solution import Solution, Status
 
 PENALTIES: Final = (3e-2, 1e-2, 3e-3, 1e-3)
-"""Norm penalties that 'auto' chooses from, for rows of unit length (F.4)."""
+"""Norm penalties that 'auto' chooses from, for rows of unit length (section F.4)."""
 
 N_FOLDS: Final = 5
 _FEW_LABELS: Final = 100
@@ -345,7 +345,7 @@ class LinearMachine(InductiveModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearSVM(LinearMachine):
-    """Linear support vector machine of the labeled nodes: l2-SVM-MFN (F.1).
+    """Linear support vector machine of the labeled nodes: l2-SVM-MFN (section F.1).
 
     The modified finite Newton method of Keerthi and DeCoste (2005): the squared hinge, conjugate
     gradients on the rows inside the margin, and an exact line search. With a graph penalty the

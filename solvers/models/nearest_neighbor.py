@@ -22,7 +22,7 @@ ALONG_EDGES = "shortest paths"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearestNeighbor(ScoringModel):
-    """The class of the nearest labeled node (D.5, 1-NN).
+    """The class of the nearest labeled node (section D.5).
 
     With features by their Euclidean distance, whatever the edges; without them along the shortest
     path, an edge being 1 / weight long. Scores are the inverse distances to the nearest node of

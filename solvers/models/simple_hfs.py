@@ -25,7 +25,7 @@ _LEAST_SHARE = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleHFS(BasisModel):
-    """The simple algorithm of Ji, Yang, Lin, Jin and Han (2012) (D.5, Simple-HFS).
+    """The simple algorithm of Ji, Yang, Lin, Jin and Han (2012) (section D.5).
 
     The leading eigenvectors of the Gaussian kernel exp(-d^2 / (2 s^2)) on all points fit the
     labels by least squares. Up to ``n_landmarks`` points the eigenvectors are exact; above they

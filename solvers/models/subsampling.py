@@ -36,7 +36,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubSampling(ScoringModel):
-    """Stable-HFS on a random sample that holds every label; others copy (D.5, SubSampling).
+    """Stable-HFS on a random sample that holds every label; others copy (section D.5).
 
     With features the graph of the sample is its k-NN graph, an edge joining two nodes when either
     is among the other's neighbors, with weight exp(-d^2 / (2 s^2)), s the median distance to the

@@ -46,7 +46,7 @@ class SupervisedMachine(KernelMachine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SVM(SupervisedMachine):
-    """Support vector machine of the labeled nodes (E.3).
+    """Support vector machine of the labeled nodes (section E.3).
 
     `LapSVM` with a graph penalty of 0: Newton's method on the squared hinge, or the dual.
     """
@@ -92,7 +92,7 @@ class SVM(SupervisedMachine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RLSC(SupervisedMachine):
-    """Regularised least squares classifier of the labeled nodes (E.3): one linear system."""
+    """Regularised least squares classifier of the labeled nodes, one linear system (E12)."""
 
     def _minimum(
         self,

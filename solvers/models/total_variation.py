@@ -138,7 +138,7 @@ def contested(labels: Labels, graph: Graph) -> BoolArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TVRLS(TotalVariationModel):
-    """TV-RLS of Bresson and Zhang (2012): squared loss and total variation (G.2, G.7).
+    """TV-RLS of Bresson and Zhang (2012): squared loss and total variation (sections G.2 and G.7).
 
     Borders between classes run where the graph is thinnest, and are as sharp as labels are few.
     It acts like a minimiser of cut over balance: where the classes are clusters of the graph, a
@@ -166,7 +166,7 @@ class TVRLS(TotalVariationModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TVSVM(TotalVariationModel):
-    """TV-SVM of Bresson and Zhang (2012): hinge loss and total variation (G.5, G.7).
+    """TV-SVM of Bresson and Zhang (2012): hinge loss and total variation (sections G.5 and G.7).
 
     As `TVRLS` with max(0, 1 - y (f + b)) at every label, whose step is in closed form (G10).
 

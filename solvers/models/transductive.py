@@ -158,7 +158,7 @@ class TransductiveMachine(LinearMachine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TSVM(TransductiveMachine):
-    """Transductive support vector machine by multiple switching (F.2).
+    """Transductive support vector machine by multiple switching (section F.2).
 
     Sindhwani and Keerthi (2006), section 3: the unlabeled nodes get the labels that the machine of
     the labels ranks them to, pairs of which change places as long as that lowers the objective,
@@ -200,7 +200,7 @@ class TSVM(TransductiveMachine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DASVM(TransductiveMachine):
-    """Transductive support vector machine by deterministic annealing (F.3).
+    """Transductive support vector machine by deterministic annealing (section F.3).
 
     Sindhwani and Keerthi (2006), section 4: each unlabeled node has both labels, with beliefs
     whose entropy counts less and less. Of the weights at the end of each step, those with the

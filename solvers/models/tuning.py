@@ -28,11 +28,11 @@ PENALTIES: Final[Grid] = {
     "norm_penalty": (1e-1, 1e-2, 1e-4, 1e-6),
     "graph_penalty": (1.0, 1e-1, 1e-2, 1e-4),
 }
-"""What is tried by default: the part of the paper's grid that ever wins (E.4)."""
+"""What is tried by default: the part of the paper's grid that ever wins (section E.4)."""
 
 
 UNLABELED_WEIGHTS: Final = (1.0, 0.3, 3.0)
-"""What is tried of transductive machines: between 1 and 10 errors are flat (F.4)."""
+"""What is tried of transductive machines: between 1 and 10 errors are flat (section F.4)."""
 
 _WEIGHT: Final = "unlabeled_weight"
 

@@ -110,7 +110,7 @@ def test_two_classes_have_opposite_scores_of_one_function() -> None:
 def test_without_unlabeled_weight_the_machine_is_the_supervised_one(
     machine, graph_penalty: float
 ) -> None:
-    """Identity 30."""
+    """(I30)."""
     matrix, classes = points(3)
     labels = labels_of(classes)
     graph = chain(classes)
