@@ -1,6 +1,7 @@
 import doctest
 import inspect
 import pickle
+import re
 from dataclasses import fields
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from peewit.solvers import estimators
-from peewit.solvers.estimators import HFS, HarmonicMBO, Poisson, StableHFS
+from peewit.solvers.estimators import HFS, HarmonicMBO, LapRLS, Poisson, StableHFS
 from peewit.solvers.estimators.base import GraphEstimator
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -39,6 +40,21 @@ iterative = pytest.mark.parametrize(
 
 PATH = np.diag([1.0, 2.0, 1.0, 0.0], 1) + np.diag([1.0, 2.0, 1.0, 0.0], -1)
 """Nodes 0 - 1 - 2 - 3 in a row; node 4 is alone."""
+
+
+OF_A_KERNEL = {
+    "degree",
+    "gram",
+    "kernel",
+    "n_dimensions",
+    "n_landmarks",
+    "norm_penalty",
+    "precision",
+    "seed",
+    "width",
+}
+LEFT_OUT = {LapRLS: OF_A_KERNEL | {"pull", "rtol", "max_iter"}}
+"""What models have and estimators of graphs do not, beside the hyperparameters of a kernel."""
 
 
 def with_penalty(estimator, penalty: float, **parameters):
@@ -79,6 +95,25 @@ def test_estimators_bear_the_names_of_their_models(estimator) -> None:
     )
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_parameter_is_documented(estimator) -> None:
+    _, _, documented = estimator.__doc__.partition("\nParameters\n----------\n")
+    names = re.findall(r"^(\w+) : \S.*\n    \S", documented, re.MULTILINE)
+    assert sorted(names) == sorted(inspect.signature(estimator).parameters)
+
+
+def test_a_subclass_may_have_a_constructor_and_documentation_of_its_own() -> None:
+    class Near(StableHFS):
+        """Labels count more."""
+
+        def __init__(self, *, n_neighbors: int = 3) -> None:
+            super().__init__(graph_penalty=0.1, affinity="knn", n_neighbors=n_neighbors)
+
+    assert Near.__doc__ == "Labels count more."
+    assert Near().get_params() == {"n_neighbors": 3}
+    assert Near().graph_penalty == 0.1
+
+
 @both
 def test_scores_that_are_probabilities_are_called_so(estimator) -> None:
     assert hasattr(estimator, "predict_proba") == (estimator._model().score_kind == "probability")
@@ -94,7 +129,7 @@ def test_parameters_are_those_of_the_model(estimator) -> None:
     model = {
         parameter.name: parameter.default
         for parameter in fields(estimator._model)
-        if parameter.name not in estimator._left_out
+        if parameter.name not in LEFT_OUT.get(estimator, OF_A_KERNEL)
     }
     own = {"affinity": "precomputed", "n_neighbors": 10, "unlabeled": -1}
     assert given == model | own
