@@ -37,7 +37,8 @@ class KernelMachine(KernelSpaceModel, InductiveModel):
     bias: Literal["none", "free", "penalized"] = hyperparameter(
         "none",
         Rule(
-            doc="Intercept: none, one that costs nothing, or one inside the graph penalty.",
+            doc="Intercept: none, one that costs nothing, or one inside the graph penalty; "
+            "without that penalty the last two are the same.",
             kind=str,
             words=BIASES,
         ),

@@ -71,7 +71,10 @@ class KernelSpaceModel(EmbeddedModel):
             words=("auto", *PRECISIONS),
         ),
     )
-    seed: int = hyperparameter(0, Rule(doc="Draws the landmarks.", kind=int, minimum=0))
+    seed: int = hyperparameter(
+        0,
+        Rule(doc="Draws the landmarks, and labels that are held out.", kind=int, minimum=0),
+    )
 
     def plan(
         self, n_rows: int, n_columns: int, budget_bytes: int, *, row_bytes: int | None = None
