@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from peewit.solvers import estimators
-from peewit.solvers.estimators import HFS, HarmonicMBO, LapRLS, Poisson, StableHFS
-from peewit.solvers.estimators.base import GraphEstimator
+from peewit.solvers.estimators import HFS, HarmonicMBO, HFSRegressor, LapRLS, Poisson, StableHFS
+from peewit.solvers.estimators.base import Classifier, GraphEstimator
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
@@ -53,8 +53,11 @@ OF_A_KERNEL = {
     "seed",
     "width",
 }
-LEFT_OUT = {LapRLS: OF_A_KERNEL | {"pull", "rtol", "max_iter"}}
-"""What models have and estimators of graphs do not, beside the hyperparameters of a kernel."""
+LEFT_OUT = {
+    HFSRegressor: {"class_mass"},
+    LapRLS: OF_A_KERNEL | {"pull", "rtol", "max_iter"},
+}
+"""What models have and these estimators do not."""
 
 
 def with_penalty(estimator, penalty: float, **parameters):
@@ -120,18 +123,22 @@ def test_scores_that_are_probabilities_are_called_so(estimator) -> None:
     assert hasattr(estimator, "decision_function") != hasattr(estimator, "predict_proba")
 
 
-@both
+@pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_parameters_are_those_of_the_model(estimator) -> None:
     given = {
         name: parameter.default
         for name, parameter in inspect.signature(estimator).parameters.items()
     }
+    of_graph, of_classes = (issubclass(estimator, kind) for kind in (GraphEstimator, Classifier))
+    left_out = LEFT_OUT.get(estimator, OF_A_KERNEL if of_graph else {"n_dimensions"})
     model = {
         parameter.name: parameter.default
         for parameter in fields(estimator._model)
-        if parameter.name not in LEFT_OUT.get(estimator, OF_A_KERNEL)
+        if parameter.name not in left_out
     }
-    own = {"affinity": "precomputed", "n_neighbors": 10, "unlabeled": -1}
+    own = {"affinity": "precomputed", "n_neighbors": 10} if of_graph else {"max_bytes": 4 << 30}
+    own |= {"unlabeled": -1} if of_classes else {}
+    own |= {"n_neighbors": 10} if "graph_penalty" in model else {}
     assert given == model | own
     assert estimator().get_params() == given
 
