@@ -20,7 +20,8 @@ from peewit.solvers.estimators.documentation import with_parameters
 from peewit.solvers.estimators.neighbors import Neighborhood
 from peewit.solvers.estimators.targets import ClassTargets, Marker
 from peewit.solvers.graph import Graph
-from peewit.solvers.models.base import Model, Rule, hyperparameter, rule_of
+from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
+from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution, Status
 
 _AFFINITIES = ("precomputed", "knn")

@@ -7,7 +7,8 @@ from textwrap import TextWrapper
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from peewit.solvers.models.base import Model, rule_of
+from peewit.solvers.hyperparameters import rule_of
+from peewit.solvers.models.base import Model
 
 
 def with_parameters(estimator: Any, model: type[Model]) -> str:

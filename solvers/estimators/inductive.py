@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.base import Classifier
 from peewit.solvers.graph import Graph
-from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.inductive import InductiveModel
 from peewit.solvers.neighbors import neighbor_graph
 

@@ -7,9 +7,9 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.point_model import PointProblem, Points
 from peewit.solvers.models.variational import StartedModel, held_classes, mean_degree
 from peewit.solvers.solution import Solution, Status, first_failure

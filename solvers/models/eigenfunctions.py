@@ -8,9 +8,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.basis import Basis, BasisModel
 from peewit.solvers.models.point_model import Stats
 

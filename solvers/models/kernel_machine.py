@@ -13,8 +13,8 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.gram.feature_maps import FeatureMap
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Expansion, Space
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import class_scores
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.inductive import InductiveModel
 from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS, KernelSpaceModel
 from peewit.solvers.models.point_model import PointProblem

@@ -10,10 +10,10 @@ from peewit.solvers.arrays import FloatArray, Int64Array, frozen
 from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Space
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
 from peewit.solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.cross_validation import deal_folds
 from peewit.solvers.models.kernel_machine import KernelMachine, is_factored, started
 from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS

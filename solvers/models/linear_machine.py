@@ -9,6 +9,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.features import FeatureRows, Rows
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
 from peewit.solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
@@ -27,7 +28,7 @@ from peewit.solvers.linear.rows import (
     StreamedRows,
     rows_of,
 )
-from peewit.solvers.models.base import Rule, ScoreKind, hyperparameter
+from peewit.solvers.models.base import ScoreKind
 from peewit.solvers.models.class_balance import asked_shares, unknown_classes
 from peewit.solvers.models.cross_validation import deal_folds
 from peewit.solvers.models.inductive import InductiveModel

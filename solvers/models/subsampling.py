@@ -9,9 +9,9 @@ from scipy.sparse.csgraph import dijkstra
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.distances import nearest_rows, positive_median
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths

@@ -7,8 +7,8 @@ import numpy as np
 
 from peewit.solvers.gram.planning import GramPlan
 from peewit.solvers.gram.spaces import Space
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import Labels, one_against_rest
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.kernel_machine import KernelMachine
 from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.svm.dual import maximize

@@ -8,9 +8,9 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.models.variational import StartedModel, mean_degree, targets_of
 from peewit.solvers.solution import Solution, first_failure

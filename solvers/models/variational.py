@@ -9,9 +9,9 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.planning import GramPlan
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Cancelled, Progress, Watch
 from peewit.solvers.labels import Labels, one_against_rest
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.class_mass import normalized_masses
 from peewit.solvers.models.cut_then_name import N_STARTS, Cuts, NamedCut, cut_then_name
 from peewit.solvers.models.harmonic import HFS
