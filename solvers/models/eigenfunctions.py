@@ -124,7 +124,7 @@ def principal_coordinates(points: Any, n_dimensions: int) -> FloatArray:
         method = "arpack"
     else:
         method = "covariance_eigh" if n_columns <= _COVARIANCE_COLUMNS else "full"
-    from sklearn.decomposition import PCA  # noqa: PLC0415 - slow, see peewit.solvers.distances
+    from sklearn.decomposition import PCA  # noqa: PLC0415 - slow, see peewit.solvers.neighbors.distances
 
     pca = PCA(n_components=n_kept, svd_solver=method, random_state=0)
     coordinates: FloatArray = np.asarray(pca.fit_transform(points), dtype=np.float64)

@@ -11,8 +11,8 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.distances import distance_blocks
 from peewit.solvers.models.point_model import PointProblem, ScoringModel
+from peewit.solvers.neighbors.distances import distance_blocks
 from peewit.solvers.solution import Status
 
 ALONG_EDGES = "shortest paths"

@@ -12,11 +12,11 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.distances import nearest_rows, positive_median
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths
 from peewit.solvers.models.point_model import PointProblem, Points, ScoringModel
 from peewit.solvers.models.prepared_graph import PreparedGraph
+from peewit.solvers.neighbors.distances import nearest_rows, positive_median
 from peewit.solvers.solution import Solution, Status
 
 

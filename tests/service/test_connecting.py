@@ -23,7 +23,7 @@ from peewit.service.manifest import Manifest
 from peewit.service.settings import Settings
 from peewit.service.tasks import Advanced, Connected, KnnTask, Stopped
 from peewit.service.worker import Worker
-from peewit.solvers.neighbors import neighbor_graph
+from peewit.solvers.neighbors.ties import neighbor_graph
 from peewit.streaming.knn import KnnSettings
 from peewit.streaming.snapshots import SnapshotStore
 from tests.service.featured import Featured, clusters

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 from peewit.solvers.estimators import DASVM, TSVM, LinearSVM
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.neighbors import neighbor_graph
+from peewit.solvers.neighbors.ties import neighbor_graph
 
 ALL = [LinearSVM, TSVM, DASVM]
 TRANSDUCTIVE = [TSVM, DASVM]

@@ -12,7 +12,8 @@ from peewit.service.connecting import validate_knn
 from peewit.service.jobs import KINDS, MAX_PRIORITY, Job, JobSpec, JobStatus, Lane, lane_of
 from peewit.service.solve_options import validate_solve
 from peewit.service.tuning import validate_tune
-from peewit.solvers.neighbors import Metric, Symmetrization, WeightName
+from peewit.solvers.neighbors.search import Metric
+from peewit.solvers.neighbors.ties import Symmetrization, WeightName
 from peewit.streaming.certificate import CertifySettings
 from peewit.streaming.knn import KnnSettings, Method
 
