@@ -10,9 +10,9 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray, RealArray
+from peewit.solvers.edge_rows import WeightedEdges
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.neighbors import mark_mutual
-from peewit.solvers.merging import WeightedEdges
 from peewit.solvers.neighbors.search import (
     Metric,
     NeighborLists,
