@@ -30,9 +30,8 @@ from peewit.service.tuning import told, validate_tune
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.planning import GramTooLarge
 from peewit.solvers.iterate import ProgressReport
-from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model, as_classes, solve_either
-from peewit.solvers.models.cross_validation import deal_folds
 from peewit.solvers.models.growing import grown
 from peewit.solvers.models.point_model import GIVEN
 from peewit.solvers.models.refining import Refinable

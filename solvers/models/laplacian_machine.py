@@ -12,9 +12,8 @@ from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Space
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
-from peewit.solvers.labels import Labels, class_scores, one_against_rest
+from peewit.solvers.labels import Labels, class_scores, deal_folds, one_against_rest
 from peewit.solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
-from peewit.solvers.models.cross_validation import deal_folds
 from peewit.solvers.models.kernel_machine import KernelMachine, is_factored, started
 from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS
 from peewit.solvers.models.point_model import PointProblem, Points, Stats

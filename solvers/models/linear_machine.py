@@ -11,7 +11,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.features import FeatureRows, Rows
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
-from peewit.solvers.labels import Labels, class_scores, one_against_rest
+from peewit.solvers.labels import Labels, class_scores, deal_folds, one_against_rest
 from peewit.solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
 from peewit.solvers.linear.calibration import fitted_sigmoid, flat_sigmoids
 from peewit.solvers.linear.finite_newton import (
@@ -30,7 +30,6 @@ from peewit.solvers.linear.rows import (
 )
 from peewit.solvers.models.base import ScoreKind
 from peewit.solvers.models.class_balance import asked_shares, unknown_classes
-from peewit.solvers.models.cross_validation import deal_folds
 from peewit.solvers.models.inductive import InductiveModel
 from peewit.solvers.models.linear_fit import Fit, Table, rows_form
 from peewit.solvers.models.point_model import PointProblem, Points
