@@ -27,6 +27,7 @@ from peewit.service.solve_options import validate_solve
 from peewit.service.task_labels import labels_in_snapshot
 from peewit.service.tasks import Advanced, Answer, Solved, SolveTask, Stopped, Tuned, TuneTask
 from peewit.service.tuning import told, validate_tune
+from peewit.solvers.assessment.tuning import tune
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.planning import GramTooLarge
 from peewit.solvers.iterate import ProgressReport
@@ -35,7 +36,6 @@ from peewit.solvers.models.base import Model, as_classes, solve_either
 from peewit.solvers.models.growing import grown
 from peewit.solvers.models.point_model import GIVEN
 from peewit.solvers.models.refining import Refinable
-from peewit.solvers.models.tuning import tune
 from peewit.solvers.solution import Functions, Solution, Status
 from peewit.streaming.blocks import MAX_NODES
 from peewit.streaming.engine import PassStopped

@@ -11,8 +11,8 @@ from peewit.service.solve_options import validate_solve
 from peewit.service.solving import WarmSolver
 from peewit.service.tasks import Failed, Stopped, Tuned, TuneTask
 from peewit.service.tuning import validate_tune
+from peewit.solvers.assessment.tuning import PENALTIES
 from peewit.solvers.models.lapsvm import LapSVM
-from peewit.solvers.models.tuning import PENALTIES
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
 from tests.service.test_solving import MEMORY_BYTES, ignore, task, two_communities
 
