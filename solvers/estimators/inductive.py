@@ -115,7 +115,7 @@ class InductiveClassifier(Classifier):
         return Graph.from_edges([], [], [], n_nodes=X.shape[0])
 
 
-class GraphClassifier(InductiveClassifier):
+class PenalizedClassifier(InductiveClassifier):
     """Base of the classifiers with a graph penalty."""
 
     n_neighbors: int = hyperparameter(

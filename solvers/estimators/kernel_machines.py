@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from peewit.solvers.estimators.inductive import GraphClassifier, InductiveClassifier
+from peewit.solvers.estimators.inductive import InductiveClassifier, PenalizedClassifier
 from peewit.solvers.gram.functions import KernelName
 from peewit.solvers.laplacian.iterated import LaplacianName
 from peewit.solvers.models import lapsvm, svm
@@ -24,7 +24,7 @@ class KernelClassifier(InductiveClassifier):
     seed: int = 0
 
 
-class LaplacianClassifier(GraphClassifier, KernelClassifier):
+class LaplacianClassifier(PenalizedClassifier, KernelClassifier):
     """Base of the kernel machines with a graph penalty."""
 
     graph_penalty: float = 1.0

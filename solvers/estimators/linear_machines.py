@@ -6,7 +6,7 @@ from typing import Any, Literal
 from sklearn.utils.metaestimators import available_if
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.estimators.inductive import GraphClassifier, InductiveClassifier
+from peewit.solvers.estimators.inductive import InductiveClassifier, PenalizedClassifier
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.iterated import LaplacianName
 from peewit.solvers.models import linear_machine, transductive
@@ -22,7 +22,7 @@ def _tells_decisions(estimator: "LinearClassifier") -> bool:
     return not _tells_probabilities(estimator)
 
 
-class LinearClassifier(GraphClassifier):
+class LinearClassifier(PenalizedClassifier):
     """Base of the linear machines.
 
     With ``scores='probability'`` there is `predict_proba` and no `decision_function`, and
@@ -52,7 +52,7 @@ class LinearClassifier(GraphClassifier):
         """The graph given or made, where the graph counts."""
         if self.graph_penalty == 0.0:
             return InductiveClassifier._graph(self, X, graph)
-        return GraphClassifier._graph(self, X, graph)
+        return PenalizedClassifier._graph(self, X, graph)
 
 
 class LinearSVM(LinearClassifier):
