@@ -35,16 +35,15 @@ from peewit.service.tasks.refine import refined
 from peewit.service.tasks.solve_memory import kept_bytes, refusal
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.tune import told, validate_tune
+from peewit.solvers.assessment.tuning import tune
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.planning import GramTooLarge
 from peewit.solvers.iterate import ProgressReport
-from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model, as_classes, solve_either
-from peewit.solvers.models.cross_validation import deal_folds
 from peewit.solvers.models.growing import grown
 from peewit.solvers.models.point_model import GIVEN
 from peewit.solvers.models.refining import Refinable
-from peewit.solvers.models.tuning import tune
 from peewit.solvers.solution import Functions, Solution, Status
 from peewit.streaming.edges.blocks import MAX_NODES
 from peewit.streaming.features.store import FeatureStore

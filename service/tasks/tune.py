@@ -6,8 +6,8 @@ from math import prod
 from typing import Any, Final
 
 from peewit.service.tasks.solve_options import validate_solve
+from peewit.solvers.assessment.tuning import Grid, Tuning, default_grid, grid_models
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.tuning import Grid, Tuning, default_grid, grid_models
 
 MAX_COMBINATIONS: Final = 1000
 """Of a grid: each is solved for every fold, or shares two eigenproblems with the others."""

@@ -8,9 +8,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.basis import Basis, BasisModel
 from peewit.solvers.models.point_model import Stats
 
@@ -124,7 +124,7 @@ def principal_coordinates(points: Any, n_dimensions: int) -> FloatArray:
         method = "arpack"
     else:
         method = "covariance_eigh" if n_columns <= _COVARIANCE_COLUMNS else "full"
-    from sklearn.decomposition import PCA  # noqa: PLC0415 - slow, see peewit.solvers.distances
+    from sklearn.decomposition import PCA  # noqa: PLC0415 - slow, see peewit.solvers.neighbors.distances
 
     pca = PCA(n_components=n_kept, svd_solver=method, random_state=0)
     coordinates: FloatArray = np.asarray(pca.fit_transform(points), dtype=np.float64)

@@ -12,17 +12,13 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, Int64Array, column_norms
 from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Cancelled, Progress, Watch
 from peewit.solvers.kernels.block_products import subtract_by_component
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.full_graph import FullSystem
 from peewit.solvers.laplacian.solver import LinearSolution
-from peewit.solvers.models.base import (
-    Rule,
-    ScoreKind,
-    check_targets,
-    hyperparameter,
-)
+from peewit.solvers.models.base import ScoreKind, check_targets
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_balance import ClassShares, asked_shares
 from peewit.solvers.models.class_mass import normalized_masses

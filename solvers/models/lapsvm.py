@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from peewit.solvers.gram.spaces import Space
-from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.laplacian_machine import LaplacianMachine, MethodName
 from peewit.solvers.svm.problem import LossName
 

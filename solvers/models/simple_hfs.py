@@ -6,13 +6,17 @@ from typing import Any, Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.distances import euclidean_distances
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.basis import Basis, BasisModel
-from peewit.solvers.models.distances import distance_blocks, nearest_rows, positive_median
 from peewit.solvers.models.point_model import Stats
+from peewit.solvers.neighbors.distances import (
+    distance_blocks,
+    euclidean_distances,
+    nearest_rows,
+    positive_median,
+)
 
 _MOST_FUNCTIONS = 200
 _LABELS_PER_FUNCTION = 5

@@ -8,13 +8,13 @@ from typing import Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels, class_scores
 from peewit.solvers.linear.annealing import Schedule, anneal
 from peewit.solvers.linear.finite_newton import LinearPoint
 from peewit.solvers.linear.switching import SwitchRule, switch_labels
 from peewit.solvers.linear.transduction import Transduced, Transduction
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.class_balance import ClassShares, asked_shares
 from peewit.solvers.models.linear_fit import Fit
 from peewit.solvers.models.linear_machine import LinearMachine

@@ -12,7 +12,8 @@ from peewit.service.tasks.certify import validate_certify
 from peewit.service.tasks.knn import validate_knn
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.tune import validate_tune
-from peewit.solvers.neighbors import Metric, Symmetrization, WeightName
+from peewit.solvers.neighbors.search import Metric
+from peewit.solvers.neighbors.ties import Symmetrization, WeightName
 from peewit.streaming.neighbors.knn import KnnSettings, Method
 from peewit.streaming.passes.certificate import CertifySettings
 

@@ -23,7 +23,7 @@ from peewit.service.tasks.knn import (
 from peewit.service.tasks.knn import validate_knn as validate
 from peewit.service.tasks.messages import Advanced, Connected, KnnTask, Stopped
 from peewit.service.worker.worker import Worker
-from peewit.solvers.neighbors import neighbor_graph
+from peewit.solvers.neighbors.ties import neighbor_graph
 from peewit.streaming.neighbors.knn import KnnSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.featured import Featured, clusters

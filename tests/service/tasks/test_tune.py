@@ -11,8 +11,8 @@ from peewit.service.tasks.solve import WarmSolver
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.tune import validate_tune
 from peewit.service.worker.child import _answer
+from peewit.solvers.assessment.tuning import PENALTIES
 from peewit.solvers.models.lapsvm import LapSVM
-from peewit.solvers.models.tuning import PENALTIES
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
 from tests.service.tasks.test_solve import MEMORY_BYTES, ignore, task, two_communities
 

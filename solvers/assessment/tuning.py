@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.iterate import Cancelled, Progress, Stopped, Watch
-from peewit.solvers.labels import Labels
+from peewit.solvers.labels import Labels, deal_folds
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.cross_validation import cross_validate, deal_folds
 from peewit.solvers.models.laplacian_machine import LaplacianMachine
 from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
 from peewit.solvers.models.linear_machine import LinearMachine
