@@ -11,7 +11,7 @@ from peewit.service.cli.session import INTERRUPTED, Session, say, stderr_console
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.lifetime import StopSignal
-from peewit.service.worker.worker import run_until_finished
+from peewit.service.worker.one_job import run_until_finished
 
 
 def finished(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:

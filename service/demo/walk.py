@@ -37,7 +37,7 @@ from peewit.service.settings import COMPILED, Settings
 from peewit.service.tables.formats import Format, encode
 from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.warm import warm
-from peewit.service.worker.worker import run_until_finished
+from peewit.service.worker.one_job import run_until_finished
 from peewit.solvers.models import DEFAULT_MODEL
 from peewit.streaming.durable import publish_file
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta, SnapshotStore

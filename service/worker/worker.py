@@ -6,12 +6,12 @@ whatever the children do; the last write of an attempt is refused when the lease
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from functools import partial
 from secrets import token_hex
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from time import monotonic
 from typing import Any, Final
 
@@ -22,11 +22,10 @@ from structlog.contextvars import bound_contextvars
 from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.full_disk import is_disk_full
-from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.auto_solve import renew_given_up
 from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
-from peewit.service.jobs.queue import LEASE_SECONDS, DatabaseJobQueue
+from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.families import metrics_server
@@ -53,11 +52,9 @@ from peewit.service.tasks.messages import (
     TuneTask,
 )
 from peewit.service.worker.metrics import Outcome, WorkerMetrics
+from peewit.service.worker.presence import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
-
-HEARTBEAT_SECONDS: Final = 2.0
-"""A third of a lease: two heartbeats may fail before a job is taken over."""
 
 GRACE_SECONDS: Final = 5.0
 """How long running jobs may go on after the worker was told to stop."""
@@ -65,22 +62,13 @@ GRACE_SECONDS: Final = 5.0
 HISTORY_SECONDS: Final = 30 * 86_400.0
 """Finished jobs without predictions are remembered so long, and with them their keys."""
 
-CANCEL_SECONDS: Final = 0.25
-"""How often running jobs are looked up for a cancel."""
-
 _FIRST_POLL_SECONDS: Final = 0.05
 _LAST_POLL_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 1.0
 _FULL_DISK_SECONDS: Final = 5.0
 """How long a lane rests that found the disk full."""
 
-_SOLE_WORKER: Final = "worker"
-
 _log = structlog.get_logger(__name__)
-
-
-class AnotherWorkerRunsError(RuntimeError):
-    """SQLite takes one worker at a time."""
 
 
 class _Attempt:
@@ -120,10 +108,10 @@ class Worker:
         self._queue = DatabaseJobQueue(database)
         self._predictions = PredictionStore(database, settings.graphs_directory)
         self._metrics = WorkerMetrics(database, settings)
+        self._sole = SoleWorker(database, self.id)
         self._attempts: list[_Attempt] = []
         self._lock = Lock()
         self._is_stopping = Event()
-        self._is_displaced = Event()
         self._gives_up = Event()
 
     def run(self, should_stop: Callable[[], bool]) -> None:
@@ -145,8 +133,10 @@ class Worker:
             metrics_server(
                 self._metrics.registry, settings.metrics_port, settings.metrics_host
             ) as port,
-            self._sole_worker(should_stop) as renew,
-            self._heartbeats(lambda: registry.beat(self.id), renew, self._renew_given_up),
+            self._sole.held(should_stop),
+            self._heartbeats(
+                lambda: registry.beat(self.id), self._sole.renew, self._renew_given_up
+            ),
         ):
             registry.register(self.id, self._lanes)
             _log.info("worker started", worker=self.id, lanes=self._lanes, metrics_port=port)
@@ -178,7 +168,7 @@ class Worker:
         with ThreadPoolExecutor(len(self._lanes), thread_name_prefix="lane") as pool:
             lanes = [pool.submit(self._run_lane, lane) for lane in self._lanes]
             try:
-                while not should_stop() and not self._is_displaced.is_set():
+                while not should_stop() and not self._sole.is_displaced.is_set():
                     if wait(lanes, timeout=0.1, return_when="FIRST_COMPLETED").done:
                         break  # a lane never ends by itself unless it is broken
             finally:
@@ -481,33 +471,9 @@ class Worker:
             return False
         return result is not None and result["file"] == file_name
 
-    @contextmanager
-    def _heartbeats(self, *others: Callable[[], None]) -> Iterator[None]:
+    def _heartbeats(self, *others: Callable[[], None]) -> AbstractContextManager[None]:
         """Renew the leases of running jobs, call the others and see cancels, in a thread."""
-        ended = Event()
-
-        def beat() -> None:
-            renewed_at = monotonic()
-            while not ended.wait(CANCEL_SECONDS):
-                is_due = monotonic() - renewed_at >= HEARTBEAT_SECONDS
-                try:
-                    if not is_due:
-                        self._see_cancels()
-                        continue
-                    renewed_at = monotonic()
-                    self._renew()
-                    for other in others:
-                        other()
-                except DBAPIError as error:
-                    _log.warning("heartbeat not stored", worker=self.id, error=str(error))
-
-        thread = Thread(target=beat, name="heartbeats", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        return heartbeats(self.id, self._see_cancels, self._renew, *others)
 
     def _renew_given_up(self) -> None:
         for job in renew_given_up(self._database):
@@ -531,43 +497,6 @@ class Worker:
             except LeaseLost:
                 attempt.is_lost.set()
 
-    @contextmanager
-    def _sole_worker(self, should_stop: Callable[[], bool]) -> Iterator[Callable[[], None]]:
-        """On SQLite, the right to be the one worker; yields what renews it."""
-        if not self._database.is_sqlite:
-            yield lambda: None
-            return
-        leases = LeaseStore(self._database)
-        held = [self._first_lease(leases, should_stop)]
-
-        def renew() -> None:
-            try:
-                leases.renew(held[0])
-            except LeaseExpired:  # this process was asleep
-                lease = leases.acquire(_SOLE_WORKER, self.id, LEASE_SECONDS)
-                if lease is None:
-                    self._is_displaced.set()
-                else:
-                    held[0] = lease
-
-        try:
-            yield renew
-        finally:
-            leases.release(held[0])
-        if self._is_displaced.is_set():
-            raise _another_worker(leases)
-
-    def _first_lease(self, leases: LeaseStore, should_stop: Callable[[], bool]) -> Lease:
-        """The lease; a worker that was killed a moment ago is waited for."""
-        deadline = monotonic() + LEASE_SECONDS + 1.0
-        while True:
-            lease = leases.acquire(_SOLE_WORKER, self.id, LEASE_SECONDS)
-            if lease is not None:
-                return lease
-            if should_stop() or monotonic() > deadline:
-                raise _another_worker(leases)
-            self._is_stopping.wait(_LAST_POLL_SECONDS)
-
 
 def _outcome(ended: Job, answer: Answer) -> Outcome:
     """How the attempt counts."""
@@ -584,69 +513,6 @@ def _outcome(ended: Job, answer: Answer) -> Outcome:
 
 def _no_snapshot(graph: GraphRecord) -> ValueError:
     return ValueError(f"graph {graph.settings.name} has no snapshot yet; ingest edges first")
-
-
-def _another_worker(leases: LeaseStore) -> AnotherWorkerRunsError:
-    return AnotherWorkerRunsError(
-        f"worker {leases.holder(_SOLE_WORKER)} runs on this SQLite database already; stop it, "
-        "or set PEEWIT_DATABASE_URL to PostgreSQL for more than one"
-    )
-
-
-def run_until_finished(
-    database: Database,
-    settings: Settings,
-    job_id: str,
-    *,
-    on_change: Callable[[Job], None] | None = None,
-    should_stop: Callable[[], bool] = _never,
-) -> Job:
-    """Wait for a job, running it here whenever no worker is alive.
-
-    Parameters
-    ----------
-    database : Database
-    settings : Settings
-    job_id : str
-        The job.
-    on_change : callable, optional
-        Told the job whenever it has changed.
-    should_stop : callable
-        Once it is true, a job that runs here goes back to the queue and the wait ends.
-
-    Returns
-    -------
-    Job
-        Finished, unless ``should_stop`` came first.
-
-    Raises
-    ------
-    UnknownJob
-        There is no such job.
-    """
-    queue = DatabaseJobQueue(database)
-    registry = WorkerRegistry(database)
-    worker = Worker(database, settings)
-    is_over = Event()
-    running: Future[Job] | None = None
-    seen: Job | None = None
-    with ThreadPoolExecutor(1, thread_name_prefix="one-job") as pool:
-        try:
-            while True:
-                job = queue.wait(job_id, 0.0 if seen is None else _LAST_POLL_SECONDS)
-                if on_change is not None and job != seen:
-                    on_change(job)
-                seen = job
-                if job.status.is_final or should_stop():
-                    break
-                if running is not None and running.done():
-                    running.result()
-                    running = None
-                if running is None and not registry.alive(job.lane):
-                    running = pool.submit(worker.run_one, job_id, should_stop=is_over.is_set)
-        finally:
-            is_over.set()
-    return queue.get(job_id)
 
 
 def _trouble(error: DBAPIError) -> str:
