@@ -27,6 +27,7 @@ from peewit.service.settings import Settings
 from peewit.service.tables.uploads import UploadLimits
 from peewit.service.tasks.contract import JobStores
 from peewit.service.tasks.estimate import Estimator
+from peewit.service.tasks.kinds import KINDS
 
 _Value = TypeVar("_Value")
 
@@ -120,7 +121,7 @@ class Stores:
             ),
             nodes=nodes,
             keys=KeyStore(database),
-            metrics=store_registry(database, settings),
+            metrics=store_registry(database, settings, KINDS),
             recent=recent,
             label_tables=asyncio.Semaphore(_LABEL_TABLES),
             suggestions=asyncio.Semaphore(_SUGGESTIONS),

@@ -19,7 +19,7 @@ KINDS: Final[dict[str, Kind[Any]]] = {
         EmbedKind(),
     )
 }
-"""By name; the queue knows the same names (`peewit.service.jobs.job.KINDS`)."""
+"""By name."""
 
 
 def kind_of(name: str) -> Kind[Any]:
