@@ -23,8 +23,10 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.parallel import Parallel
 from peewit.streaming.cluster.shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
-from peewit.streaming.edges.parts import StagedFile, open_parquet
-from peewit.streaming.edges.sources import PART_ROWS, ParquetEdges, read_parts, stage
+from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import DEFAULT_MAX_NODES, Nodes
 from peewit.streaming.sparsifier.copies import (
     CopiesState,
