@@ -143,10 +143,10 @@ def sparsify(
     epsilon : float
         Spectral accuracy asked, in (0, 1).
     method : {"dependent", "bernoulli", "kelner-levin"}
-        - ``dependent``: coins that even out the degrees of nodes (B.6).
+        - ``dependent``: coins that even out the degrees of nodes (section B.6).
         - ``bernoulli``: one independent coin for each edge, hence many more of them.
-        - ``kelner-levin``: N copies of each edge, as printed (B.3), to compare with. For edges in
-          memory. It may lose bridges; ``max_edges``, if given, is N.
+        - ``kelner-levin``: N copies of each edge, as printed (section B.3), to compare with. For
+          edges in memory. It may lose bridges; ``max_edges``, if given, is N.
     seed : int
         Equal seeds and edges give equal sparsifiers, whatever the number of threads or workers.
     max_edges : int or None

@@ -115,7 +115,7 @@ class StreamSettings:
 
     @property
     def blocks_per_group(self) -> int:
-        """Blocks of a group, which holds about twice as many edges as the sparsifier (B.3)."""
+        """Blocks of a group, which holds about two sparsifiers' edges (section B.3)."""
         rows, cap = self._group_rows, self.sparsifier.buffer_edges
         if cap is not None:
             rows = min(rows, GROUP_SHARE * cap)

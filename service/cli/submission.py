@@ -1,20 +1,65 @@
 """Submission of a job: wait for it, and print its state."""
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Self
+from typing import Any, Self
 
 import typer
 from rich.live import Live
 from rich.text import Text
 
-from peewit.service.cli.session import INTERRUPTED, Session, say, stderr_console
-from peewit.service.jobs.job import Job, JobSpec
+from peewit.service.cli.session import (
+    INTERRUPTED,
+    Session,
+    open_session,
+    print_json,
+    say,
+    stderr_console,
+)
+from peewit.service.jobs.job import Job, JobSpec, JobStatus
 from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.lifetime import StopSignal
-from peewit.service.worker.worker import run_until_finished
+from peewit.service.tasks.contract import JobStores, Kind
+from peewit.service.worker.one_job import run_until_finished
 
 
-def run_job(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
+def run_job(
+    name: str,
+    kind: Kind[Any],
+    values: Mapping[str, Any],
+    tell_result: Callable[[Mapping[str, Any]], None],
+    *,
+    model: str | None = None,
+    priority: int = 0,
+    json: bool,
+) -> None:
+    """Run a job of a graph to its end and say what came out; exit with 1 unless it succeeded."""
+    with open_session() as session:
+        graph = session.graph(name)
+        spec = kind.spec(graph.id, model=model, parameters=values, priority=priority)
+        kind.admit(spec, graph, JobStores.create(session.database, session.settings))
+        job = submit_and_wait(session, spec, is_quiet=json)
+    if json:
+        print_json(job)
+    elif job.result is None:
+        print_failure(job)
+    else:
+        tell_result(job.result)
+    if job.status is not JobStatus.SUCCEEDED:
+        raise typer.Exit(1)
+
+
+def require_valid(
+    kind: Kind[Any], model: str | None, values: Mapping[str, Any], *, hint: str | None = None
+) -> None:
+    """Wrong usage where a job of the kind may not be asked this."""
+    try:
+        kind.check(model, values)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from error
+
+
+def submit_and_wait(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
     """Submit a job and wait until it is finished; it runs here while no worker is alive.
 
     A signal cancels it and ends the command.
@@ -24,7 +69,7 @@ def run_job(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
 
 
 def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
-    """Wait until a submitted job is finished; see `run_job`."""
+    """Wait until a submitted job is finished; see `submit_and_wait`."""
     queue = DatabaseJobQueue(session.database)
     with StopSignal() as stop, _StatePrinter() as teller:
         job = run_until_finished(
