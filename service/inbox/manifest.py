@@ -27,16 +27,9 @@ from sqlalchemy import (
 )
 
 from peewit.service.catalog import Catalog, GraphProgress, lock_graph
-from peewit.service.database.engine import (
-    Database,
-    feature_sets,
-    files,
-    graphs,
-    now,
-    pushes,
-    sources,
-)
+from peewit.service.database.engine import Database, now
 from peewit.service.database.leases import Lease, confirm
+from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
 from peewit.service.inbox.feature_log import FeatureLog
 from peewit.service.inbox.push_log import PushLog, settle, take_positions, wait_again, waiting_count
 from peewit.service.inbox.records import (

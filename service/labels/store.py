@@ -17,7 +17,8 @@ import pyarrow as pa
 from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
 from peewit.service.catalog import find_graph, lock_graph
-from peewit.service.database.engine import Database, graphs, label_events
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import graphs, label_events
 from peewit.service.labels.events import insert_events
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
