@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import (
     BoolArray,
     Float32Array,
@@ -87,12 +88,13 @@ class TieRule:
         if self.width is None:
             return
         if self.weights != "heat":
-            raise ValueError(
-                f"width must be left out with {self.weights} weights, got {self.width}; it is for "
-                "heat weights"
+            raise BadArgument(
+                "width",
+                f"must be left out with {self.weights} weights, got {self.width}; it is for "
+                "heat weights",
             )
         if not (self.width > 0 and math.isfinite(self.width)):
-            raise ValueError(f"width must be finite and > 0, got {self.width}")
+            raise BadArgument("width", f"must be finite and > 0, got {self.width}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -357,7 +359,7 @@ def _measured(
     if own is not None:
         counts &= candidates != own[:, None]
     if not np.isfinite(squared[counts]).all():
-        raise ValueError("features must have distances that a float can hold; scale them down")
+        raise BadArgument("features", "must have distances that a float can hold; scale them down")
     return np.where(counts, candidates, -1), np.where(counts, np.sqrt(squared), np.inf)
 
 
@@ -552,15 +554,16 @@ def _squared_distances(queries: Any, points: Any, ids: Int64Array) -> FloatArray
 def require_neighbors(n_neighbors: int, n_rows: int) -> None:
     """Raise ValueError unless every row can have so many neighbors."""
     if n_neighbors < 1:
-        raise ValueError(f"n_neighbors must be at least 1, got {n_neighbors}")
+        raise BadArgument("n_neighbors", f"must be at least 1, got {n_neighbors}")
     if n_neighbors >= n_rows:
-        raise ValueError(
-            f"n_neighbors must be below the number of samples, got {n_neighbors} neighbors "
-            f"for {n_rows} samples"
+        raise BadArgument(
+            "n_neighbors",
+            f"must be below the number of samples, got {n_neighbors} neighbors "
+            f"for {n_rows} samples",
         )
 
 
 def require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
     """Raise ValueError unless ``value`` is one of ``names``."""
     if value not in names:
-        raise ValueError(f"{name} must be one of {', '.join(names)}, got {value!r}")
+        raise BadArgument(name, f"must be one of {', '.join(names)}, got {value!r}")

@@ -180,6 +180,7 @@ feature_sets = Table(
     Column("features_version", BigInteger),
     Column("n_new_nodes", BigInteger),
     Column("reason", Text),
+    Column("argument", Text),
     Column("row", BigInteger),
     Column("value", Text),
     _time("created_at", nullable=False),

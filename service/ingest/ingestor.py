@@ -365,14 +365,7 @@ class OpenGraph:
             meta = self._feature_commit.publish(waiting, present=before.features_version)
         except BadFeatures as error:
             _log.warning("features refused", graph=self.record.settings.name, reason=str(error))
-            log.refuse(
-                graph_id,
-                waiting.id,
-                error.reason,
-                row=error.row,
-                value=error.value,
-                lease=self.lease,
-            )
+            log.refuse(graph_id, waiting.id, error, lease=self.lease)
         else:
             summary = self._stream.summary()
             with self._database.write() as connection:

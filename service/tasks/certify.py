@@ -6,6 +6,7 @@ from time import monotonic
 from typing import Any, Final
 
 from peewit.service.tasks.messages import Advanced, Certified, CertifyTask, Stopped
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.iterate import ProgressReport
 from peewit.streaming.passes.certificate import CertifySettings, certify
 from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
@@ -40,9 +41,9 @@ def validate_certify(parameters: Mapping[str, Any]) -> tuple[int | None, Certify
     values = dict(parameters)
     snapshot = values.pop(_SNAPSHOT, None)
     if snapshot is not None and (isinstance(snapshot, bool) or not isinstance(snapshot, int)):
-        raise ValueError(f"snapshot must be an integer, got {snapshot!r}")
+        raise BadArgument("snapshot", f"must be an integer, got {snapshot!r}")
     if snapshot is not None and snapshot < 1:
-        raise ValueError(f"snapshot must be at least 1, got {snapshot}")
+        raise BadArgument("snapshot", f"must be at least 1, got {snapshot}")
     return snapshot, CertifySettings(**values)
 
 

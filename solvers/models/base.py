@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal
 
+from peewit.solvers.arguments import BadArgument, BadArgumentType
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.labels import Labels, Targets
@@ -63,20 +64,20 @@ class Rule:
         """
         if self.kind is bool:
             if not isinstance(value, bool):
-                raise TypeError(f"{name} must be true or false, got {value!r}")
+                raise BadArgumentType(name, f"must be true or false, got {value!r}")
             return
         if self.takes_shares and isinstance(value, Mapping):
             _check_shares(name, value)
             return
         if self.kind is str and not isinstance(value, str):
-            raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
+            raise BadArgumentType(name, f"must be {self._allowed()}, got {value!r}")
         if isinstance(value, str) and self.words:
             if value not in self.words:
-                raise ValueError(f"{name} must be {self._allowed()}, got {value!r}")
+                raise BadArgument(name, f"must be {self._allowed()}, got {value!r}")
             return
         number = int if self.kind is int else (int, float)
         if self.kind is str or isinstance(value, bool) or not isinstance(value, number):
-            raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
+            raise BadArgumentType(name, f"must be {self._allowed()}, got {value!r}")
         inside = (
             _is_finite(value)
             and (self.minimum is None or value >= self.minimum)
@@ -84,7 +85,7 @@ class Rule:
             and (self.below is None or value < self.below)
         )
         if not inside:
-            raise ValueError(f"{name} must be {self._allowed()}, got {value}")
+            raise BadArgument(name, f"must be {self._allowed()}, got {value}")
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of the values."""
@@ -125,13 +126,15 @@ class Rule:
 def _check_shares(name: str, shares: Mapping[Any, Any]) -> None:
     """Raise unless ``shares`` maps some classes to finite numbers > 0."""
     if not shares:
-        raise ValueError(f"{name} must name at least one class, got {shares!r}")
+        raise BadArgument(name, f"must name at least one class, got {shares!r}")
     for class_name, share in shares.items():
         if isinstance(share, bool) or not isinstance(share, (int, float)):
-            raise TypeError(f"{name} must hold numbers, got {share!r} for class {class_name!r}")
+            raise BadArgumentType(
+                name, f"must hold numbers, got {share!r} for class {class_name!r}"
+            )
         if not (_is_finite(share) and share > 0):
-            raise ValueError(
-                f"{name} must hold finite numbers > 0, got {share} for class {class_name!r}"
+            raise BadArgument(
+                name, f"must hold finite numbers > 0, got {share} for class {class_name!r}"
             )
 
 
@@ -363,7 +366,7 @@ def check_labels(labels: Targets, graph: Graph) -> None:
     """
     known = as_classes(labels)
     if known.n_labeled == 0:
-        raise ValueError("labels must hold at least two labeled nodes, got none")
+        raise BadArgument("labels", "must hold at least two labeled nodes, got none")
     if known.n_classes == 1:
         raise ValueError(
             f"labels hold one class only ({known.class_names[0]!r}); at least two needed"
@@ -377,7 +380,7 @@ def check_targets(labels: Targets, graph: Graph) -> None:
         check_labels(labels, graph)
         return
     if labels.n_labeled == 0:
-        raise ValueError("labels must hold at least one labeled node, got none")
+        raise BadArgument("labels", "must hold at least one labeled node, got none")
     _check_nodes(labels, graph)
 
 

@@ -10,7 +10,7 @@ from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import ScopeMissing
-from peewit.service.api.schemas.base import InvalidArgument
+from peewit.service.api.schemas.base import InvalidArgument, refusing
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import AutoSolve, GraphRecord
 from peewit.service.dashboard.access import Viewer, viewing
@@ -159,10 +159,8 @@ async def cancel(request: Request, job_id: str, stores: StoresHere) -> Response:
 
 
 def _submit(graph: GraphRecord, stores: Stores, model: str, parameters: dict[str, Any]) -> Job:
-    try:
+    with refusing():
         validate_solve(model, parameters)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(str(error)) from error
     stores.estimator.require_room(graph, model, parameters)
     lane = lane_of(model, parameters)
     spec = JobSpec(graph_id=graph.id, model=model, parameters=parameters, lane=lane)
