@@ -16,6 +16,8 @@ from typing import Any, Literal, Protocol, get_args
 
 from sqlalchemy import Connection
 
+from peewit.solvers.arguments import BadArgument
+
 Lane = Literal["fast", "heavy"]
 """Which warm child runs the job: quick re-solves never wait behind long work."""
 
@@ -111,17 +113,17 @@ class JobSpec:
 
     def __post_init__(self) -> None:
         if self.lane not in LANES:
-            raise ValueError(f"lane must be one of {', '.join(LANES)}, got {self.lane!r}")
+            raise BadArgument("lane", f"must be one of {', '.join(LANES)}, got {self.lane!r}")
         if not -MAX_PRIORITY <= self.priority <= MAX_PRIORITY:
-            raise ValueError(
-                f"priority must lie in {-MAX_PRIORITY} to {MAX_PRIORITY}, got {self.priority}"
+            raise BadArgument(
+                "priority", f"must lie in {-MAX_PRIORITY} to {MAX_PRIORITY}, got {self.priority}"
             )
         if self.max_attempts < 1:
-            raise ValueError(f"max_attempts must be at least 1, got {self.max_attempts}")
+            raise BadArgument("max_attempts", f"must be at least 1, got {self.max_attempts}")
         if self.idempotency_key is not None and not 0 < len(self.idempotency_key) <= MAX_KEY_LENGTH:
-            raise ValueError(
-                f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters, "
-                f"got {len(self.idempotency_key)}"
+            raise BadArgument(
+                "Idempotency-Key",
+                f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(self.idempotency_key)}",
             )
 
 

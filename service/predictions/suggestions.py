@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +56,8 @@ class EmbeddingFailed(RuntimeError):
 
 class NoMargins(ValueError):
     """The predictions are numbers, between which there are no margins."""
+
+    argument: ClassVar[str] = "strategy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -281,7 +281,9 @@ class Cluster:
             at = error.row or 0
             node = even[at] if shown(even[at].as_py()) == error.value else odd[at]
             row = self._result(self._submit(first_row_of, share, self._settings, node))
-            raise BadEdges(error.reason, row=row, value=error.value) from error
+            raise BadEdges(
+                error.reason, argument=error.argument, row=row, value=error.value
+            ) from error
         numbers: Int32Array = np.empty(2 * len(u), np.int32)
         numbers[0::2], numbers[1::2] = u, v
         return numbers

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int32Array, Int64Array, frozen
+from peewit.streaming.edges.faults import BadTable
 from peewit.streaming.kernels.columns import (
     GREATEST_WEIGHT,
     fill_self_loops,
@@ -42,44 +43,22 @@ _ONES: Float32Array = frozen(np.ones(1 << 20, dtype=np.float32))
 """What blocks of edges without weights share."""
 
 
-class BadEdges(ValueError):
+class BadEdges(BadTable):
     """Edges break a rule of the data contract; the file they came from is not taken.
 
     Attributes
     ----------
-    reason : str
-        The rule that is broken.
-    row : int or None
-        Row within the file, from 0; None when the fault is not one row's.
-    value : str or None
-        What stands there.
     part : int or None
         Number of the part of the file that was being read.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        row: int | None = None,
-        value: str | None = None,
-        part: int | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.row = row
-        self.value = value
-        self.part = part
+    part: int | None = None
 
-    def __str__(self) -> str:
-        received = "" if self.value is None else f", got {self.value}"
-        place = "" if self.row is None else f" in row {self.row} (rows count from 0)"
-        return f"{self.reason}{received}{place}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions pickle their positional arguments only; dask workers send these back.
-        state = {"row": self.row, "value": self.value, "part": self.part}
-        return BadEdges, (self.reason,), state
+    def bare(self) -> "BadEdges":
+        """An equal error without a traceback, which holds the table it was raised for."""
+        bare = BadEdges(self.reason)
+        vars(bare).update(vars(self))
+        return bare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,10 +137,12 @@ def check_column_names(names: Sequence[str]) -> None:
     for column in COLUMNS:
         count = names.count(column)
         if count > 1:
-            raise BadEdges(f"column {column!r} must stand once, the file has it {count} times")
+            raise BadEdges(
+                f"column {column!r} must stand once, the file has it {count} times", argument=column
+            )
         if count == 0 and column != "weight":
             held = ", ".join(shown(name) for name in names) or "no columns"
-            raise BadEdges(f"column {column!r} is missing; the file has {held}")
+            raise BadEdges(f"column {column!r} is missing; the file has {held}", argument=column)
 
 
 def read_columns(
@@ -366,7 +347,7 @@ def _ids(column: pa.ChunkedArray, name: str, node_kind: NodeKind, first_row: int
     try:
         ids = node_ids(column, node_kind=node_kind, name=name)
     except TypeError as error:
-        raise BadEdges(str(error)) from error
+        raise BadEdges(str(error), argument=name) from error
     check_no_nulls(ids, name, first_row)
     if node_kind == "int64":
         if ids.type == pa.uint64():
@@ -408,6 +389,7 @@ def _check_lengths(column: pa.Array | pa.ChunkedArray, name: str, first_row: int
             row = int(np.argmax(too_long))
             raise BadEdges(
                 f"column {name!r} must hold strings of at most {MAX_NODE_BYTES} bytes",
+                argument=name,
                 row=first_row + row,
                 value=shown(chunk[row].as_py()),
             )
@@ -442,7 +424,9 @@ def check_no_nulls(column: pa.Array, name: str, first_row: int) -> None:
     """Raise BadEdges with the first row that is null."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise BadEdges(f"column {name!r} must not be null", row=first_row + row, value="null")
+        raise BadEdges(
+            f"column {name!r} must not be null", argument=name, row=first_row + row, value="null"
+        )
 
 
 def _check_range(values: AnyArray, name: str, limits: tuple[int, int], first_row: int) -> None:
@@ -454,6 +438,7 @@ def _check_range(values: AnyArray, name: str, limits: tuple[int, int], first_row
     row = int(np.argmax(outside))
     raise BadEdges(
         f"column {name!r} must lie in [{least}, {greatest}]",
+        argument=name,
         row=first_row + row,
         value=str(values[row]),
     )
@@ -471,7 +456,9 @@ def check_valid(column: pa.ChunkedArray, name: str, first_row: int) -> None:
             first, n_rows = first + half, n_rows - half
         else:
             n_rows = half
-    raise BadEdges(f"column {name!r} must be valid Arrow data ({error})", row=first_row + first)
+    raise BadEdges(
+        f"column {name!r} must be valid Arrow data ({error})", argument=name, row=first_row + first
+    )
 
 
 def _fault(column: pa.ChunkedArray) -> str | None:
@@ -486,7 +473,9 @@ def _weights(column: pa.ChunkedArray, first_row: int, *, is_owned: bool) -> AnyA
     """Weights as they were given, not null; what they are worth is not looked at."""
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         kind = shown(column.type)
-        raise BadEdges(f"column 'weight' must hold integers or floats, got type {kind}")
+        raise BadEdges(
+            f"column 'weight' must hold integers or floats, got type {kind}", argument="weight"
+        )
     check_valid(column, "weight", first_row)
     weights = _contiguous(column)
     check_no_nulls(weights, "weight", first_row)
@@ -502,7 +491,7 @@ def _check_weights(given: AnyArray | None, weight: Float32Array, first_row: int)
     rule = "column 'weight' must be finite and > 0"
     if np.isfinite(value) and value > 0:
         rule += " as a 32-bit float"
-    raise BadEdges(rule, row=first_row + row, value=str(value))
+    raise BadEdges(rule, argument="weight", row=first_row + row, value=str(value))
 
 
 def shown(value: Any) -> str:

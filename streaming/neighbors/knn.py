@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import INT32_MAX, IntArray
 from peewit.solvers.edge_rows import WeightedEdges
 from peewit.solvers.features import FeatureRows
@@ -79,16 +80,16 @@ class KnnSettings:
         for name in ("k", "n_probes"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError(f"{name} must be an integer, got {value!r}")
+                raise BadArgument(name, f"must be an integer, got {value!r}")
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+                raise BadArgument(name, f"must be at least 1, got {value}")
             if value > INT32_MAX:
-                raise ValueError(f"{name} must be at most {INT32_MAX}, got {value}")
+                raise BadArgument(name, f"must be at most {INT32_MAX}, got {value}")
         for name, names in (("metric", Metric), ("method", Method)):
             require_one_of(name, getattr(self, name), get_args(names))
         width = self.width
         if width is not None and (isinstance(width, bool) or not isinstance(width, int | float)):
-            raise ValueError(f"width must be a number, got {width!r}")
+            raise BadArgument("width", f"must be a number, got {width!r}")
         self.rule()
 
     def rule(self) -> TieRule:
@@ -245,9 +246,10 @@ def _method(rows: FeatureRows, settings: KnnSettings) -> Method:
 def _require_rows(rows: FeatureRows, nodes: Nodes, settings: KnnSettings, watch: Watch) -> None:
     """Raise ValueError where the rows make no graph."""
     if settings.k >= rows.n_rows:
-        raise ValueError(
-            f"k must be below the number of nodes with features, got {settings.k} for "
-            f"{rows.n_rows} nodes"
+        raise BadArgument(
+            "k",
+            f"must be below the number of nodes with features, got {settings.k} for "
+            f"{rows.n_rows} nodes",
         )
     first, differs = rows.values[:1], False
     for place, values in rows.blocks():
@@ -264,7 +266,7 @@ def _require_rows(rows: FeatureRows, nodes: Nodes, settings: KnnSettings, watch:
             unequal = values != first[np.zeros(values.shape[0], np.int64)]
             differs = bool(unequal.nnz if rows.is_sparse else unequal.any())
     if not differs:
-        raise ValueError("features must differ between nodes, got equal ones for all of them")
+        raise BadArgument("features", "must differ between nodes, got equal ones for all of them")
 
 
 def _write(

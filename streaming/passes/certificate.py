@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Progress, ProgressReport
@@ -88,17 +89,17 @@ class CertifySettings:
         for name, least in (("passes", 2), ("n_vectors", 1), ("seed", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError(f"{name} must be an integer, got {value!r}")
+                raise BadArgument(name, f"must be an integer, got {value!r}")
             if value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+                raise BadArgument(name, f"must be at least {least}, got {value}")
         if self.seed >= 2**63:
-            raise ValueError(f"seed must lie in [0, 2^63), got {self.seed}")
+            raise BadArgument("seed", f"must lie in [0, 2^63), got {self.seed}")
         for name in ("gap", "probability"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ValueError(f"{name} must be a number, got {value!r}")
+                raise BadArgument(name, f"must be a number, got {value!r}")
             if not 0.0 < value < 1.0:
-                raise ValueError(f"{name} must lie in (0, 1), got {value}")
+                raise BadArgument(name, f"must lie in (0, 1), got {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,7 +121,12 @@ async def _taken(
     if wait:
         taken = await _waited(request, stores, graph, taken.id, wait)
     if taken.status == "refused":
-        raise BadFeatures(taken.reason or "the set was refused", row=taken.row, value=taken.value)
+        raise BadFeatures(
+            taken.reason or "the set was refused",
+            argument=taken.argument,
+            row=taken.row,
+            value=taken.value,
+        )
     response.status_code = HTTPStatus.ACCEPTED if taken.status == "pending" else HTTPStatus.OK
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/features/sets/{taken.id}"
     return FeatureSetOut.of(taken)

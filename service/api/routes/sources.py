@@ -28,6 +28,7 @@ from peewit.service.inbox.manifest import (
     SourceRecord,
     TooManySources,
 )
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.sources import ParquetEdges
 
 router = resource("sources", ONE_GRAPH)
@@ -134,8 +135,8 @@ def _require_readable(url: str) -> None:
     try:
         ParquetEdges(url)
     except (ValueError, OSError) as error:
-        raise ValueError(
-            f"url must name files that ingest can read, got {url!r}: {error}"
+        raise BadArgument(
+            "url", f"must name files that ingest can read, got {url!r}: {error}"
         ) from error
 
 

@@ -5,23 +5,41 @@ from contextlib import contextmanager
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from peewit.solvers.arguments import BadArgument, BadArgumentType
+
 NodeIn = int | str
 """JSON readers that hold numbers as floats send 64-bit integers as strings."""
 
 
 class InvalidArgument(ValueError):
-    """An argument breaks a rule that a store knows."""
+    """An argument breaks a rule that a store knows.
+
+    Attributes
+    ----------
+    argument : str or None
+        Its name.
+    """
+
+    def __init__(self, message: str, *, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Around a call whose plain ValueErrors speak of arguments of the request."""
+    """Around a call whose plain errors speak of arguments of the request."""
     try:
         yield
     except ValueError as error:
-        if type(error) is ValueError:
-            raise InvalidArgument(str(error)) from error
+        if type(error) in {ValueError, BadArgument, BadArgumentType}:
+            raise InvalidArgument(str(error), argument=argument_of(error)) from error
         raise
+
+
+def argument_of(error: object) -> str | None:
+    """The argument that an error says it speaks of."""
+    argument: str | None = getattr(error, "argument", None)
+    return argument
 
 
 class Body(BaseModel):

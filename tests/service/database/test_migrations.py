@@ -19,8 +19,9 @@ from sqlalchemy import create_engine, inspect, make_url, text
 
 from peewit.service.api.keys import KeyStore
 from peewit.service.catalog import AutoSolve, Catalog, SnapshotEvery
-from peewit.service.database.engine import Database, metadata, open_database
+from peewit.service.database.engine import Database, open_database
 from peewit.service.database.migrations import newest_revision, revision_of
+from peewit.service.database.tables import metadata
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import IdempotencyConflict, JobSpec, JobStatus
 from peewit.service.jobs.queue import DatabaseJobQueue

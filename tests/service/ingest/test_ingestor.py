@@ -22,6 +22,7 @@ from peewit.service.catalog import (
     SnapshotEvery,
 )
 from peewit.service.database.engine import Database, open_database
+from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired, LeaseStore
 from peewit.service.inbox.manifest import FileRecord, Manifest
 from peewit.service.inbox.pushes import PushStore
@@ -32,7 +33,7 @@ from peewit.service.ingest.daemon import (
     RETRY_SECONDS,
     IngestDaemon,
 )
-from peewit.service.ingest.ingestor import FEATURES_GRACE_SECONDS, Ingestor, LeaseHeld
+from peewit.service.ingest.ingestor import FEATURES_GRACE_SECONDS, Ingestor
 from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.store import LabelStore

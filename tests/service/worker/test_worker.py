@@ -14,8 +14,9 @@ import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import AutoSolve, Catalog, GraphSettings
-from peewit.service.database.engine import Database, jobs, now, open_database
+from peewit.service.database.engine import Database, now, open_database
 from peewit.service.database.leases import LeaseStore
+from peewit.service.database.tables import jobs
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane
 from peewit.service.jobs.queue import DatabaseJobQueue
