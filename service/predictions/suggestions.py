@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.jobs.job import Job, JobQueue, JobSpec, JobStatus
+from peewit.service.jobs.job import Job, JobSpec, JobStatus
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.files import Prediction, PredictionFile
 from peewit.service.predictions.reader import PredictionReader
