@@ -14,16 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
-from peewit.service.api.schemas.base import InvalidArgument
-from peewit.service.api.schemas.jobs import (
-    EstimateOut,
-    JobIn,
-    JobList,
-    JobOut,
-    KnnIn,
-    SolveIn,
-    TuneIn,
-)
+from peewit.service.api.schemas.base import InvalidArgument, answer_of
+from peewit.service.api.schemas.jobs import JobIn, KnnIn, SolveIn, TuneIn, job_of
 from peewit.service.api.stopping import Stopping, stopping_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.waiting import WaitSeconds, wait_until
@@ -32,6 +24,7 @@ from peewit.service.connecting import ConnectedBefore, NoFeatures, require_conne
 from peewit.service.estimating import DoesNotFit, NoSnapshot
 from peewit.service.jobs import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
 from peewit.service.tuning import validate_tune
+from peewit.service.wire.jobs import Estimate, Job, JobList
 from peewit.streaming.features import FeaturesNotFound
 from peewit.streaming.snapshots import SnapshotNotFound
 
@@ -79,7 +72,7 @@ def submit_job(
     stores: StoresHere,
     response: Response,
     idempotency_key: IdempotencyKey = None,
-) -> JobOut:
+) -> Job:
     """Submit a job; it is durable before the answer, and a worker will run it.
 
     A solve that cannot fit the memory is refused, and a search with it: `jobs:estimate` says what
@@ -96,7 +89,7 @@ def submit_job(
     job = stores.jobs.submit(body.to_spec(graph.id, idempotency_key))
     _log.info("job submitted", job=job.id, graph=graph.settings.name, kind=job.kind)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
-    return JobOut.of(job)
+    return job_of(job)
 
 
 @router.post(
@@ -106,10 +99,10 @@ def submit_job(
         GraphNotFound, SnapshotNotFound, FeaturesNotFound, NoSnapshot, InvalidArgument
     ),
 )
-def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> EstimateOut:
+def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> Estimate:
     """Memory and time of a solve, and whether it fits; nothing runs."""
     estimate = stores.estimator.estimate(graph, body.model, body.parameters)
-    return EstimateOut.model_validate(estimate)
+    return answer_of(Estimate, estimate)
 
 
 @router.get("/jobs", dependencies=[requires("read")], responses=problems(GraphNotFound, UnknownJob))
@@ -123,13 +116,11 @@ def list_jobs(
     """Jobs, newest first."""
     graph_id = None if graph is None else stores.catalog.get(graph).id
     found = stores.jobs.list(graph_id=graph_id, status=status, limit=page_size, page=page)
-    return JobList(jobs=[JobOut.of(job) for job in found.jobs], next_page=found.next_page)
+    return JobList(jobs=[job_of(job) for job in found.jobs], next_page=found.next_page)
 
 
 @router.get("/jobs/{job_id}", dependencies=[requires("read")], responses=problems(UnknownJob))
-async def get_job(
-    request: Request, job_id: str, stores: StoresHere, wait: WaitSeconds = 0
-) -> JobOut:
+async def get_job(request: Request, job_id: str, stores: StoresHere, wait: WaitSeconds = 0) -> Job:
     """One job; `wait` can wait until it is finished."""
     job = await wait_until(
         request,
@@ -137,15 +128,15 @@ async def get_job(
         lambda job: job.status.is_final,
         seconds=wait,
     )
-    return JobOut.of(job)
+    return job_of(job)
 
 
 @router.post(
     "/jobs/{job_id}:cancel", dependencies=[requires("label")], responses=problems(UnknownJob)
 )
-def cancel_job(job_id: str, stores: StoresHere) -> JobOut:
+def cancel_job(job_id: str, stores: StoresHere) -> Job:
     """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
-    return JobOut.of(stores.jobs.cancel(job_id))
+    return job_of(stores.jobs.cancel(job_id))
 
 
 @router.get(
