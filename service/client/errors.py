@@ -184,6 +184,7 @@ class StillWaiting(PeewitError, TimeoutError):
     def __init__(self, what: str, seconds: float) -> None:
         detail = f"{what} has not ended within {seconds:g} s; it goes on"
         super().__init__(Refusal(title="Still waiting", detail=detail))
+        self.args = what, seconds  # OSError, which TimeoutError is, takes none from __new__
 
 
 _OF_TYPE: Final[Mapping[str, type[PeewitError]]] = {
