@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import anyio
 import orjson
 import structlog
-from fastapi import Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import Depends, Header, Query, Request, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import requires
@@ -16,8 +16,8 @@ from peewit.service.api.errors import problems
 from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
 from peewit.service.api.schemas.base import InvalidArgument, answer_of
 from peewit.service.api.schemas.jobs import JobIn, KnnIn, SolveIn, TuneIn, job_of
-from peewit.service.api.stopping import Stopping, stopping_of
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.stopping import stopping_of
+from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.waiting import WaitSeconds, wait_until
 from peewit.service.catalog import GraphNotFound
 from peewit.service.connecting import ConnectedBefore, NoFeatures, require_connectable
@@ -48,7 +48,6 @@ _EVENT_STREAM: dict[int | str, dict[str, Any]] = {
     }
 }
 _EVENTS_PAUSE_SECONDS = 0.25
-_SIGN_OF_LIFE_SECONDS = 15.0
 
 
 @router.post(
@@ -139,15 +138,20 @@ def cancel_job(job_id: str, stores: StoresHere) -> Job:
     return job_of(stores.jobs.cancel(job_id))
 
 
+def _known(job_id: str, stores: StoresHere) -> str:
+    stores.jobs.get(job_id)  # so that an unknown job is an error and no empty stream
+    return job_id
+
+
 @router.get(
     "/jobs/{job_id}/events",
     dependencies=[requires("read")],
-    response_class=StreamingResponse,
+    response_class=EventSourceResponse,
     responses=_EVENT_STREAM | problems(UnknownJob),
 )
-def watch_job(
+async def watch_job(
     request: Request,
-    job_id: str,
+    job_id: Annotated[str, Depends(_known)],
     stores: StoresHere,
     last_event_id: Annotated[
         int,
@@ -155,37 +159,23 @@ def watch_job(
             ge=0, le=MAX_ID, description="Start after this event, as browsers do after a break."
         ),
     ] = 0,
-) -> StreamingResponse:
+) -> AsyncIterator[ServerSentEvent]:
     """The job's history and then its news, as server-sent events.
 
     A server that stops ends the stream; `Last-Event-ID` goes on from there.
     """
-    stores.jobs.get(job_id)  # so that an unknown job is an error and no empty stream
-    return StreamingResponse(
-        _event_stream(stores, stopping_of(request), job_id, last_event_id),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store"},
-    )
-
-
-async def _event_stream(
-    stores: Stores, stopping: Stopping, job_id: str, after_seq: int
-) -> AsyncIterator[bytes]:
-    quiet_since = anyio.current_time()
+    stopping = stopping_of(request)
     while True:
         # In this order: what a finished job has to tell is there before it counts as finished.
         is_final = (await run_in_threadpool(stores.jobs.get, job_id)).status.is_final
-        for event in await run_in_threadpool(stores.jobs.events, job_id, after_seq=after_seq):
-            yield _event_lines(event)
-            after_seq, quiet_since = event.seq, anyio.current_time()
+        for event in await run_in_threadpool(stores.jobs.events, job_id, after_seq=last_event_id):
+            yield _told(event)
+            last_event_id = event.seq
         if is_final or stopping:
             return
-        if anyio.current_time() - quiet_since > _SIGN_OF_LIFE_SECONDS:
-            yield b": still waiting\n\n"
-            quiet_since = anyio.current_time()
         await anyio.sleep(_EVENTS_PAUSE_SECONDS)
 
 
-def _event_lines(event: JobEvent) -> bytes:
+def _told(event: JobEvent) -> ServerSentEvent:
     data = orjson.dumps({"at": event.at, **(event.data or {})})
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, event.kind.encode(), data)
+    return ServerSentEvent(id=str(event.seq), event=event.kind, raw_data=data.decode())
