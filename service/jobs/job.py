@@ -1,4 +1,4 @@
-"""What a job is.
+"""Jobs: what is asked for, and where a job stands.
 
 A job outlives the process that asked for it. A worker runs it under a lease: every write names its
 attempt and is refused unless that is the current one, so that a job that changes hands ends once.

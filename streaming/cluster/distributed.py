@@ -33,9 +33,16 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import dask
 import numpy as np
-from distributed import Client, Future, wait
-from distributed.comm.core import CommClosedError
-from distributed.scheduler import KilledWorker
+
+try:
+    from distributed import Client, Future, wait
+    from distributed.comm.core import CommClosedError
+    from distributed.scheduler import KilledWorker
+except ModuleNotFoundError as error:  # whoever imports this module was given a scheduler
+    raise ValueError(
+        "scheduler needs dask.distributed; install it with `pip install 'peewit[cluster]'`, or "
+        "`.venv/bin/pip install -c constraints.txt -e '.[cluster]'` in a checkout"
+    ) from error
 
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.parallel import Parallel

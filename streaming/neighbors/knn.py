@@ -7,6 +7,7 @@ know where it comes from. Memory: that of `neighbor_search`, and the external id
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -187,7 +188,7 @@ def make_knn(
     ------
     ValueError
         Too few rows for k, all rows are equal, with "cosine" a row is zero, or the approximate
-        method is asked for sparse rows.
+        method is asked for sparse rows or needs a package that is not installed.
     peewit.solvers.iterate.Stopped
         It was told to stop; there is no file, and the lists so far are in ``place.work``.
     OSError
@@ -237,10 +238,16 @@ def _method(rows: FeatureRows, settings: KnnSettings) -> Method:
     """How to search, now that the rows are known."""
     if settings.method == "approximate" and rows.is_sparse:
         raise ValueError("method 'approximate' needs dense features, got sparse ones; take 'exact'")
-    if settings.method != "auto":
-        return settings.method
-    is_cheap = rows.n_rows**2 * row_length(rows) <= EXACT_PRODUCTS
-    return "exact" if rows.is_sparse or is_cheap else "approximate"
+    if settings.method == "exact" or rows.is_sparse:
+        return "exact"
+    if settings.method == "auto" and rows.n_rows**2 * row_length(rows) <= EXACT_PRODUCTS:
+        return "exact"
+    if find_spec("faiss") is None:
+        raise ValueError(
+            f"method {settings.method!r} needs faiss for these rows; install it with "
+            "`pip install 'peewit[knn]'`, or take 'exact', which takes longer"
+        )
+    return "approximate"
 
 
 def _require_rows(rows: FeatureRows, nodes: Nodes, settings: KnnSettings, watch: Watch) -> None:

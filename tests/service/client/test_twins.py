@@ -31,10 +31,12 @@ HEAVY = (
     "numba",
     "scipy",
     "peewit.service.settings",
-    "solvers",
+    "peewit.solvers",
+    "peewit.streaming",
+    "pydantic",
     "sqlalchemy",
+    "starlette",
 )
-HEAVY += ("starlette", "streaming")
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:
