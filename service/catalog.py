@@ -19,7 +19,9 @@ from uuid import uuid4
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from peewit.service.database.engine import Database, graphs, label_events, now
+from peewit.service.database.engine import Database, now
+from peewit.service.database.tables import graphs, label_events
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
 
 MAX_NODES: Final = 2**31 - 2
@@ -39,12 +41,12 @@ class GraphNotFound(LookupError):
         self.graph = graph
 
 
-class GraphExists(ValueError):
+class GraphExists(BadArgument):
     """Another graph has the name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"name must be new, got {name!r}, which another graph has; delete it first"
+            "name", f"must be new, got {name!r}, which another graph has; delete it first"
         )
         self.name = name
 
@@ -53,7 +55,7 @@ class TooManyGraphs(ValueError):
     """There are as many graphs as there may be."""
 
 
-class GraphConflict(ValueError):
+class GraphConflict(BadArgument):
     """A setting that is fixed once a graph exists was to be changed."""
 
 
@@ -79,11 +81,11 @@ class SnapshotEvery:
 
     def __post_init__(self) -> None:
         if self.edges is None and self.seconds is None:
-            raise ValueError("snapshot_every must give edges, seconds or both, got neither")
+            raise BadArgument("snapshot_every", "must give edges, seconds or both, got neither")
         if self.edges is not None and self.edges < 1:
-            raise ValueError(f"snapshot_every.edges must be at least 1, got {self.edges}")
+            raise BadArgument("snapshot_every.edges", f"must be at least 1, got {self.edges}")
         if self.seconds is not None and not 0 < self.seconds < float("inf"):
-            raise ValueError(f"snapshot_every.seconds must be positive, got {self.seconds}")
+            raise BadArgument("snapshot_every.seconds", f"must be positive, got {self.seconds}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +110,12 @@ class AutoSolve:
 
     def __post_init__(self) -> None:
         if not self.model:
-            raise ValueError("auto_solve.model must name a model, got an empty string")
+            raise BadArgument("auto_solve.model", "must name a model, got an empty string")
         try:
             object.__setattr__(self, "parameters", dict(self.parameters))
             json.dumps(self.parameters, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"auto_solve.parameters must be JSON values: {error}") from error
+            raise BadArgument("auto_solve.parameters", f"must be JSON values: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,26 +168,27 @@ class GraphSettings:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ValueError(
-                "name must be 1 to 63 of a-z, 0-9, '_' and '-' and start with a letter or digit, "
-                f"got {self.name!r}"
+            raise BadArgument(
+                "name",
+                "must be 1 to 63 of a-z, 0-9, '_' and '-' and start with a letter or digit, "
+                f"got {self.name!r}",
             )
         if self.node_ids not in NODE_KINDS:
-            raise ValueError(
-                f"node_ids must be one of {', '.join(NODE_KINDS)}, got {self.node_ids!r}"
+            raise BadArgument(
+                "node_ids", f"must be one of {', '.join(NODE_KINDS)}, got {self.node_ids!r}"
             )
         if not 0 < self.epsilon < 1:
-            raise ValueError(f"epsilon must lie in (0, 1), got {self.epsilon}")
+            raise BadArgument("epsilon", f"must lie in (0, 1), got {self.epsilon}")
         if self.max_edges is not None and not 1 <= self.max_edges < 2**63:
-            raise ValueError(f"max_edges must be at least 1 or null, got {self.max_edges}")
+            raise BadArgument("max_edges", f"must be at least 1 or null, got {self.max_edges}")
         if not 2 <= self.expected_nodes <= MAX_NODES:
-            raise ValueError(
-                f"expected_nodes must lie in 2 to {MAX_NODES}, got {self.expected_nodes}"
+            raise BadArgument(
+                "expected_nodes", f"must lie in 2 to {MAX_NODES}, got {self.expected_nodes}"
             )
         if not 2 <= self.max_nodes <= MAX_NODES:
-            raise ValueError(f"max_nodes must lie in 2 to {MAX_NODES}, got {self.max_nodes}")
+            raise BadArgument("max_nodes", f"must lie in 2 to {MAX_NODES}, got {self.max_nodes}")
         if self.seed is not None and not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed must lie in 0 to 2^63 - 1, got {self.seed}")
+            raise BadArgument("seed", f"must lie in 0 to 2^63 - 1, got {self.seed}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,8 +452,9 @@ def _require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
     for name in _FIXED:
         if getattr(present, name) != getattr(wanted, name):
             raise GraphConflict(
-                f"{name} is fixed at {getattr(present, name)!r} since the graph was created, "
-                f"got {getattr(wanted, name)!r}; create another graph"
+                name,
+                f"is fixed at {getattr(present, name)!r} since the graph was created, "
+                f"got {getattr(wanted, name)!r}; create another graph",
             )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field
 from typing import Any
 
+from peewit.solvers.arguments import BadArgument, BadArgumentType
+
 _RULE = "rule"
 
 
@@ -49,20 +51,20 @@ class Rule:
         """
         if self.kind is bool:
             if not isinstance(value, bool):
-                raise TypeError(f"{name} must be true or false, got {value!r}")
+                raise BadArgumentType(name, f"must be true or false, got {value!r}")
             return
         if self.takes_shares and isinstance(value, Mapping):
             _check_shares(name, value)
             return
         if self.kind is str and not isinstance(value, str):
-            raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
+            raise BadArgumentType(name, f"must be {self._allowed()}, got {value!r}")
         if isinstance(value, str) and self.words:
             if value not in self.words:
-                raise ValueError(f"{name} must be {self._allowed()}, got {value!r}")
+                raise BadArgument(name, f"must be {self._allowed()}, got {value!r}")
             return
         number = int if self.kind is int else (int, float)
         if self.kind is str or isinstance(value, bool) or not isinstance(value, number):
-            raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
+            raise BadArgumentType(name, f"must be {self._allowed()}, got {value!r}")
         inside = (
             _is_finite(value)
             and (self.minimum is None or value >= self.minimum)
@@ -70,7 +72,7 @@ class Rule:
             and (self.below is None or value < self.below)
         )
         if not inside:
-            raise ValueError(f"{name} must be {self._allowed()}, got {value}")
+            raise BadArgument(name, f"must be {self._allowed()}, got {value}")
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of the values."""
@@ -111,13 +113,15 @@ class Rule:
 def _check_shares(name: str, shares: Mapping[Any, Any]) -> None:
     """Raise unless ``shares`` maps some classes to finite numbers > 0."""
     if not shares:
-        raise ValueError(f"{name} must name at least one class, got {shares!r}")
+        raise BadArgument(name, f"must name at least one class, got {shares!r}")
     for class_name, share in shares.items():
         if isinstance(share, bool) or not isinstance(share, (int, float)):
-            raise TypeError(f"{name} must hold numbers, got {share!r} for class {class_name!r}")
+            raise BadArgumentType(
+                name, f"must hold numbers, got {share!r} for class {class_name!r}"
+            )
         if not (_is_finite(share) and share > 0):
-            raise ValueError(
-                f"{name} must hold finite numbers > 0, got {share} for class {class_name!r}"
+            raise BadArgument(
+                name, f"must hold finite numbers > 0, got {share} for class {class_name!r}"
             )
 
 

@@ -350,7 +350,9 @@ def _of_files(
                         state = _absorb_on_cluster(state, nodes, staged, shared, call, scheduler)
                 except BadEdges as error:
                     reason = f"{file.path}: {error.reason}"
-                    raise BadEdges(reason, row=error.row, value=error.value) from error
+                    raise BadEdges(
+                        reason, argument=error.argument, row=error.row, value=error.value
+                    ) from error
                 if not staged.is_unchanged():
                     raise BadEdges(f"{file.path} changed while it was read")
     if nodes is None or kind is None:

@@ -1,6 +1,8 @@
 """FastAPI application: stores, routes, errors and documentation put together."""
 
+import json
 import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -67,6 +69,33 @@ _TAGS: Final = [
     {"name": "snapshots", "description": "The sparsifier itself."},
     {"name": "operations", "description": "Whether it runs, what runs, which models there are."},
 ]
+
+_SCHEMAS: Final = "#/components/schemas/"
+_PUBLISHED_NAMES: Final = {
+    name: f"{name}Out"
+    for name in (
+        "Backlog",
+        "Certificate",
+        "Estimate",
+        "FeatureSet",
+        "Features",
+        "File",
+        "Graph",
+        "Job",
+        "Lookup",
+        "Model",
+        "Prediction",
+        "Push",
+        "Retry",
+        "Settings",
+        "Snapshot",
+        "Source",
+        "Suggestion",
+        "Suggestions",
+        "Version",
+    )
+}
+"""Names of schemas where they differ from those of the records."""
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -152,22 +181,39 @@ def _openapi_of(app: FastAPI) -> Any:
             )
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(_referred_schemas())
+            # the statuses of a job are one schema, which a parameter of a route names too
+            schemas["Job"]["properties"]["status"] = {"$ref": f"{_SCHEMAS}JobStatus"}
             for path in document["paths"].values():
                 for operation in path.values():
                     if operation.keys() & {"parameters", "requestBody"}:
                         for status, said in errors.problems(RequestValidationError).items():
                             operation["responses"].setdefault(str(status), said)
-            app.openapi_schema = document
+            app.openapi_schema = _published(document)
         return app.openapi_schema
 
     return openapi
+
+
+def _published(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the names of schemas that generated clients know."""
+    schemas = document["components"]["schemas"]
+    document["components"]["schemas"] = {
+        _PUBLISHED_NAMES.get(name, name): schema for name, schema in schemas.items()
+    }
+    text = re.sub(
+        f'"{_SCHEMAS}(\\w+)"',
+        lambda match: f'"{_SCHEMAS}{_PUBLISHED_NAMES.get(match[1], match[1])}"',
+        json.dumps(document),
+    )
+    published: dict[str, Any] = json.loads(text)
+    return published
 
 
 def _referred_schemas() -> dict[str, Any]:
     """Those that FastAPI does not see: of errors, and of bodies that a route reads itself."""
     _, definitions = models_json_schema(
         [(Problem, "serialization"), (LabelsIn, "validation"), (PointsIn, "validation")],
-        ref_template="#/components/schemas/{model}",
+        ref_template=f"{_SCHEMAS}{{model}}",
     )
     schemas: dict[str, Any] = definitions["$defs"]
     return schemas

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peewit.service.api.stores import StoresHere
 from peewit.service.tables.formats import Format
+from peewit.solvers.arguments import BadArgument
 
 JSON: Final = "application/json"
 
@@ -30,7 +31,7 @@ class BodyTooLarge(ValueError):
     """The body is larger than the server takes."""
 
 
-class BodyTypeUnknown(ValueError):
+class BodyTypeUnknown(BadArgument):
     """The body is in a format or an encoding that cannot be read."""
 
 
@@ -171,7 +172,7 @@ def _format_of(request: Request) -> Format | None:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
         raise BodyTypeUnknown(
-            f"Content-Encoding must be identity, got {encoding}; send plain bytes"
+            "Content-Encoding", f"must be identity, got {encoding}; send plain bytes"
         )
     return Format.of_media_type(_media_type(request.headers))
 
@@ -183,4 +184,4 @@ def _media_type(headers: Headers) -> str:
 def _type_unknown(request: Request, others: list[str]) -> BodyTypeUnknown:
     known = ", ".join([*others, *(each.media_type for each in Format)])
     received = request.headers.get("content-type", "none")
-    return BodyTypeUnknown(f"Content-Type must be one of {known}, got {received}")
+    return BodyTypeUnknown("Content-Type", f"must be one of {known}, got {received}")

@@ -26,7 +26,7 @@ from peewit.service.api.auth import KeyMissing, KeyRefused, ScopeMissing
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown
 from peewit.service.api.rate_limit import TooManyRequests
 from peewit.service.api.readiness import NotReady
-from peewit.service.api.schemas.base import InvalidArgument, Problem
+from peewit.service.api.schemas.base import InvalidArgument, Problem, argument_of
 from peewit.service.api.tables import FormatNotOffered
 from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
 from peewit.service.database.full_disk import is_disk_full
@@ -47,6 +47,7 @@ from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
 from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
 from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.faults import BadTable
 from peewit.streaming.features.blocks import BadFeatures
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.snapshots.store import SnapshotNotFound
@@ -55,7 +56,6 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 _log = structlog.get_logger(__name__)
 
-_NAMED_ARGUMENT: Final = re.compile(r"(?:column )?'?(?P<name>[A-Za-z_][\w.-]*)'? must ")
 _MAX_SHOWN: Final = 200
 
 
@@ -242,10 +242,10 @@ def _details(error: Exception) -> dict[str, Any]:
     match error:
         case RequestValidationError():
             return _of_validation(error)
-        case BadEdges() | BadFeatures() | BadUpload() | BadLabels():
+        case BadTable():
             return {
                 "detail": str(error),
-                "argument": _argument(error.reason),
+                "argument": error.argument,
                 "rule": error.reason,
                 "row": error.row,
                 "value": error.value,
@@ -254,7 +254,7 @@ def _details(error: Exception) -> dict[str, Any]:
             receipt = error.receipt
             return {
                 "detail": str(error),
-                "argument": "node",
+                "argument": error.argument,
                 "refused": list(receipt.refused),
                 "n_refused": receipt.n_refused,
                 "accepted": receipt.accepted,
@@ -265,7 +265,7 @@ def _details(error: Exception) -> dict[str, Any]:
         case OperationalError() | PoolTimeoutError():
             return {"detail": "the database does not answer; try again in a moment"}
         case _:
-            return {"detail": str(error), "argument": _argument(str(error))}
+            return {"detail": str(error), "argument": argument_of(error)}
 
 
 def _of_validation(error: RequestValidationError) -> dict[str, Any]:
@@ -290,6 +290,8 @@ def _broken_rule(error: Mapping[str, Any]) -> dict[str, Any]:
     location = tuple(error["loc"])
     if location[:1] == ("body",) and location[1:2] and location[1] in KINDS:
         location = ("body", *location[2:])  # which kind of job the body was taken for
+    if error["type"] == "kind":
+        location = (*location, "kind")
     if location == ("body",) and error["type"].endswith("_type"):
         rule = "the body must be a JSON object, with Content-Type: application/json"
     if error["type"] == "json_invalid":
@@ -297,16 +299,11 @@ def _broken_rule(error: Mapping[str, Any]) -> dict[str, Any]:
         location = ("body",)
     # The first part says where the argument stands: body, query, path or header.
     place = ".".join(str(part) for part in location[1:])
-    broken: dict[str, Any] = {"argument": _argument(rule) or place or None, "rule": rule}
+    argument = argument_of(error.get("ctx", {}).get("error")) or place or None
+    broken: dict[str, Any] = {"argument": argument, "rule": rule}
     if isinstance(error["input"], str | int | float):
         broken["value"] = str(error["input"])[:_MAX_SHOWN]
     return broken
-
-
-def _argument(rule: str) -> str | None:
-    """The argument that a message of the form "<argument> must <rule>, got <value>" is about."""
-    match = _NAMED_ARGUMENT.match(rule)
-    return match["name"] if match else None
 
 
 def _headers(error: Exception) -> dict[str, str]:

@@ -15,7 +15,8 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import ColumnElement, Connection, Row, or_, select, update
 
-from peewit.service.database.engine import Database, insert_into, keys, now
+from peewit.service.database.engine import Database, insert_into, now
+from peewit.service.database.tables import keys
 
 Scope = Literal["read", "label", "ingest", "admin"]
 """What a key allows: look at everything; write labels and solve; bring edges; all of it."""

@@ -17,7 +17,7 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import PushStore
-from peewit.service.jobs.job import JobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.entry import Labeling
 from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.families import store_registry

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from fastapi import Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
@@ -19,6 +19,8 @@ _WILDCARDS: Final = {
 
 class FormatNotOffered(ValueError):
     """No format that is accepted can be sent."""
+
+    argument: ClassVar[str] = "Accept"
 
 
 async def _chosen(

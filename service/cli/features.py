@@ -23,9 +23,10 @@ from peewit.service.cli.session import (
     stderr_console,
 )
 from peewit.service.cli.tables import table_format
+from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
-from peewit.service.ingest.ingestor import Ingestor, LeaseHeld
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
 from peewit.streaming.features.blocks import FeatureBlock
 from peewit.streaming.pipeline import Interrupted

@@ -35,7 +35,7 @@ from peewit.service.graphs.export import snapshot_edges
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore, LabelValue
 from peewit.streaming.edges.blocks import NODE_KINDS
 from peewit.streaming.passes.certificate import CertificateStore
@@ -242,7 +242,7 @@ def delete(
         record = session.graph(name)
         if not yes:
             typer.confirm(f"Delete {name} with {record.progress.n_nodes:,} nodes?", abort=True)
-        queue = DatabaseJobQueue(session.database)
+        queue = JobQueue(session.database)
         session.catalog.delete(record.id, cancel_jobs=queue.cancel_graph)
     if json:
         print_json({"deleted": record.id})

@@ -18,10 +18,11 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
+from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.locations import absolute_url
 from peewit.service.inbox.manifest import FileRecord, SourceRecord
 from peewit.service.ingest.daemon import IngestDaemon
-from peewit.service.ingest.ingestor import Ingestor, LeaseHeld
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal, stop_when_stdin_ends
 from peewit.service.logs import configure_logging
 from peewit.service.redaction import shown_url

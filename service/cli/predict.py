@@ -17,7 +17,7 @@ from peewit.service.cli.session import (
 from peewit.service.cli.tables import print_bytes, table_format, write_table
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
 from peewit.service.jobs.job import Job, UnknownJob
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.predictions.new_points import checked_points
 from peewit.service.predictions.predictors import (
     NotInductive,
@@ -104,7 +104,7 @@ def _job(session: Session, store: PredictionStore, name: str, job_id: str | None
     """The job that was named, or the freshest that predicts new points."""
     graph = session.graph(name)
     if job_id is not None:
-        job = DatabaseJobQueue(session.database).get(job_id)
+        job = JobQueue(session.database).get(job_id)
         if job.graph_id != graph.id:
             raise UnknownJob(f"no job {job_id!r} of graph {name}")
         return job

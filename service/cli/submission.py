@@ -17,7 +17,7 @@ from peewit.service.cli.session import (
     stderr_console,
 )
 from peewit.service.jobs.job import Job, JobSpec, JobStatus
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.lifetime import StopSignal
 from peewit.service.tasks.contract import JobStores, Kind
 from peewit.service.worker.one_job import run_until_finished
@@ -64,13 +64,13 @@ def submit_and_wait(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
 
     A signal cancels it and ends the command.
     """
-    job = DatabaseJobQueue(session.database).submit(spec)
+    job = JobQueue(session.database).submit(spec)
     return wait_for_job(session, job, is_quiet=is_quiet)
 
 
 def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
     """Wait until a submitted job is finished; see `submit_and_wait`."""
-    queue = DatabaseJobQueue(session.database)
+    queue = JobQueue(session.database)
     with StopSignal() as stop, _StatePrinter() as teller:
         job = run_until_finished(
             session.database,

@@ -18,7 +18,7 @@ from peewit.service.cli.submission import print_failure, wait_for_job
 from peewit.service.database.cache import Recent
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import JobStatus
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionStore
@@ -86,7 +86,7 @@ def suggest(
 
 def _suggester(session: Session) -> Suggester:
     database, graphs_directory = session.database, session.settings.graphs_directory
-    jobs, nodes = DatabaseJobQueue(database), KnownNodes(graphs_directory, session.manifest)
+    jobs, nodes = JobQueue(database), KnownNodes(graphs_directory, session.manifest)
     return Suggester(
         jobs=jobs,
         labels=LabelStore(database),

@@ -28,7 +28,7 @@ from peewit.service.cli.session import (
 from peewit.service.database.engine import now
 from peewit.service.graphs.history import IngestHistory, IngestPoint, edges_per_second
 from peewit.service.jobs.job import Job, JobStatus
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.lifetime import StopSignal
 
 app = command_group()
@@ -78,7 +78,7 @@ def view(session: Session, graph: GraphRecord) -> RenderableType:
     """What is shown of a graph at this moment."""
     moment = _now(session)
     points = IngestHistory(session.database).points(graph.id)
-    jobs = DatabaseJobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
+    jobs = JobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
     pieces: list[RenderableType] = [
         Panel(_ingest(session, graph, points, moment), title=graph.settings.name, expand=False)
     ]
@@ -196,7 +196,7 @@ def _figures(session: Session, graph: GraphRecord) -> dict[str, object]:
     """The same as one JSON value."""
     points = IngestHistory(session.database).latest(graph.id)
     backlog = session.manifest.backlog(graph.id)
-    jobs = DatabaseJobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
+    jobs = JobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
     return {
         "graph": graph.settings.name,
         "progress": graph.progress,

@@ -13,8 +13,9 @@ One definition for both
     it out. Paths, retries, errors and reading are written once and need no network to be tested.
 
 Nothing of the server
-    It runs in programs of others, which should start fast. It imports httpx, pyarrow, pydantic and
-    `peewit.service.tables.formats`, and nothing else of Peewit; a contract and a test say so.
+    It runs in programs of others, which should start fast. It imports httpx, pyarrow,
+    `peewit.service.tables.formats` and `peewit.service.wire`, the records that the server writes,
+    and nothing else of Peewit; a contract and a test say so. pydantic comes with the first answer.
 
 Records, not handles
     A graph or a job that holds its client could belong to either of the two and could not be kept.
@@ -26,30 +27,7 @@ Only what is safe is repeated
     the server cannot have seen it, or has said that it took nothing.
 """
 
-from peewit.service.client.answers import (
-    Certificate,
-    Estimate,
-    Features,
-    FeatureSet,
-    File,
-    Graph,
-    GraphDetails,
-    Job,
-    JobEvent,
-    LabelReceipt,
-    Lookup,
-    Model,
-    NodePrediction,
-    Prediction,
-    Predictions,
-    Push,
-    Refusal,
-    Snapshot,
-    Source,
-    Suggestion,
-    Suggestions,
-    Version,
-)
+from peewit.service.client.answers import JobEvent, Predictions, Refusal
 from peewit.service.client.async_client import AsyncClient
 from peewit.service.client.blocking_client import Client
 from peewit.service.client.errors import (
@@ -77,6 +55,19 @@ from peewit.service.client.errors import (
     UnknownNodes,
 )
 from peewit.service.client.exchange import Retries
+from peewit.service.wire.features import Features, FeatureSet
+from peewit.service.wire.graphs import Certificate, Graph, GraphDetails, Snapshot
+from peewit.service.wire.jobs import Estimate, Job
+from peewit.service.wire.labels import LabelReceipt
+from peewit.service.wire.operations import Model, Version
+from peewit.service.wire.predictions import (
+    Lookup,
+    NodePrediction,
+    Prediction,
+    Suggestion,
+    Suggestions,
+)
+from peewit.service.wire.sources import File, Push, Source
 
 __all__ = [
     "AsyncClient",

@@ -26,11 +26,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import httpx
-from pydantic import TypeAdapter, ValidationError
 
-from peewit.service.client.answers import Job, Refusal
+from peewit.service.client.answers import Refusal, record_of
+from peewit.service.wire.jobs import Job
 
-_REFUSAL: Final = TypeAdapter(Refusal)
 _TYPE_PREFIX: Final = "urn:peewit:problem:"
 _MAX_SHOWN: Final = 200
 
@@ -185,6 +184,7 @@ class StillWaiting(PeewitError, TimeoutError):
     def __init__(self, what: str, seconds: float) -> None:
         detail = f"{what} has not ended within {seconds:g} s; it goes on"
         super().__init__(Refusal(title="Still waiting", detail=detail))
+        self.args = what, seconds  # OSError, which TimeoutError is, takes none from __new__
 
 
 _OF_TYPE: Final[Mapping[str, type[PeewitError]]] = {
@@ -217,8 +217,8 @@ _OF_STATUS: Final[Mapping[int, type[PeewitError]]] = {
 def error_of(status: int, headers: Mapping[str, str], content: bytes) -> PeewitError:
     """The exception for an answer that is no success; what a proxy sends becomes one, too."""
     try:
-        refusal = _REFUSAL.validate_json(content)
-    except ValidationError:
+        refusal = record_of(Refusal, content)
+    except ValueError:
         text = content[:_MAX_SHOWN].decode("utf-8", "replace").strip()
         refusal = Refusal(title=f"HTTP {status}", detail=text or "the answer is empty")
     return error_class(status, refusal.type)(

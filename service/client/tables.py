@@ -8,9 +8,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from peewit.service.client.answers import Label
 from peewit.service.client.exchange import Body
 from peewit.service.tables.formats import Format, encode
+from peewit.service.wire.labels import Label
 
 ROWS_PER_BATCH: Final = 1 << 16
 """Rows that are encoded at once."""

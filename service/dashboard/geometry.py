@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from peewit.service.api.schemas.graphs import GraphDetails
 from peewit.service.dashboard.neighborhoods import Neighborhood
+from peewit.service.wire.graphs import GraphDetails
 
 WIDTH: Final = 640.0
 """Of a picture, in its own units; the page scales it."""

@@ -27,7 +27,7 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import Job, JobStatus
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.entry import Labeling
 from peewit.service.labels.store import LabelStore
@@ -222,7 +222,7 @@ def _fresh_graph(database: Database) -> GraphRecord:
     except GraphNotFound:
         pass
     else:
-        catalog.delete(earlier.id, cancel_jobs=DatabaseJobQueue(database).cancel_graph)
+        catalog.delete(earlier.id, cancel_jobs=JobQueue(database).cancel_graph)
     n_images = digit_labels().num_rows
     return catalog.create(
         GraphSettings(name=GRAPH_NAME, epsilon=EPSILON, expected_nodes=n_images, seed=SEED)
@@ -278,7 +278,7 @@ def _solve(
 ) -> tuple[Job, float]:
     started = time.monotonic()
     spec = KINDS["solve"].spec(graph.id, model=DEFAULT_MODEL, parameters={})
-    job = DatabaseJobQueue(database).submit(spec)
+    job = JobQueue(database).submit(spec)
     job = run_until_finished(database, settings, job.id)
     seconds = time.monotonic() - started
     if job.status is not JobStatus.SUCCEEDED or job.result is None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import fsspec.config
 
@@ -25,6 +25,8 @@ _NETWORK_LOCATION: Final = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9a-fA-F:]+
 
 class SourceRefused(ValueError):
     """A source added over HTTP names a place that it may not read."""
+
+    argument: ClassVar[str] = "url"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,12 @@ from uuid import uuid4
 from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
 
 from peewit.service.catalog import lock_graph
-from peewit.service.database.engine import Database, feature_sets, graphs, now
+from peewit.service.database.engine import Database, now
 from peewit.service.database.leases import Lease, confirm
+from peewit.service.database.tables import feature_sets, graphs
 from peewit.service.inbox.push_log import take_positions
 from peewit.service.inbox.records import BacklogFull, printable
+from peewit.streaming.edges.faults import BadTable
 
 SetMode = Literal["replace", "add"]
 """Whether a set takes the place of all rows, or of those of its own nodes only."""
@@ -71,8 +73,8 @@ class FeatureSetRecord:
         Where it stands.
     features_version, n_new_nodes : int, optional
         Once committed: the version it made, and the nodes that came with it.
-    reason, row, value : str, int, str, optional
-        Once refused: the rule, the row that breaks it and what stands there.
+    reason, argument, row, value : str, str, int, str, optional
+        Once refused: the rule, the column and the row that break it, and what stands there.
     created_at, finished_at : datetime
         By the database's clock, in UTC.
     """
@@ -89,6 +91,7 @@ class FeatureSetRecord:
     features_version: int | None
     n_new_nodes: int | None
     reason: str | None
+    argument: str | None
     row: int | None
     value: str | None
     created_at: datetime
@@ -207,16 +210,7 @@ class FeatureLog:
             update(graphs).where(graphs.c.id == graph_id).values(features_version=features_version)
         )
 
-    def refuse(
-        self,
-        graph_id: str,
-        set_id: str,
-        reason: str,
-        *,
-        row: int | None,
-        value: str | None,
-        lease: Lease,
-    ) -> None:
+    def refuse(self, graph_id: str, set_id: str, fault: BadTable, *, lease: Lease) -> None:
         """Nothing of a set is in the graph; raises `LeaseExpired`."""
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
@@ -226,9 +220,10 @@ class FeatureLog:
                 graph_id,
                 set_id,
                 status="refused",
-                reason=printable(reason, limit=2_000),
-                row=row,
-                value=None if value is None else printable(value),
+                reason=printable(fault.reason, limit=2_000),
+                argument=fault.argument,
+                row=fault.row,
+                value=None if fault.value is None else printable(fault.value),
             )
 
     def needed_paths(self, graph_id: str) -> set[str]:

@@ -76,7 +76,10 @@ def path_blocks(
                 n_rows = block.first_row + block.n_rows
         except (BadFeatures, BadUpload) as error:
             raise BadFeatures(
-                f"{path.name}: {error.reason}", row=error.row, value=error.value
+                f"{path.name}: {error.reason}",
+                argument=error.argument,
+                row=error.row,
+                value=error.value,
             ) from error
         n_before += n_rows
 
@@ -240,7 +243,9 @@ def _real_matrix(rows: Any) -> Any:
     """The rows as a csr_array of numbers, each entry once."""
     matrix = sp.csr_array(rows)
     if matrix.dtype.kind not in "buif":
-        raise BadFeatures(f"features must be real numbers, got dtype {matrix.dtype}")
+        raise BadFeatures(
+            f"features must be real numbers, got dtype {matrix.dtype}", argument="features"
+        )
     if matrix.dtype.kind == "b":
         matrix = matrix.astype(np.float64)
     if not matrix.has_canonical_format:

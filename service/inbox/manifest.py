@@ -27,16 +27,9 @@ from sqlalchemy import (
 )
 
 from peewit.service.catalog import Catalog, GraphProgress, lock_graph
-from peewit.service.database.engine import (
-    Database,
-    feature_sets,
-    files,
-    graphs,
-    now,
-    pushes,
-    sources,
-)
+from peewit.service.database.engine import Database, now
 from peewit.service.database.leases import Lease, confirm
+from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
 from peewit.service.inbox.feature_log import FeatureLog
 from peewit.service.inbox.push_log import PushLog, settle, take_positions, wait_again, waiting_count
 from peewit.service.inbox.records import (
@@ -53,6 +46,7 @@ from peewit.service.inbox.records import (
     SourceRecord,
     TooManySources,
 )
+from peewit.solvers.arguments import BadArgument
 
 __all__ = [
     "FILE_GONE",
@@ -461,11 +455,11 @@ def _require_path(name: str, path: str) -> None:
     try:
         length = len(path.encode())
     except UnicodeEncodeError as error:
-        raise ValueError(f"{name} must be valid Unicode, got {path!r}") from error
+        raise BadArgument(name, f"must be valid Unicode, got {path!r}") from error
     if not 0 < length <= MAX_PATH_BYTES or "\0" in path:
-        raise ValueError(
-            f"{name} must have 1 to {MAX_PATH_BYTES} bytes and no NUL, "
-            f"got {length} bytes, {path[:80]!r}"
+        raise BadArgument(
+            name,
+            f"must have 1 to {MAX_PATH_BYTES} bytes and no NUL, got {length} bytes, {path[:80]!r}",
         )
 
 

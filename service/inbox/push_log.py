@@ -25,8 +25,9 @@ from sqlalchemy import (
 )
 
 from peewit.service.catalog import lock_graph
-from peewit.service.database.engine import Database, files, graphs, now, pushes
+from peewit.service.database.engine import Database, now
 from peewit.service.database.leases import Lease, confirm
+from peewit.service.database.tables import files, graphs, pushes
 from peewit.service.inbox.records import (
     BacklogFull,
     FileRecord,

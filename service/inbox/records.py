@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, get_args
 from sqlalchemy import Row
 
 from peewit.service.jobs.job import MAX_KEY_LENGTH
+from peewit.solvers.arguments import BadArgument
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate"]
 """Waits or is being read; is in the graph; broke a rule; the same content was committed before."""
@@ -203,8 +204,8 @@ class NewPush:
     def __post_init__(self) -> None:
         key = self.idempotency_key
         if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
-            raise ValueError(
-                f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}"
+            raise BadArgument(
+                "Idempotency-Key", f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}"
             )
 
 

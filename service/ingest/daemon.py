@@ -24,13 +24,14 @@ from structlog.contextvars import bound_contextvars
 from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
 from peewit.service.database.engine import Database
 from peewit.service.database.full_disk import is_disk_full
+from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest, SourceRecord
 from peewit.service.inbox.pushes import PushStore
 from peewit.service.inbox.source_lister import SourceLister
-from peewit.service.ingest.ingestor import Ingestor, LeaseHeld, OpenGraph
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.ingest.ingestor import Ingestor, OpenGraph
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.metrics.families import OTHERS, IngestMetrics, metrics_server
 from peewit.service.predictions.store import PredictionStore
@@ -109,7 +110,7 @@ class IngestDaemon:
         self._clock = clock
         self._catalog = Catalog(database)
         self._manifest = Manifest(database)
-        self._queue = DatabaseJobQueue(database)
+        self._queue = JobQueue(database)
         self._predictions = PredictionStore(database, settings.graphs_directory)
         self._pushes = PushStore(
             manifest=self._manifest,

@@ -118,6 +118,7 @@ class FeatureCommitter:
             node = int(nodes[row])
             raise BadFeatures(
                 "column 'node' must hold a node once in a set",
+                argument="node",
                 row=row,
                 value=excerpt(index.external_ids(node, node + 1)[0].as_py()),
             )

@@ -5,7 +5,6 @@ makes one process at a time the writer. The stream's checkpoint comes first and 
 in one fenced transaction, so whatever dies between them is told again.
 """
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +16,12 @@ from typing import Final
 import psutil
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError
 
 from peewit.service.catalog import Catalog, GraphProgress, GraphRecord
 from peewit.service.database.engine import Database
-from peewit.service.database.holders import holder_name, is_dead
-from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
+from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
+from peewit.service.database.leases import Lease
 from peewit.service.graphs.history import IngestHistory
 from peewit.service.inbox.confinement import confine_redirects, is_within, require_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
@@ -51,8 +50,6 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from peewit.streaming.sparsifier.records import SparsifierSettings
 
-LEASE_SECONDS: Final = 12.0
-RENEW_SECONDS: Final = 3.0
 _UNREADABLE_FILES: Final = 3
 """So many files of a source that cannot be read, and the others of it are not tried either."""
 
@@ -66,13 +63,6 @@ NOTE_SECONDS: Final = 1.0
 """How often the growth of a graph is noted while it is ingested."""
 
 _log = structlog.get_logger(__name__)
-
-
-class LeaseHeld(RuntimeError):
-    """Another process ingests this graph."""
-
-    def __init__(self, holder: str | None) -> None:
-        super().__init__(f"another process ingests this graph: {holder or 'it has just ended'}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +184,7 @@ class Ingestor:
             record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
         ):
             return
-        with _held_lease(self._database, f"ingest:{record.id}"):
+        with held_lease(self._database, f"ingest:{record.id}"):
             store.retire(
                 record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
             )
@@ -213,7 +203,7 @@ class Ingestor:
         ``clock`` tells the seconds between checkpoints and between snapshots.
         """
         record = self._catalog.get_by_id(graph_id)
-        with _held_lease(self._database, f"ingest:{graph_id}") as keeper:
+        with held_lease(self._database, f"ingest:{graph_id}") as keeper:
             yield OpenGraph(
                 self._database,
                 self._settings,
@@ -233,7 +223,7 @@ class OpenGraph:
         database: Database,
         settings: Settings,
         record: GraphRecord,
-        keeper: "LeaseKeeper",
+        keeper: LeaseKeeper,
         *,
         should_stop: Callable[[], bool],
         on_event: Callable[[IngestEvent], None],
@@ -366,14 +356,7 @@ class OpenGraph:
             meta = self._feature_commit.publish(waiting, present=before.features_version)
         except BadFeatures as error:
             _log.warning("features refused", graph=self.record.settings.name, reason=str(error))
-            log.refuse(
-                graph_id,
-                waiting.id,
-                error.reason,
-                row=error.row,
-                value=error.value,
-                lease=self.lease,
-            )
+            log.refuse(graph_id, waiting.id, error, lease=self.lease)
         else:
             summary = self._stream.summary()
             with self._database.write() as connection:
@@ -602,58 +585,6 @@ class OpenGraph:
             epsilon_expected=meta.epsilon_expected,
             snapshot=summary.snapshot,
         )
-
-
-class LeaseKeeper:
-    """Renews a lease in a thread of its own until told to stop."""
-
-    def __init__(self, store: LeaseStore, lease: Lease) -> None:
-        self.lease = lease
-        self.is_lost = False
-        self._store = store
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
-        self._thread.start()
-
-    def confirm(self) -> None:
-        """Renew now; raises `LeaseExpired` when another process may hold the lease."""
-        self._store.renew(self.lease)
-
-    def stop(self) -> None:
-        """Stop renewing and let the next holder have it."""
-        self._stopped.set()
-        self._thread.join()
-        self._store.release(self.lease)
-
-    def _renew(self) -> None:
-        while not self._stopped.wait(RENEW_SECONDS):
-            try:
-                self._store.renew(self.lease)
-            except LeaseExpired:
-                self.is_lost = True
-                return
-            except SQLAlchemyError as error:
-                # The lease runs out by itself if this lasts; every write asks for it anyway.
-                _log.warning("lease not renewed", lease=self.lease.name, error=str(error))
-
-
-@contextmanager
-def _held_lease(database: Database, name: str) -> Iterator[LeaseKeeper]:
-    store = LeaseStore(database)
-    mine = holder_name()
-    lease = store.acquire(name, mine, LEASE_SECONDS)
-    if lease is None:
-        other = store.holder(name)
-        if other is not None and is_dead(other):
-            _log.info("taking over from a process that has died", lease=name, holder=other)
-            lease = store.acquire(name, mine, LEASE_SECONDS, dead=other)
-        if lease is None:
-            raise LeaseHeld(other)
-    keeper = LeaseKeeper(store, lease)
-    try:
-        yield keeper
-    finally:
-        keeper.stop()
 
 
 def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:

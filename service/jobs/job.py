@@ -1,4 +1,4 @@
-"""Jobs, and the contract of the queue that `peewit.service.jobs.queue` implements.
+"""Jobs: requests for them, and their state.
 
 A job outlives the process that asked for it. A worker runs it under a lease: every write names its
 attempt and is refused unless that is the current one, so that a job that changes hands ends once.
@@ -8,13 +8,13 @@ dbos 3.4. Consequence: liveness, attempts, fence and coalescing stand in one tra
 needed our own heartbeat and janitor, and its takeover lost attempt counts and deduplication.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection
+from peewit.solvers.arguments import BadArgument
 
 Lane = Literal["fast", "heavy"]
 """Which warm child runs the job: quick re-solves never wait behind long work."""
@@ -111,17 +111,17 @@ class JobSpec:
 
     def __post_init__(self) -> None:
         if self.lane not in LANES:
-            raise ValueError(f"lane must be one of {', '.join(LANES)}, got {self.lane!r}")
+            raise BadArgument("lane", f"must be one of {', '.join(LANES)}, got {self.lane!r}")
         if not -MAX_PRIORITY <= self.priority <= MAX_PRIORITY:
-            raise ValueError(
-                f"priority must lie in {-MAX_PRIORITY} to {MAX_PRIORITY}, got {self.priority}"
+            raise BadArgument(
+                "priority", f"must lie in {-MAX_PRIORITY} to {MAX_PRIORITY}, got {self.priority}"
             )
         if self.max_attempts < 1:
-            raise ValueError(f"max_attempts must be at least 1, got {self.max_attempts}")
+            raise BadArgument("max_attempts", f"must be at least 1, got {self.max_attempts}")
         if self.idempotency_key is not None and not 0 < len(self.idempotency_key) <= MAX_KEY_LENGTH:
-            raise ValueError(
-                f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters, "
-                f"got {len(self.idempotency_key)}"
+            raise BadArgument(
+                "Idempotency-Key",
+                f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(self.idempotency_key)}",
             )
 
 
@@ -207,139 +207,3 @@ class JobPage:
 
     jobs: Sequence[Job]
     next_page: str | None
-
-
-class JobQueue(Protocol):
-    """The durable queue.
-
-    Submitters use `submit` to `wait`, workers the rest. A method that takes ``connection`` joins
-    the caller's transaction, so that a label and the job it leads to are stored together or not
-    at all; without one it commits before it returns. Methods that take ``attempt`` raise
-    `LeaseLost` unless that attempt is the current one and still running.
-    """
-
-    def submit(self, spec: JobSpec, connection: Connection | None = None) -> Job:
-        """The new job, or the earlier one with the same Idempotency-Key.
-
-        Raises
-        ------
-        peewit.service.catalog.GraphNotFound
-            There is no such graph.
-        IdempotencyConflict
-            The key belongs to a job with another spec.
-        """
-        ...
-
-    def submit_coalesced(self, spec: JobSpec, connection: Connection | None = None) -> Job:
-        """A job that starts after this transaction commits: the waiting equal one, or a new one.
-
-        However often it is called, at most one equal job waits beside the one that runs, and what
-        the caller's transaction wrote is seen by a job that starts later. Raises as `submit` does.
-        """
-        ...
-
-    def get(self, job_id: str) -> Job:
-        """The job at this moment; raises `UnknownJob`."""
-        ...
-
-    def list(
-        self,
-        *,
-        graph_id: str | None = None,
-        status: JobStatus | None = None,
-        limit: int = 50,
-        page: str | None = None,
-    ) -> JobPage:
-        """Jobs, newest first; ``page`` is the ``next_page`` of the page before."""
-        ...
-
-    def newest(self, graph_id: str, kind: str) -> Job | None:
-        """The job of a kind that was submitted last; None before the first."""
-        ...
-
-    def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[JobEvent]:
-        """The job's history after an event, oldest first; raises `UnknownJob`."""
-        ...
-
-    def cancel(self, job_id: str, connection: Connection | None = None) -> Job:
-        """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
-        ...
-
-    def cancel_graph(self, graph_id: str, connection: Connection | None = None) -> int:
-        """Cancel every unfinished job of a graph; how many there were."""
-        ...
-
-    def forget(self, graph_id: str, *, older_than_seconds: float, keep: Collection[str]) -> int:
-        """Delete jobs of a graph that ended long ago, with their history and keys; how many.
-
-        Those with an id in ``keep`` stay.
-        """
-        ...
-
-    def wait(self, job_id: str, timeout_seconds: float) -> Job:
-        """The job once it is finished, or as it stands when the time is over."""
-        ...
-
-    def claim(
-        self, worker_id: str, lanes: Collection[Lane], *, job_id: str | None = None
-    ) -> Job | None:
-        """Start an attempt at the job that comes first in these lanes, or None.
-
-        Waiting jobs and jobs whose worker has stopped answering are offered alike, by priority,
-        then age. With ``job_id`` only that job is considered.
-        """
-        ...
-
-    def heartbeat(self, job_id: str, attempt: int) -> bool:
-        """Extend the lease; True when the job was asked to stop."""
-        ...
-
-    def asked_to_stop(self, job_ids: Collection[str]) -> set[str]:
-        """Those of the jobs that were asked to stop; nothing is written."""
-        ...
-
-    def capture(
-        self,
-        job_id: str,
-        attempt: int,
-        *,
-        snapshot: int,
-        labels_seq: int,
-        features_version: int,
-    ) -> None:
-        """Store what this attempt works on."""
-        ...
-
-    def progress(
-        self,
-        job_id: str,
-        attempt: int,
-        *,
-        phase: str,
-        fraction: float | None = None,
-        seconds_left: float | None = None,
-    ) -> bool:
-        """Store how far the attempt is; True when the job was asked to stop."""
-        ...
-
-    def finish(
-        self,
-        job_id: str,
-        attempt: int,
-        result: Mapping[str, Any],
-        connection: Connection | None = None,
-    ) -> Job:
-        """End the job with its result, or as cancelled when that was asked for before."""
-        ...
-
-    def fail(self, job_id: str, attempt: int, error: str, *, retry: bool = False) -> Job:
-        """End the job with a reason; with ``retry`` only when no attempt is left."""
-        ...
-
-    def cancelled(self, job_id: str, attempt: int) -> Job:
-        """End a job that has stopped because it was asked to."""
-        ...
-
-    def release(self, job_id: str, attempt: int) -> Job:
-        """Give the job back without counting the attempt."""
-        ...

@@ -26,19 +26,20 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from peewit.service.catalog import lock_graph
-from peewit.service.database.engine import Database, insert_into, job_events, jobs, now
+from peewit.service.database.engine import Database, insert_into, now
+from peewit.service.database.tables import job_events, jobs
 from peewit.service.jobs.job import (
     IdempotencyConflict,
     Job,
     JobEvent,
     JobPage,
-    JobQueue,
     JobSpec,
     JobStatus,
     Lane,
     LeaseLost,
     UnknownJob,
 )
+from peewit.solvers.arguments import BadArgument
 
 LEASE_SECONDS: Final = 6.0
 """A job is taken over when its worker has been silent for so long."""
@@ -50,8 +51,13 @@ _is_running = jobs.c.status == JobStatus.RUNNING
 _has_lapsed = _is_running & (jobs.c.lease_expires_at < now())
 
 
-class DatabaseJobQueue(JobQueue):
-    """`JobQueue` in the table ``jobs``.
+class JobQueue:
+    """The durable queue, in the table ``jobs``.
+
+    Submitters use `submit` to `wait`, workers the rest. A method that takes ``connection`` joins
+    the caller's transaction, so that a label and the job it leads to are stored together or not
+    at all; without one it commits before it returns. Methods that take ``attempt`` raise
+    `LeaseLost` unless that attempt is the current one and still running.
 
     Parameters
     ----------
@@ -66,7 +72,15 @@ class DatabaseJobQueue(JobQueue):
         self._lease_seconds = lease_seconds
 
     def submit(self, spec: JobSpec, connection: Connection | None = None) -> Job:
-        """See `JobQueue.submit`."""
+        """The new job, or the earlier one with the same Idempotency-Key.
+
+        Raises
+        ------
+        peewit.service.catalog.GraphNotFound
+            There is no such graph.
+        IdempotencyConflict
+            The key belongs to a job with another spec.
+        """
         with self._database.joined(connection) as joined:
             lock_graph(joined, spec.graph_id)
             statement = insert_into(joined, jobs).values(_new_row(spec))
@@ -80,7 +94,11 @@ class DatabaseJobQueue(JobQueue):
             return _announce(joined, row)
 
     def submit_coalesced(self, spec: JobSpec, connection: Connection | None = None) -> Job:
-        """See `JobQueue.submit_coalesced`."""
+        """A job that starts after this transaction commits: the waiting equal one, or a new one.
+
+        However often it is called, at most one equal job waits beside the one that runs, and what
+        the caller's transaction wrote is seen by a job that starts later. Raises as `submit` does.
+        """
         if spec.idempotency_key is not None:
             raise ValueError(
                 "a coalesced job takes no idempotency_key: submitting it again is harmless"
@@ -89,7 +107,7 @@ class DatabaseJobQueue(JobQueue):
             return submit_coalesced(joined, spec)
 
     def get(self, job_id: str) -> Job:
-        """See `JobQueue.get`."""
+        """The job at this moment; raises `UnknownJob`."""
         with self._database.read() as connection:
             return job_from_row(_find(connection, select(jobs), job_id))
 
@@ -101,9 +119,9 @@ class DatabaseJobQueue(JobQueue):
         limit: int = 50,
         page: str | None = None,
     ) -> JobPage:
-        """See `JobQueue.list`."""
+        """Jobs, newest first; ``page`` is the ``next_page`` of the page before."""
         if limit < 1:
-            raise ValueError(f"limit must be at least 1, got {limit}")
+            raise BadArgument("limit", f"must be at least 1, got {limit}")
         statement = select(jobs).order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
         if graph_id is not None:
             statement = statement.where(jobs.c.graph_id == graph_id)
@@ -119,7 +137,7 @@ class DatabaseJobQueue(JobQueue):
         return JobPage(jobs=found, next_page=found[-1].id if len(rows) > limit else None)
 
     def newest(self, graph_id: str, kind: str) -> Job | None:
-        """See `JobQueue.newest`."""
+        """The job of a kind that was submitted last; None before the first."""
         statement = (
             select(jobs)
             .where(jobs.c.graph_id == graph_id, jobs.c.kind == kind)
@@ -131,7 +149,7 @@ class DatabaseJobQueue(JobQueue):
         return None if row is None else job_from_row(row)
 
     def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[JobEvent]:
-        """See `JobQueue.events`."""
+        """The job's history after an event, oldest first; raises `UnknownJob`."""
         with self._database.read() as connection:
             _find(connection, select(jobs.c.id), job_id)
             rows = connection.execute(
@@ -143,12 +161,12 @@ class DatabaseJobQueue(JobQueue):
         return [JobEvent(**row._mapping) for row in rows]
 
     def cancel(self, job_id: str, connection: Connection | None = None) -> Job:
-        """See `JobQueue.cancel`."""
+        """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
         with self._database.joined(connection) as joined:
             return job_from_row(_cancel(joined, _lock(joined, job_id)))
 
     def cancel_graph(self, graph_id: str, connection: Connection | None = None) -> int:
-        """See `JobQueue.cancel_graph`."""
+        """Cancel every unfinished job of a graph; how many there were."""
         unfinished = jobs.c.status.in_([JobStatus.QUEUED, JobStatus.RUNNING])
         with self._database.joined(connection) as joined:
             rows = joined.execute(
@@ -162,7 +180,10 @@ class DatabaseJobQueue(JobQueue):
         return len(rows)
 
     def forget(self, graph_id: str, *, older_than_seconds: float, keep: Collection[str]) -> int:
-        """See `JobQueue.forget`."""
+        """Delete jobs of a graph that ended long ago, with their history and keys; how many.
+
+        Those with an id in ``keep`` stay.
+        """
         statement = delete(jobs).where(
             jobs.c.graph_id == graph_id,
             jobs.c.finished_at < now(-older_than_seconds),
@@ -172,7 +193,10 @@ class DatabaseJobQueue(JobQueue):
             return len(connection.execute(statement.returning(jobs.c.id)).all())
 
     def wait(self, job_id: str, timeout_seconds: float) -> Job:
-        """See `JobQueue.wait`; looks every 20 ms at first, every 250 ms in the end."""
+        """The job once it is finished, or as it stands when the time is over.
+
+        Looks every 20 ms at first, every 250 ms in the end.
+        """
         deadline = monotonic() + timeout_seconds
         pause = _FIRST_POLL_SECONDS
         while True:
@@ -186,7 +210,12 @@ class DatabaseJobQueue(JobQueue):
     def claim(
         self, worker_id: str, lanes: Collection[Lane], *, job_id: str | None = None
     ) -> Job | None:
-        """See `JobQueue.claim`; an idle look only reads, which leaves SQLite's one writer free."""
+        """Start an attempt at the job that comes first in these lanes, or None.
+
+        Waiting jobs and jobs whose worker has stopped answering are offered alike, by priority,
+        then age. With ``job_id`` only that job is considered. An idle look only
+        reads, which leaves SQLite's one writer free.
+        """
         offered = _startable_jobs().where(jobs.c.lane.in_(lanes))
         if job_id is not None:
             offered = offered.where(jobs.c.id == job_id)
@@ -206,7 +235,7 @@ class DatabaseJobQueue(JobQueue):
             return None if row is None else self._start(connection, row, worker_id)
 
     def heartbeat(self, job_id: str, attempt: int) -> bool:
-        """See `JobQueue.heartbeat`."""
+        """Extend the lease; True when the job was asked to stop."""
         statement = (
             update(jobs)
             .where(jobs.c.id == job_id, jobs.c.attempt == attempt, _is_running)
@@ -220,7 +249,7 @@ class DatabaseJobQueue(JobQueue):
         return bool(row.cancel_requested)
 
     def asked_to_stop(self, job_ids: Collection[str]) -> set[str]:
-        """See `JobQueue.asked_to_stop`."""
+        """Those of the jobs that were asked to stop; nothing is written."""
         query = select(jobs.c.id).where(jobs.c.id.in_(job_ids), jobs.c.cancel_requested)
         with self._database.read() as connection:
             return set(connection.execute(query).scalars())
@@ -234,7 +263,7 @@ class DatabaseJobQueue(JobQueue):
         labels_seq: int,
         features_version: int,
     ) -> None:
-        """See `JobQueue.capture`."""
+        """Store what this attempt works on."""
         captured = {
             "snapshot": snapshot,
             "labels_seq": labels_seq,
@@ -254,7 +283,7 @@ class DatabaseJobQueue(JobQueue):
         fraction: float | None = None,
         seconds_left: float | None = None,
     ) -> bool:
-        """See `JobQueue.progress`."""
+        """Store how far the attempt is; True when the job was asked to stop."""
         told = {"phase": phase, "fraction": fraction, "seconds_left": seconds_left}
         expected = None if seconds_left is None else now(seconds_left)
         with self._database.write() as connection:
@@ -271,7 +300,7 @@ class DatabaseJobQueue(JobQueue):
         result: Mapping[str, Any],
         connection: Connection | None = None,
     ) -> Job:
-        """See `JobQueue.finish`."""
+        """End the job with its result, or as cancelled when that was asked for before."""
         with self._database.joined(connection) as joined:
             row = _current(joined, job_id, attempt)
             if row.cancel_requested:
@@ -279,7 +308,7 @@ class DatabaseJobQueue(JobQueue):
             return job_from_row(_end(joined, row, JobStatus.SUCCEEDED, result=dict(result)))
 
     def fail(self, job_id: str, attempt: int, error: str, *, retry: bool = False) -> Job:
-        """See `JobQueue.fail`."""
+        """End the job with a reason; with ``retry`` only when no attempt is left."""
         with self._database.write() as connection:
             row = _current(connection, job_id, attempt)
             if row.cancel_requested:
@@ -291,13 +320,13 @@ class DatabaseJobQueue(JobQueue):
             return job_from_row(_end(connection, row, JobStatus.FAILED, error=error))
 
     def cancelled(self, job_id: str, attempt: int) -> Job:
-        """See `JobQueue.cancelled`."""
+        """End a job that has stopped because it was asked to."""
         with self._database.write() as connection:
             row = _current(connection, job_id, attempt)
             return job_from_row(_end(connection, row, JobStatus.CANCELLED))
 
     def release(self, job_id: str, attempt: int) -> Job:
-        """See `JobQueue.release`.
+        """Give the job back without counting the attempt.
 
         Attempt numbers fence and are never used twice: one more is allowed instead.
         """

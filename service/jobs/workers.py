@@ -6,7 +6,8 @@ from typing import Final
 
 from sqlalchemy import delete, insert, select, update
 
-from peewit.service.database.engine import Database, now, workers
+from peewit.service.database.engine import Database, now
+from peewit.service.database.tables import workers
 from peewit.service.jobs.job import Lane
 
 SILENT_AFTER_SECONDS: Final = 8.0

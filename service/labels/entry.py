@@ -17,6 +17,7 @@ from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.labels.store import CurrentLabels, LabelReceipt, LabelStore
 from peewit.service.tables.formats import Format, encode, json_integer
 from peewit.service.tables.uploads import NodeId, UploadedLabels, node_array
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.blocks import NodeKind
 
@@ -27,7 +28,7 @@ node to come."""
 _ROWS_PER_BATCH: Final = 1 << 16
 
 
-class LabelsRefused(ValueError):
+class LabelsRefused(BadArgument):
     """The graph does not know some nodes; nothing was stored.
 
     Attributes
@@ -38,8 +39,9 @@ class LabelsRefused(ValueError):
 
     def __init__(self, receipt: LabelReceipt) -> None:
         super().__init__(
-            f"node must be known to the graph, got {receipt.n_refused} unknown, the first "
-            f"{receipt.refused[0]!r}; bring their edges first, or put the labels with unknown=keep"
+            "node",
+            f"must be known to the graph, got {receipt.n_refused} unknown, the first "
+            f"{receipt.refused[0]!r}; bring their edges first, or put the labels with unknown=keep",
         )
         self.receipt = receipt
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select
 
-from peewit.service.database.engine import Timestamp, label_events, now
+from peewit.service.database.engine import Timestamp, now
+from peewit.service.database.tables import label_events
 
 _FEW: Final = 1_000
 _ROWS_PER_STATEMENT: Final = 100_000

@@ -17,10 +17,12 @@ import pyarrow as pa
 from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
 from peewit.service.catalog import find_graph, lock_graph
-from peewit.service.database.engine import Database, graphs, label_events
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import graphs, label_events
 from peewit.service.labels.events import insert_events
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
+from peewit.streaming.edges.faults import BadTable
 
 LabelValue = str | int | float
 
@@ -34,25 +36,12 @@ _INT64: Final = 2**63
 _NODES_PER_QUERY: Final = 10_000  # SQLite takes 32,766 parameters
 
 
-class BadLabels(ValueError):
-    """A node or label breaks a rule; nothing of the batch is stored.
+class BadLabels(BadTable):
+    """A node or label breaks a rule; nothing of the batch is stored."""
 
-    Attributes
-    ----------
-    reason : str
-        The rule that is broken.
-    row : int
-        Row of the batch, from 0.
-    value : str
-        What stands there.
-    """
-
-    def __init__(self, reason: str, *, row: int, value: object) -> None:
+    def __init__(self, reason: str, *, argument: str, row: int, value: object) -> None:
         shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:79] + "…"
-        super().__init__(f"{reason}, got {shown} in row {row} (rows count from 0)")
-        self.reason = reason
-        self.row = row
-        self.value = shown
+        super().__init__(reason, argument=argument, row=row, value=shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,11 +367,12 @@ def _append(
 def _check_nodes(nodes: Sequence[str]) -> pa.LargeStringArray:
     for row, node in enumerate(nodes):
         if not isinstance(node, str):
-            raise BadLabels("node must be a string", row=row, value=node)
+            raise BadLabels("node must be a string", argument="node", row=row, value=node)
         is_short = len(node) <= MAX_NODE_BYTES and node.isascii() and "\0" not in node
         if not is_short and not _fits(node, MAX_NODE_BYTES):
             raise BadLabels(
                 f"node must be Unicode text of at most {MAX_NODE_BYTES} bytes without NUL",
+                argument="node",
                 row=row,
                 value=node,
             )
@@ -419,17 +409,20 @@ def _label_text(row: int, label: object) -> str:
         if label and _fits(label, MAX_LABEL_BYTES):
             return json.dumps(label, ensure_ascii=False)
         raise BadLabels(
-            f"label must have 1 to {MAX_LABEL_BYTES} bytes and no NUL", row=row, value=label
+            f"label must have 1 to {MAX_LABEL_BYTES} bytes and no NUL",
+            argument="label",
+            row=row,
+            value=label,
         )
     if not isinstance(label, bool) and isinstance(label, Integral):
         if -_INT64 <= int(label) < _INT64:
             return json.dumps(int(label))
-        raise BadLabels("label must be a 64-bit integer", row=row, value=label)
+        raise BadLabels("label must be a 64-bit integer", argument="label", row=row, value=label)
     if not isinstance(label, bool) and isinstance(label, Real):
         if math.isfinite(label):
             return json.dumps(float(label) + 0.0)  # no -0.0
-        raise BadLabels("label must be a finite number", row=row, value=label)
-    raise BadLabels("label must be a string or a number", row=row, value=label)
+        raise BadLabels("label must be a finite number", argument="label", row=row, value=label)
+    raise BadLabels("label must be a string or a number", argument="label", row=row, value=label)
 
 
 def _fits(text: str, max_bytes: int) -> bool:

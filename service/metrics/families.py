@@ -31,7 +31,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from sqlalchemy import and_, exists, func, select
 
-from peewit.service.database.engine import Database, files, graphs, jobs, pushes, sources
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import files, graphs, jobs, pushes, sources
 from peewit.service.jobs.job import JobStatus
 from peewit.service.metrics.job_metrics import JobCollector
 from peewit.service.settings import Settings

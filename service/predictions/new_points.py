@@ -51,6 +51,7 @@ def _dense(batch: pa.RecordBatch, first_row: int, n_columns: int) -> Any:
     if values.shape[1] != n_columns:
         raise BadFeatures(
             f"column 'features' must hold {n_columns} numbers, as those the model was trained on",
+            argument="features",
             row=first_row,
             value=str(values.shape[1]),
         )
@@ -63,6 +64,7 @@ def _sparse(batch: pa.RecordBatch, first_row: int, n_columns: int) -> Any:
         entry = int(np.argmax(values.indices >= n_columns))
         raise BadFeatures(
             f"column 'indices' must lie in [0, {n_columns - 1}], as those the model was trained on",
+            argument="indices",
             row=first_row + int(np.searchsorted(values.indptr, entry, side="right")) - 1,
             value=str(values.indices[entry]),
         )

@@ -7,7 +7,7 @@ predictions are, and removed with them (`peewit.service.predictions.store`).
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -38,9 +38,13 @@ _OF_NODES: Final = ("node", "reachable", "variance")
 class JobNotSucceeded(RuntimeError):
     """The job has no answer, so far or for good."""
 
+    argument: ClassVar[str] = "job"
+
 
 class NotInductive(ValueError):
     """The job has labeled the nodes of its graph and can say nothing of other points."""
+
+    argument: ClassVar[str] = "job"
 
 
 def write_predictor(path: Path, functions: Functions) -> None:

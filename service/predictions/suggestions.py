@@ -9,14 +9,15 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.jobs.job import Job, JobQueue, JobSpec, JobStatus
+from peewit.service.jobs.job import Job, JobSpec, JobStatus
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.files import Prediction, PredictionFile
 from peewit.service.predictions.reader import PredictionReader
@@ -56,6 +57,8 @@ class EmbeddingFailed(RuntimeError):
 
 class NoMargins(ValueError):
     """The predictions are numbers, between which there are no margins."""
+
+    argument: ClassVar[str] = "strategy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from peewit.service.jobs.job import Job
 from peewit.service.tasks.contract import Child, GraphKind, JobStores, Options, newest_snapshot
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.passes.certificate import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
@@ -30,9 +31,9 @@ class CertifyOptions(CertifySettings):
     def __post_init__(self) -> None:
         snapshot = self.snapshot
         if snapshot is not None and (isinstance(snapshot, bool) or not isinstance(snapshot, int)):
-            raise ValueError(f"snapshot must be an integer, got {snapshot!r}")
+            raise BadArgument("snapshot", f"must be an integer, got {snapshot!r}")
         if snapshot is not None and snapshot < 1:
-            raise ValueError(f"snapshot must be at least 1, got {snapshot}")
+            raise BadArgument("snapshot", f"must be at least 1, got {snapshot}")
         CertifySettings.__post_init__(self)  # a class with slots has no super() of its own
 
 

@@ -16,7 +16,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job, JobSpec, Lane
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
@@ -25,6 +25,7 @@ from peewit.service.tasks.labels import LabelsTask
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.solvers.arguments import BadArgument
 
 TaskT = TypeVar("TaskT", bound=Task)
 LabelsTaskT = TypeVar("LabelsTaskT", bound=LabelsTask)
@@ -37,7 +38,7 @@ class JobStores:
 
     database: Database
     settings: Settings
-    queue: DatabaseJobQueue
+    queue: JobQueue
     labels: LabelStore
     manifest: Manifest
     predictions: PredictionStore
@@ -46,7 +47,7 @@ class JobStores:
     @classmethod
     def create(cls, database: Database, settings: Settings) -> Self:
         """The stores of a database, with the home and the memory that the settings name."""
-        queue, labels = DatabaseJobQueue(database), LabelStore(database)
+        queue, labels = JobQueue(database), LabelStore(database)
         return cls(
             database=database,
             settings=settings,
@@ -248,7 +249,7 @@ class GraphKind(Kind[TaskT], Generic[TaskT, SettingsT]):
     def check(self, model: str | None, parameters: Mapping[str, Any]) -> None:
         """Raise ValueError unless a job may be asked this."""
         if model is not None:
-            raise ValueError(f"model must be left out of a {self.name} job, got {model!r}")
+            raise BadArgument("model", f"must be left out of a {self.name} job, got {model!r}")
         self.read(parameters)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import psutil
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.jobs.job import JobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.tasks.forecast import last_equal, seconds_by_stage
 from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes, kept_bytes, refusal

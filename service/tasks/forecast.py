@@ -5,7 +5,8 @@ from itertools import dropwhile
 from time import monotonic
 from typing import Any, Final
 
-from peewit.service.jobs.job import Job, JobQueue, JobStatus
+from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.tasks.messages import Advanced
 
 _JOBS_LOOKED_AT: Final = 200

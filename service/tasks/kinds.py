@@ -8,6 +8,7 @@ from peewit.service.tasks.embed import EmbedKind
 from peewit.service.tasks.knn import KnnKind
 from peewit.service.tasks.solve import SolveKind
 from peewit.service.tasks.tune import TuneKind
+from peewit.solvers.arguments import BadArgument
 
 KINDS: Final[dict[str, Kind[Any]]] = {
     kind.name: kind
@@ -25,5 +26,5 @@ KINDS: Final[dict[str, Kind[Any]]] = {
 def kind_of(name: str) -> Kind[Any]:
     """The kind of a name; raises ValueError, with all names, where there is none."""
     if name not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {name!r}")
+        raise BadArgument("kind", f"must be one of {', '.join(KINDS)}, got {name!r}")
     return KINDS[name]

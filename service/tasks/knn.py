@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.manifest import ListedFile, Manifest
-from peewit.service.jobs.job import Job, JobQueue, JobSpec, JobStatus, LeaseLost, UnknownJob
+from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.tasks.contract import Child, GraphKind, JobStores, Options, newest_snapshot
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter

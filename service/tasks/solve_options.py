@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any, Final
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
 from peewit.solvers.laplacian.full_graph import LEAST_PASSES
 from peewit.solvers.models import CATALOGUE
@@ -109,7 +110,7 @@ class SolveOptions:
         for each in fields(self):
             rule_of(each).check(each.name, getattr(self, each.name))
         if self.cross_validate == 1:
-            raise ValueError("cross_validate must be 0 or at least 2 folds, got 1")
+            raise BadArgument("cross_validate", "must be 0 or at least 2 folds, got 1")
 
     def chosen(self) -> dict[str, Any]:
         """The options that differ from their defaults, by name."""
@@ -129,7 +130,7 @@ def options_schema(model: type[Model]) -> dict[str, Any]:
 def model_class(model: str) -> type[Model]:
     """The model of a public name; raises ValueError, with all names, where there is none."""
     if model not in CATALOGUE:
-        raise ValueError(f"model must be one of {', '.join(sorted(CATALOGUE))}, got {model!r}")
+        raise BadArgument("model", f"must be one of {', '.join(sorted(CATALOGUE))}, got {model!r}")
     return CATALOGUE[model]
 
 
@@ -159,20 +160,18 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
         raise ValueError(
             f"model {model} has no parameter {unknown[0]!r}; it has {', '.join(sorted(taken))}"
         )
-    try:
-        options = SolveOptions(**{name: parameters[name] for name in parameters if name in offered})
-        built = chosen(**{name: parameters[name] for name in parameters if name in known})
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    options = SolveOptions(**{name: parameters[name] for name in parameters if name in offered})
+    built = chosen(**{name: parameters[name] for name in parameters if name in known})
     if "max_passes" in parameters and not options.refine:
-        raise ValueError(f"max_passes must stand beside refine=true, got {options.max_passes}")
+        raise BadArgument("max_passes", f"must stand beside refine=true, got {options.max_passes}")
     asked = options.chosen()
     for each in fields(SolveOptions):
         if each.name in asked and not _is_taken(each, chosen):
             able = sorted(name for name, other in CATALOGUE.items() if _is_taken(each, other))
-            raise ValueError(
-                f"{each.name} must be left out for model {model}, which cannot "
-                f"{each.metadata[_VERB]} ({', '.join(able)} can); got {asked[each.name]!r}"
+            raise BadArgument(
+                each.name,
+                f"must be left out for model {model}, which cannot "
+                f"{each.metadata[_VERB]} ({', '.join(able)} can); got {asked[each.name]!r}",
             )
     return built, options
 

@@ -12,6 +12,7 @@ from peewit.service.tasks.labels import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.messages import Done, Stopped
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.solve_options import validate_solve
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.tuning import Grid, Tuning, default_grid, grid_models, tune
 from peewit.solvers.models.base import Model, as_classes
 from peewit.solvers.solution import Status
@@ -133,23 +134,20 @@ def validate_tune(model: str, parameters: Mapping[str, Any]) -> TuneRequest:
     fixed = {name: value for name, value in parameters.items() if name not in {_GRID, _FOLDS}}
     built, options = validate_solve(model, fixed)
     if chosen := sorted(options.chosen()):
-        raise ValueError(f"{chosen[0]} must be left out of a tune job, got {fixed[chosen[0]]!r}")
+        raise BadArgument(chosen[0], f"must be left out of a tune job, got {fixed[chosen[0]]!r}")
     folds = parameters.get(_FOLDS, _DEFAULT_FOLDS)
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
-        raise ValueError(f"folds must be an integer >= 2, got {folds!r}")
+        raise BadArgument("folds", f"must be an integer >= 2, got {folds!r}")
     grid = parameters.get(_GRID)
     if grid is not None and not isinstance(grid, Mapping):
-        raise ValueError(f"grid must hold lists of values by hyperparameter, got {grid!r}")
+        raise BadArgument("grid", f"must hold lists of values by hyperparameter, got {grid!r}")
     if twice := sorted(fixed.keys() & (grid or {}).keys()):
-        raise ValueError(f"{twice[0]} must be fixed or in the grid, not both")
+        raise BadArgument(twice[0], "must be fixed or in the grid, not both")
     tried = default_grid(built) if grid is None else grid
     if grid is None:
         tried = {name: values for name, values in tried.items() if name not in fixed}
     _require_few(tried)
-    try:
-        grid_models(built, tried)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    grid_models(built, tried)
     return TuneRequest(model=built, fixed=fixed, grid=tried, n_folds=folds)
 
 
@@ -159,8 +157,8 @@ def _require_few(grid: Grid) -> None:
         len(values) for values in grid.values() if isinstance(values, list | tuple)
     )
     if n_combinations > MAX_COMBINATIONS:
-        raise ValueError(
-            f"grid must have at most {MAX_COMBINATIONS} combinations, got {n_combinations}"
+        raise BadArgument(
+            "grid", f"must have at most {MAX_COMBINATIONS} combinations, got {n_combinations}"
         )
 
 

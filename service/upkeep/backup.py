@@ -22,16 +22,10 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, func, select, text
 
-from peewit.service.database.engine import (
-    Database,
-    files,
-    graphs,
-    now,
-    open_private_database,
-    sources,
-)
+from peewit.service.database.engine import Database, now, open_private_database
 from peewit.service.database.holders import holder_name, is_dead
 from peewit.service.database.migrations import newest_revision
+from peewit.service.database.tables import files, graphs, sources
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.service.upkeep.backup_format import (

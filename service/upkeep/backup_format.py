@@ -1,7 +1,7 @@
 """Format of a backup: rows in a SQLite file, files of the graphs, and a page that lists them.
 
 The rows are those of every table but ``workers`` and ``leases``, copied through the tables of
-`peewit.service.database.engine`, so that a backup does not depend on the database it came from.
+`peewit.service.database.tables`, so that a backup does not depend on the database it came from.
 Paths in it are those of the home it was made of; `needed_files.relocated` makes them those of
 another.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 from blake3 import blake3
 from sqlalchemy import Connection, Select, Table, func, insert, select
 
-from peewit.service.database.engine import graphs, jobs, metadata
+from peewit.service.database.tables import graphs, jobs, metadata
 from peewit.streaming.durable import naming
 
 MANIFEST: Final = "manifest.json"

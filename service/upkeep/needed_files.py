@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, or_, select
 
-from peewit.service.database.engine import feature_sets, files, graphs, pushes
+from peewit.service.database.tables import feature_sets, files, graphs, pushes
 
 GRAPHS = "graphs"
 """Name of the directory with the graphs' directories."""

@@ -15,18 +15,9 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, func, select, text, update
 
-from peewit.service.database.engine import (
-    SERVE_LOCK,
-    Database,
-    feature_sets,
-    files,
-    graphs,
-    metadata,
-    open_private_database,
-    pushes,
-    sources,
-)
+from peewit.service.database.engine import SERVE_LOCK, Database, open_private_database
 from peewit.service.database.migrations import require_known
+from peewit.service.database.tables import feature_sets, files, graphs, metadata, pushes, sources
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.settings import COMPILED, Settings

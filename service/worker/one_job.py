@@ -7,7 +7,7 @@ from typing import Final
 
 from peewit.service.database.engine import Database
 from peewit.service.jobs.job import Job
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
@@ -46,7 +46,7 @@ def run_until_finished(
     UnknownJob
         There is no such job.
     """
-    queue = DatabaseJobQueue(database)
+    queue = JobQueue(database)
     registry = WorkerRegistry(database)
     worker = Worker(database, settings)
     is_over = Event()

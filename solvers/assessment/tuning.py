@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.iterate import Cancelled, Progress, Stopped, Watch
@@ -98,9 +99,10 @@ def default_grid(model: Model) -> Grid:
     grid = {name: values for name, values in PENALTIES.items() if name in names}
     if not grid:
         taken = ", ".join(sorted(names)) or "none"
-        raise ValueError(
-            f"grid must name hyperparameters of {type(model).__name__} and values to try; it has "
-            f"no default one (hyperparameters: {taken})"
+        raise BadArgument(
+            "grid",
+            f"must name hyperparameters of {type(model).__name__} and values to try; it has "
+            f"no default one (hyperparameters: {taken})",
         )
     return grid
 
@@ -116,15 +118,16 @@ def grid_models(model: Model, grid: Grid) -> list[tuple[dict[str, Any], Model]]:
     """
     known = {parameter.name for parameter in fields(model)}
     if not grid:
-        raise ValueError("grid must name at least one hyperparameter, got none")
+        raise BadArgument("grid", "must name at least one hyperparameter, got none")
     for name, values in grid.items():
         if name not in known:
-            raise ValueError(
-                f"grid must name hyperparameters of {type(model).__name__} "
-                f"({', '.join(sorted(known))}), got {name!r}"
+            raise BadArgument(
+                "grid",
+                f"must name hyperparameters of {type(model).__name__} "
+                f"({', '.join(sorted(known))}), got {name!r}",
             )
         if not isinstance(values, list | tuple) or not values:
-            raise ValueError(f"grid must hold a list of values for {name}, got {values!r}")
+            raise BadArgument("grid", f"must hold a list of values for {name}, got {values!r}")
     combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     return [(values, replace(model, **values)) for values in combinations]
 
@@ -203,7 +206,7 @@ def tune(
 
 def _possible_folds(labels: Labels, n_folds: int) -> int:
     if n_folds < 2:
-        raise ValueError(f"n_folds must be at least 2, got {n_folds}")
+        raise BadArgument("n_folds", f"must be at least 2, got {n_folds}")
     if labels.n_classes < 2:
         raise ValueError(f"labels hold {labels.n_classes} classes; at least two needed")
     counts = np.bincount(labels.classes)

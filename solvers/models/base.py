@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Literal
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import fields_schema, rule_of
 from peewit.solvers.iterate import Cancelled, Progress
@@ -221,7 +222,7 @@ def check_labels(labels: Targets, graph: Graph) -> None:
     """
     known = as_classes(labels)
     if known.n_labeled == 0:
-        raise ValueError("labels must hold at least two labeled nodes, got none")
+        raise BadArgument("labels", "must hold at least two labeled nodes, got none")
     if known.n_classes == 1:
         raise ValueError(
             f"labels hold one class only ({known.class_names[0]!r}); at least two needed"
@@ -235,7 +236,7 @@ def check_targets(labels: Targets, graph: Graph) -> None:
         check_labels(labels, graph)
         return
     if labels.n_labeled == 0:
-        raise ValueError("labels must hold at least one labeled node, got none")
+        raise BadArgument("labels", "must hold at least one labeled node, got none")
     _check_nodes(labels, graph)
 
 

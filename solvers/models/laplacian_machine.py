@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import FloatArray, Int64Array, frozen
 from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
@@ -112,13 +113,15 @@ class LaplacianMachine(KernelMachine):
         if method in {"auto", "pcg"}:
             return
         if self.stop != "optimal":
-            raise ValueError(
-                f"stop must be 'optimal' unless pcg is the method, got {self.stop!r} with {method}"
+            raise BadArgument(
+                "stop",
+                f"must be 'optimal' unless pcg is the method, got {self.stop!r} with {method}",
             )
         if self.gram == "blocked":
-            raise ValueError(
-                f"gram must not be 'blocked' with {method}, which factors it; "
-                "use gram='dense' or gram='landmarks', or method='pcg'"
+            raise BadArgument(
+                "gram",
+                f"must not be 'blocked' with {method}, which factors it; "
+                "use gram='dense' or gram='landmarks', or method='pcg'",
             )
 
     @property

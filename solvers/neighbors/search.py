@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, IntArray, RealArray
 
 Metric = Literal["euclidean", "cosine"]
@@ -251,7 +252,7 @@ def _measured(
     if own is not None:
         counts &= candidates != own[:, None]
     if not np.isfinite(squared[counts]).all():
-        raise ValueError("features must have distances that a float can hold; scale them down")
+        raise BadArgument("features", "must have distances that a float can hold; scale them down")
     return np.where(counts, candidates, -1), np.where(counts, np.sqrt(squared), np.inf)
 
 
@@ -354,15 +355,16 @@ def _squared_distances(queries: Any, points: Any, ids: Int64Array) -> FloatArray
 def require_neighbors(n_neighbors: int, n_rows: int) -> None:
     """Raise ValueError unless every row can have so many neighbors."""
     if n_neighbors < 1:
-        raise ValueError(f"n_neighbors must be at least 1, got {n_neighbors}")
+        raise BadArgument("n_neighbors", f"must be at least 1, got {n_neighbors}")
     if n_neighbors >= n_rows:
-        raise ValueError(
-            f"n_neighbors must be below the number of samples, got {n_neighbors} neighbors "
-            f"for {n_rows} samples"
+        raise BadArgument(
+            "n_neighbors",
+            f"must be below the number of samples, got {n_neighbors} neighbors "
+            f"for {n_rows} samples",
         )
 
 
 def require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
     """Raise ValueError unless ``value`` is one of ``names``."""
     if value not in names:
-        raise ValueError(f"{name} must be one of {', '.join(names)}, got {value!r}")
+        raise BadArgument(name, f"must be one of {', '.join(names)}, got {value!r}")

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray, RealArray
 from peewit.solvers.edge_rows import WeightedEdges
 from peewit.solvers.graph import Graph
@@ -61,12 +62,13 @@ class TieRule:
         if self.width is None:
             return
         if self.weights != "heat":
-            raise ValueError(
-                f"width must be left out with {self.weights} weights, got {self.width}; it is for "
-                "heat weights"
+            raise BadArgument(
+                "width",
+                f"must be left out with {self.weights} weights, got {self.width}; it is for "
+                "heat weights",
             )
         if not (self.width > 0 and math.isfinite(self.width)):
-            raise ValueError(f"width must be finite and > 0, got {self.width}")
+            raise BadArgument("width", f"must be finite and > 0, got {self.width}")
 
 
 def neighbor_graph(

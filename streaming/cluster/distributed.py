@@ -33,9 +33,16 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import dask
 import numpy as np
-from distributed import Client, Future, wait
-from distributed.comm.core import CommClosedError
-from distributed.scheduler import KilledWorker
+
+try:
+    from distributed import Client, Future, wait
+    from distributed.comm.core import CommClosedError
+    from distributed.scheduler import KilledWorker
+except ModuleNotFoundError as error:  # whoever imports this module was given a scheduler
+    raise ValueError(
+        "scheduler needs dask.distributed; install it with `pip install 'peewit[cluster]'`, or "
+        "`.venv/bin/pip install -c constraints.txt -e '.[cluster]'` in a checkout"
+    ) from error
 
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.parallel import Parallel
@@ -281,7 +288,9 @@ class Cluster:
             at = error.row or 0
             node = even[at] if excerpt(even[at].as_py()) == error.value else odd[at]
             row = self._result(self._submit(first_row_of, share, self._settings, node))
-            raise BadEdges(error.reason, row=row, value=error.value) from error
+            raise BadEdges(
+                error.reason, argument=error.argument, row=row, value=error.value
+            ) from error
         numbers: Int32Array = np.empty(2 * len(u), np.int32)
         numbers[0::2], numbers[1::2] = u, v
         return numbers

@@ -134,7 +134,7 @@ def sparsify_dense(
         mapped = ((block, nodes.n_nodes) for block in mapped_blocks(share, settings, nodes))
         return _absorb_blocks(mapped, settings, start, cards)
     except BadEdges as error:
-        return _without_table(error)
+        return error.bare()
 
 
 def code_share(share: Share, settings: ShareSettings) -> CodedShare | BadEdges:
@@ -144,7 +144,7 @@ def code_share(share: Share, settings: ShareSettings) -> CodedShare | BadEdges:
         try:
             blocks = tuple(mapped_blocks(share, settings, nodes))
         except BadEdges as error:
-            return _without_table(error)
+            return error.bare()
         except NodeCollision:
             if seed == _HASH_SEEDS - 1:
                 raise
@@ -279,8 +279,3 @@ def _absorb_blocks(
             n_nodes=group[-1][1],
         )
     return without_embedding(state) if state.cards is cards else state
-
-
-def _without_table(error: BadEdges) -> BadEdges:
-    """Return an equal error that does not hold the table it was raised for."""
-    return BadEdges(error.reason, row=error.row, value=error.value, part=error.part)

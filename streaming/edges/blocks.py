@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import INT32_MAX, Float32Array, Int32Array, frozen
+from peewit.streaming.edges.faults import BadTable
 from peewit.streaming.kernels.columns import fill_self_loops
 
 NodeKind = Literal["string", "int64", "dense"]
@@ -31,44 +32,22 @@ _ONES: Float32Array = frozen(np.ones(1 << 20, dtype=np.float32))
 """What blocks of edges without weights share."""
 
 
-class BadEdges(ValueError):
+class BadEdges(BadTable):
     """Edges break a rule of the data contract; the file they came from is not taken.
 
     Attributes
     ----------
-    reason : str
-        The rule that is broken.
-    row : int or None
-        Row within the file, from 0; None when the fault is not one row's.
-    value : str or None
-        What stands there.
     part : int or None
         Number of the part of the file that was being read.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        row: int | None = None,
-        value: str | None = None,
-        part: int | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.row = row
-        self.value = value
-        self.part = part
+    part: int | None = None
 
-    def __str__(self) -> str:
-        received = "" if self.value is None else f", got {self.value}"
-        place = "" if self.row is None else f" in row {self.row} (rows count from 0)"
-        return f"{self.reason}{received}{place}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions pickle their positional arguments only; dask workers send these back.
-        state = {"row": self.row, "value": self.value, "part": self.part}
-        return BadEdges, (self.reason,), state
+    def bare(self) -> "BadEdges":
+        """An equal error without a traceback, which holds the table it was raised for."""
+        bare = BadEdges(self.reason)
+        vars(bare).update(vars(self))
+        return bare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

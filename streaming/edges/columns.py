@@ -33,10 +33,12 @@ def check_column_names(names: Sequence[str]) -> None:
     for column in COLUMNS:
         count = names.count(column)
         if count > 1:
-            raise BadEdges(f"column {column!r} must stand once, the file has it {count} times")
+            raise BadEdges(
+                f"column {column!r} must stand once, the file has it {count} times", argument=column
+            )
         if count == 0 and column != "weight":
             held = ", ".join(excerpt(name) for name in names) or "no columns"
-            raise BadEdges(f"column {column!r} is missing; the file has {held}")
+            raise BadEdges(f"column {column!r} is missing; the file has {held}", argument=column)
 
 
 def read_columns(
@@ -206,7 +208,7 @@ def _ids(column: pa.ChunkedArray, name: str, node_kind: NodeKind, first_row: int
     try:
         ids = node_ids(column, node_kind=node_kind, name=name)
     except TypeError as error:
-        raise BadEdges(str(error)) from error
+        raise BadEdges(str(error), argument=name) from error
     check_no_nulls(ids, name, first_row)
     if node_kind == "int64":
         if ids.type == pa.uint64():
@@ -248,6 +250,7 @@ def _check_lengths(column: pa.Array | pa.ChunkedArray, name: str, first_row: int
             row = int(np.argmax(too_long))
             raise BadEdges(
                 f"column {name!r} must hold strings of at most {MAX_NODE_BYTES} bytes",
+                argument=name,
                 row=first_row + row,
                 value=excerpt(chunk[row].as_py()),
             )
@@ -277,7 +280,9 @@ def check_no_nulls(column: pa.Array, name: str, first_row: int) -> None:
     """Raise BadEdges with the first row that is null."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise BadEdges(f"column {name!r} must not be null", row=first_row + row, value="null")
+        raise BadEdges(
+            f"column {name!r} must not be null", argument=name, row=first_row + row, value="null"
+        )
 
 
 def _check_range(values: AnyArray, name: str, limits: tuple[int, int], first_row: int) -> None:
@@ -289,6 +294,7 @@ def _check_range(values: AnyArray, name: str, limits: tuple[int, int], first_row
     row = int(np.argmax(outside))
     raise BadEdges(
         f"column {name!r} must lie in [{least}, {greatest}]",
+        argument=name,
         row=first_row + row,
         value=str(values[row]),
     )
@@ -306,7 +312,9 @@ def check_valid(column: pa.ChunkedArray, name: str, first_row: int) -> None:
             first, n_rows = first + half, n_rows - half
         else:
             n_rows = half
-    raise BadEdges(f"column {name!r} must be valid Arrow data ({error})", row=first_row + first)
+    raise BadEdges(
+        f"column {name!r} must be valid Arrow data ({error})", argument=name, row=first_row + first
+    )
 
 
 def _fault(column: pa.ChunkedArray) -> str | None:
@@ -321,7 +329,9 @@ def _weights(column: pa.ChunkedArray, first_row: int, *, is_owned: bool) -> AnyA
     """Weights as they were given, not null; what they are worth is not looked at."""
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         kind = excerpt(column.type)
-        raise BadEdges(f"column 'weight' must hold integers or floats, got type {kind}")
+        raise BadEdges(
+            f"column 'weight' must hold integers or floats, got type {kind}", argument="weight"
+        )
     check_valid(column, "weight", first_row)
     weights = _contiguous(column)
     check_no_nulls(weights, "weight", first_row)
@@ -337,4 +347,4 @@ def _check_weights(given: AnyArray | None, weight: Float32Array, first_row: int)
     rule = "column 'weight' must be finite and > 0"
     if np.isfinite(value) and value > 0:
         rule += " as a 32-bit float"
-    raise BadEdges(rule, row=first_row + row, value=str(value))
+    raise BadEdges(rule, argument="weight", row=first_row + row, value=str(value))

@@ -249,13 +249,8 @@ def _read_run(
             block = _read(source, part, node_kind=node_kind, max_nodes=max_nodes, turn=turn)
             results.append(block)
         except BadEdges as error:
-            results.append(_without_traceback(error))
+            results.append(error.bare())
     return results
-
-
-def _without_traceback(error: BadEdges) -> BadEdges:
-    """Return an equal error that does not hold the table it was raised for."""
-    return BadEdges(error.reason, row=error.row, value=error.value, part=error.part)
 
 
 def _read(

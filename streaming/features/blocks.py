@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int64Array
 from peewit.streaming.edges.blocks import BadEdges, NodeKind, excerpt
 from peewit.streaming.edges.columns import check_no_nulls, check_valid, checked_ids
+from peewit.streaming.edges.faults import BadTable
 
 NODE: Final = "node"
 DENSE_COLUMNS: Final = ("features",)
@@ -35,33 +36,8 @@ _LISTS: Final = (
 )
 
 
-class BadFeatures(ValueError):
-    """Features break a rule of the data contract; nothing of the set they came in is taken.
-
-    Attributes
-    ----------
-    reason : str
-        The rule that is broken.
-    row : int or None
-        Row of the set, from 0; None when the fault is not one row's.
-    value : str or None
-        What stands there.
-    """
-
-    def __init__(self, reason: str, *, row: int | None = None, value: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.row = row
-        self.value = value
-
-    def __str__(self) -> str:
-        received = "" if self.value is None else f", got {self.value}"
-        place = "" if self.row is None else f" in row {self.row} (rows count from 0)"
-        return f"{self.reason}{received}{place}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions pickle their positional arguments only.
-        return BadFeatures, (self.reason,), {"row": self.row, "value": self.value}
+class BadFeatures(BadTable):
+    """Features break a rule of the data contract; nothing of the set they came in is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,7 +76,9 @@ def as_bad_features() -> Iterator[None]:
     try:
         yield
     except BadEdges as error:
-        raise BadFeatures(error.reason, row=error.row, value=error.value) from error
+        raise BadFeatures(
+            error.reason, argument=error.argument, row=error.row, value=error.value
+        ) from error
 
 
 def is_sparse_schema(names: list[str]) -> bool:
@@ -115,7 +93,8 @@ def is_sparse_schema(names: list[str]) -> bool:
     for column in COLUMNS:
         if names.count(column) > 1:
             raise BadFeatures(
-                f"column {column!r} must stand once, the table has it {names.count(column)} times"
+                f"column {column!r} must stand once, the table has it {names.count(column)} times",
+                argument=column,
             )
     present = {name for name in names if name in COLUMNS}
     has_sparse = present & set(SPARSE_COLUMNS)
@@ -166,7 +145,8 @@ def read_features(
     is_sparse = is_sparse_schema(names)
     if NODE not in names:
         raise BadFeatures(
-            f"column 'node' is missing; the columns are {', '.join(map(excerpt, names))}"
+            f"column 'node' is missing; the columns are {', '.join(map(excerpt, names))}",
+            argument="node",
         )
     with as_bad_features():
         nodes = checked_ids(
@@ -195,13 +175,17 @@ def dense_values(
         n_columns = lists.type.list_size if is_fixed else int(lengths[0]) if len(lengths) else 0
     if n_columns < 1 and len(lengths):
         raise BadFeatures(
-            "column 'features' must hold at least one number in every row", row=first_row, value="0"
+            "column 'features' must hold at least one number in every row",
+            argument="features",
+            row=first_row,
+            value="0",
         )
     other = lengths != n_columns
     if other.any():
         row = int(np.argmax(other))
         raise BadFeatures(
             f"column 'features' must hold {n_columns} numbers in every row, as the first one does",
+            argument="features",
             row=first_row + row,
             value=str(lengths[row]),
         )
@@ -242,6 +226,7 @@ def sparse_values(table: pa.Table | pa.RecordBatch, *, first_row: int = 0) -> An
         entry = int(np.argmax(repeated))
         raise BadFeatures(
             "column 'indices' must hold an index once in a row",
+            argument="indices",
             row=first_row + _row_of(starts, entry),
             value=str(rows.indices[entry]),
         )
@@ -254,7 +239,9 @@ def _lists(name: str, column: pa.Array | pa.ChunkedArray, first_row: int) -> pa.
     is_list = any(check(kind) for check in _LISTS)
     wanted = "integers" if name == "indices" else "numbers"
     if not is_list or not _is_number(kind.value_type, is_index=name == "indices"):
-        raise BadFeatures(f"column {name!r} must hold lists of {wanted}, got type {excerpt(kind)}")
+        raise BadFeatures(
+            f"column {name!r} must hold lists of {wanted}, got type {excerpt(kind)}", argument=name
+        )
     with as_bad_features():
         check_valid(column, name, first_row)
         if isinstance(column, pa.ChunkedArray):
@@ -279,6 +266,7 @@ def _flat(name: str, lists: pa.Array, starts: Int64Array, first_row: int) -> Any
         entry = int(np.argmax(flat.is_null().to_numpy(zero_copy_only=False)))
         raise BadFeatures(
             f"column {name!r} must not hold null",
+            argument=name,
             row=first_row + _row_of(starts, entry),
             value="null",
         )
@@ -297,7 +285,8 @@ def _real_values(name: str, lists: pa.Array, starts: Int64Array, first_row: int)
         rule = f"column {name!r} must hold finite numbers"
         if np.isfinite(given[entry]):
             rule += " as 32-bit floats"
-        raise BadFeatures(rule, row=first_row + _row_of(starts, entry), value=str(given[entry]))
+        row = first_row + _row_of(starts, entry)
+        raise BadFeatures(rule, argument=name, row=row, value=str(given[entry]))
     return numbers
 
 
@@ -308,6 +297,7 @@ def _column_numbers(lists: pa.Array, starts: Int64Array, first_row: int) -> AnyA
         entry = int(np.argmax(outside))
         raise BadFeatures(
             f"column 'indices' must lie in [0, {MAX_COLUMNS - 1}]",
+            argument="indices",
             row=first_row + _row_of(starts, entry),
             value=str(given[entry]),
         )

@@ -273,7 +273,7 @@ class ParquetFeatures:
         files = tuple(Path(path) for path in listed)
         n_rows = n_rows_of(files)
         if not n_rows:
-            raise BadFeatures("features must have at least one row, got none")
+            raise BadFeatures("features must have at least one row, got none", argument="features")
         with _content_of(files[0]), open_parquet(str(files[0])) as parquet:
             is_sparse = is_sparse_schema(parquet.schema_arrow.names)
         rows = cls(files, n_threads, n_rows, n_columns or 0, is_sparse)
@@ -319,6 +319,7 @@ def _widen(rows: Any, n_columns: int, first_row: int) -> Any:
         entry = int(np.argmax(rows.indices >= n_columns))
         raise BadFeatures(
             f"column 'indices' must lie in [0, {n_columns - 1}]",
+            argument="indices",
             row=first_row + int(np.searchsorted(rows.indptr, entry, side="right")) - 1,
             value=str(rows.indices[entry]),
         )
@@ -344,7 +345,7 @@ def _pieces(
             is_sparse_schema(schema.names)
             for name in columns or ():
                 if name not in schema.names:
-                    raise BadFeatures(f"column {name!r} is missing in {path.name}")
+                    raise BadFeatures(f"column {name!r} is missing in {path.name}", argument=name)
             sizes = [
                 _group_size(metadata.row_group(k), schema) for k in range(parquet.num_row_groups)
             ]
@@ -449,6 +450,7 @@ def _add_shape(shape: SetShape, block: FeatureBlock) -> SetShape:
         raise BadFeatures(
             f"column 'features' must hold {shape.n_columns} numbers in every row, as the first "
             "one does",
+            argument="features",
             row=block.first_row,
             value=str(n_columns),
         )

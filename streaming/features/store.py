@@ -242,7 +242,8 @@ def require_joinable(before: FeaturesMeta | None, *, n_columns: int, is_sparse: 
     if not is_sparse and before.n_columns != n_columns:
         raise BadFeatures(
             f"column 'features' must hold {before.n_columns} numbers in every row as the set it is "
-            f"added to, got {n_columns}; replace the whole set to change that"
+            f"added to, got {n_columns}; replace the whole set to change that",
+            argument="features",
         )
 
 

@@ -7,6 +7,7 @@ know where it comes from. Memory: that of `search`, and the external ids of the 
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import INT32_MAX, IntArray
 from peewit.solvers.edge_rows import WeightedEdges
 from peewit.solvers.features import FeatureRows
@@ -79,16 +81,16 @@ class KnnSettings:
         for name in ("k", "n_probes"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError(f"{name} must be an integer, got {value!r}")
+                raise BadArgument(name, f"must be an integer, got {value!r}")
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+                raise BadArgument(name, f"must be at least 1, got {value}")
             if value > INT32_MAX:
-                raise ValueError(f"{name} must be at most {INT32_MAX}, got {value}")
+                raise BadArgument(name, f"must be at most {INT32_MAX}, got {value}")
         for name, names in (("metric", Metric), ("method", Method)):
             require_one_of(name, getattr(self, name), get_args(names))
         width = self.width
         if width is not None and (isinstance(width, bool) or not isinstance(width, int | float)):
-            raise ValueError(f"width must be a number, got {width!r}")
+            raise BadArgument("width", f"must be a number, got {width!r}")
         self.rule()
 
     def rule(self) -> TieRule:
@@ -186,7 +188,7 @@ def make_knn(
     ------
     ValueError
         Too few rows for k, all rows are equal, with "cosine" a row is zero, or the approximate
-        method is asked for sparse rows.
+        method is asked for sparse rows or needs a package that is not installed.
     peewit.solvers.iterate.Stopped
         It was told to stop; there is no file, and the lists so far are in ``place.work``.
     OSError
@@ -236,18 +238,25 @@ def _method(rows: FeatureRows, settings: KnnSettings) -> Method:
     """How to search, now that the rows are known."""
     if settings.method == "approximate" and rows.is_sparse:
         raise ValueError("method 'approximate' needs dense features, got sparse ones; take 'exact'")
-    if settings.method != "auto":
-        return settings.method
-    is_cheap = rows.n_rows**2 * row_length(rows) <= EXACT_PRODUCTS
-    return "exact" if rows.is_sparse or is_cheap else "approximate"
+    if settings.method == "exact" or rows.is_sparse:
+        return "exact"
+    if settings.method == "auto" and rows.n_rows**2 * row_length(rows) <= EXACT_PRODUCTS:
+        return "exact"
+    if find_spec("faiss") is None:
+        raise ValueError(
+            f"method {settings.method!r} needs faiss for these rows; install it with "
+            "`pip install 'peewit[knn]'`, or take 'exact', which takes longer"
+        )
+    return "approximate"
 
 
 def _require_rows(rows: FeatureRows, nodes: Nodes, settings: KnnSettings, watch: Watch) -> None:
     """Raise ValueError where the rows make no graph."""
     if settings.k >= rows.n_rows:
-        raise ValueError(
-            f"k must be below the number of nodes with features, got {settings.k} for "
-            f"{rows.n_rows} nodes"
+        raise BadArgument(
+            "k",
+            f"must be below the number of nodes with features, got {settings.k} for "
+            f"{rows.n_rows} nodes",
         )
     first, differs = rows.values[:1], False
     for place, values in rows.blocks():
@@ -264,7 +273,7 @@ def _require_rows(rows: FeatureRows, nodes: Nodes, settings: KnnSettings, watch:
             unequal = values != first[np.zeros(values.shape[0], np.int64)]
             differs = bool(unequal.nnz if rows.is_sparse else unequal.any())
     if not differs:
-        raise ValueError("features must differ between nodes, got equal ones for all of them")
+        raise BadArgument("features", "must differ between nodes, got equal ones for all of them")
 
 
 def _write(

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.durable import publish_json
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
@@ -59,17 +60,17 @@ class CertifySettings:
         for name, least in (("passes", 2), ("n_vectors", 1), ("seed", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError(f"{name} must be an integer, got {value!r}")
+                raise BadArgument(name, f"must be an integer, got {value!r}")
             if value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+                raise BadArgument(name, f"must be at least {least}, got {value}")
         if self.seed >= 2**63:
-            raise ValueError(f"seed must lie in [0, 2^63), got {self.seed}")
+            raise BadArgument("seed", f"must lie in [0, 2^63), got {self.seed}")
         for name in ("gap", "probability"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ValueError(f"{name} must be a number, got {value!r}")
+                raise BadArgument(name, f"must be a number, got {value!r}")
             if not 0.0 < value < 1.0:
-                raise ValueError(f"{name} must lie in (0, 1), got {value}")
+                raise BadArgument(name, f"must lie in (0, 1), got {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from peewit.service.catalog import Catalog
 from peewit.service.client import Client
 from peewit.service.database.engine import open_database
 from peewit.service.jobs.job import JobSpec
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.predictions.files import PredictionMeta, write_predictions
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
@@ -152,7 +152,7 @@ def publish(home: Home, name: str, nodes: pa.Array) -> None:
     database = open_database(settings.database)
     try:
         graph = Catalog(database).get(name)
-        queue = DatabaseJobQueue(database)
+        queue = JobQueue(database)
         submitted = queue.submit(JobSpec(graph_id=graph.id, model=MODEL, parameters={}))
         job = queue.claim("benchmark", ("fast",), job_id=submitted.id)
         assert job is not None

@@ -27,7 +27,7 @@ from peewit.service.database.engine import open_database
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import LANES, JobSpec
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.files import PredictionMeta, write_predictions
 from peewit.service.settings import Settings
@@ -90,7 +90,7 @@ def fill(home: Home, n_nodes: int) -> None:
     Manifest(database).add_source(graph_id, str(edges))
     Ingestor(database, settings).ingest_graph(graph_id)
     paths = GraphPaths(root=settings.graphs_directory / graph_id)
-    labels, queue = LabelStore(database), DatabaseJobQueue(database)
+    labels, queue = LabelStore(database), JobQueue(database)
     for number in range(2):
         nodes = [str(each) for each in range(500 * number, 500 * (number + 1))]
         labels.put(graph_id, nodes, [int(each) % N_CLASSES for each in nodes])

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import delete, insert, select, update
 
 from peewit.service.catalog import AutoSolve, GraphSettings
-from peewit.service.database.engine import files, graphs, job_events, jobs, label_events
+from peewit.service.database.tables import files, graphs, job_events, jobs, label_events
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.labels.entry import Labeling

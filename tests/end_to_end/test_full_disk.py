@@ -24,7 +24,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import JobSpec, JobStatus
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
@@ -291,7 +291,7 @@ def test_a_worker_waits_for_room_and_then_ends_the_job(disk: Disk) -> None:
     graph = Solvable.create(database, settings, "g")
     graph.publish(1, *two_communities(20_000))
     graph.label({"n3": "left", "n10003": "right"})
-    queue = DatabaseJobQueue(database)
+    queue = JobQueue(database)
     spec = JobSpec(graph_id=graph.graph_id, kind="solve", model="hfs", parameters={}, lane="fast")
     job = queue.submit(spec)
     disk.fill(ROOM_OF_DATABASE)

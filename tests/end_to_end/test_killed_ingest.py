@@ -15,7 +15,8 @@ import pytest
 from sqlalchemy import delete
 
 from peewit.service.catalog import Catalog, GraphProgress
-from peewit.service.database.engine import leases, open_database
+from peewit.service.database.engine import open_database
+from peewit.service.database.tables import leases
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
 from peewit.streaming.nodes.index import open_nodes

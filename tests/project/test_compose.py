@@ -59,6 +59,10 @@ def test_the_image_runs_peewit() -> None:
     assert json.loads(in_dockerfile(r"ENTRYPOINT (\[.*\])")) == ["peewit"]
 
 
+def test_the_image_has_the_extra_of_dask_services() -> None:
+    assert "cluster" in in_dockerfile("ARG EXTRAS=(.*)").split(",")
+
+
 # `--help` at the end parses the words before it, prints and does nothing else
 @pytest.mark.parametrize(("place", "arguments"), peewit_commands().items())
 def test_every_command_of_the_images_is_one_of_peewit(place: str, arguments: list[str]) -> None:

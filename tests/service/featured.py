@@ -13,7 +13,7 @@ from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import Job, JobSpec
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from peewit.solvers.arrays import Float32Array
@@ -61,9 +61,9 @@ class Featured:
         return GraphPaths(root=self.settings.graphs_directory / self.graph_id)
 
     @property
-    def queue(self) -> DatabaseJobQueue:
+    def queue(self) -> JobQueue:
         """All jobs."""
-        return DatabaseJobQueue(self.database)
+        return JobQueue(self.database)
 
     def give(self, values: Float32Array) -> None:
         """Give n0, n1, ... these features, and bring them in."""

@@ -12,7 +12,7 @@ from peewit.service.database.engine import open_database
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import PushStore
 from peewit.service.ingest.ingestor import Ingestor
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.service.tables.formats import Format
@@ -29,7 +29,7 @@ class Place:
         self.database = open_database(self.settings.database)
         self.catalog = Catalog(self.database)
         self.manifest = Manifest(self.database)
-        self.queue = DatabaseJobQueue(self.database)
+        self.queue = JobQueue(self.database)
         self.labels = LabelStore(self.database)
 
     def push(self, name: str, table: pa.Table) -> None:

@@ -8,7 +8,8 @@ import pyarrow as pa
 from sqlalchemy import update
 
 from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
-from peewit.service.database.engine import Database, graphs
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import graphs
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.solvers.arrays import Float32Array, IntArray

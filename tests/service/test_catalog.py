@@ -23,16 +23,8 @@ from peewit.service.catalog import (
     SnapshotEvery,
     lock_graph,
 )
-from peewit.service.database.engine import (
-    Database,
-    files,
-    graphs,
-    jobs,
-    label_events,
-    now,
-    open_database,
-    sources,
-)
+from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.tables import files, graphs, jobs, label_events, sources
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.records import NewPush
 from peewit.service.labels.store import LabelStore

@@ -11,12 +11,13 @@ from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, 
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import ONE_GRAPH, IdempotencyKey, resource
-from peewit.service.api.schemas.sources import PushOut
+from peewit.service.api.schemas.sources import push_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.records import BacklogFull, PushNotFound, PushRecord
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
+from peewit.service.wire.sources import Push
 from peewit.streaming.edges.blocks import BadEdges
 
 router = resource("edges", f"{ONE_GRAPH}/edges")
@@ -29,7 +30,7 @@ def _room(graph: GraphHere, stores: StoresHere) -> None:
 
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
     HTTPStatus.OK: {"description": "The edges are in the graph."},
-    HTTPStatus.ACCEPTED: {"model": PushOut, "description": "The edges are on disk."},
+    HTTPStatus.ACCEPTED: {"model": Push, "description": "The edges are on disk."},
 }
 
 
@@ -57,7 +58,7 @@ async def push_edges(
     body: TableBody,
     idempotency_key: IdempotencyKey = None,
     wait: WaitSeconds = 0,
-) -> PushOut:
+) -> Push:
     """Push a block of edges.
 
     It is checked whole, then written to disk and flushed: from the answer on it cannot be lost. 202
@@ -80,7 +81,7 @@ async def push_edges(
         raise BadEdges(reason, row=push.file.row, value=push.file.value)
     response.status_code = HTTPStatus.ACCEPTED if push.status == "pending" else HTTPStatus.OK
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/pushes/{push.id}"
-    return PushOut.of(push)
+    return push_of(push)
 
 
 @pushes.get(
@@ -90,12 +91,12 @@ async def push_edges(
 )
 async def get_push(
     request: Request, push_id: str, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
-) -> PushOut:
+) -> Push:
     """One push and the file it was gathered into; `wait` can wait until it is pending no more.
 
     A push without Idempotency-Key is forgotten ten minutes after it went in, others after a month.
     """
-    return PushOut.of(await _wait_for_push(request, stores, graph, push_id, wait))
+    return push_of(await _wait_for_push(request, stores, graph, push_id, wait))
 
 
 async def _wait_for_push(

@@ -17,13 +17,14 @@ from peewit.service.api.bodies import (
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import ONE_GRAPH, resource
-from peewit.service.api.schemas.features import FeatureSetOut, FeaturesOut
+from peewit.service.api.schemas.features import feature_set_of, features_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.feature_log import FeatureSetNotFound, FeatureSetRecord, SetMode
 from peewit.service.inbox.feature_tables import table_blocks
 from peewit.service.inbox.records import BacklogFull
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
+from peewit.service.wire.features import Features, FeatureSet
 from peewit.streaming.features.blocks import BadFeatures
 
 router = resource("features", f"{ONE_GRAPH}/features")
@@ -41,7 +42,7 @@ _TAKES: dict[str, Any] = {
     ),
     "responses": {
         HTTPStatus.OK: {"description": "The features are in the graph."},
-        HTTPStatus.ACCEPTED: {"model": FeatureSetOut, "description": "The features are on disk."},
+        HTTPStatus.ACCEPTED: {"model": FeatureSet, "description": "The features are on disk."},
     }
     | problems(
         GraphNotFound,
@@ -63,7 +64,7 @@ async def put_features(
     stores: StoresHere,
     body: TableBody,
     wait: WaitSeconds = 0,
-) -> FeatureSetOut:
+) -> FeatureSet:
     """Replace the features of all nodes; nodes that the graph does not know are created.
 
     The rows are checked, then written to disk and flushed: from the answer on they cannot be lost.
@@ -80,15 +81,15 @@ async def add_features(
     stores: StoresHere,
     body: TableBody,
     wait: WaitSeconds = 0,
-) -> FeatureSetOut:
+) -> FeatureSet:
     """Add rows, or overwrite those of the same nodes; the others stay. Answers as PUT does."""
     return await _take_set(request, response, stores, graph, body, wait, mode="add")
 
 
 @router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
-def get_features(graph: GraphHere, stores: StoresHere) -> FeaturesOut:
+def get_features(graph: GraphHere, stores: StoresHere) -> Features:
     """The present version of the features, how many nodes have none, and what waits."""
-    return FeaturesOut.of(stores.features.status(graph))
+    return features_of(stores.features.status(graph))
 
 
 @router.get(
@@ -98,9 +99,9 @@ def get_features(graph: GraphHere, stores: StoresHere) -> FeaturesOut:
 )
 async def get_feature_set(
     request: Request, set_id: str, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
-) -> FeatureSetOut:
+) -> FeatureSet:
     """One set and what became of it; `wait` can wait until it is pending no more."""
-    return FeatureSetOut.of(await _wait_for_set(request, stores, graph, set_id, wait))
+    return feature_set_of(await _wait_for_set(request, stores, graph, set_id, wait))
 
 
 async def _take_set(
@@ -112,7 +113,7 @@ async def _take_set(
     wait: float,
     *,
     mode: SetMode,
-) -> FeatureSetOut:
+) -> FeatureSet:
     def add() -> FeatureSetRecord:
         blocks = table_blocks(graph, body.file, body.table_format, limits=stores.upload_limits)
         return stores.features.add(graph, blocks, mode=mode)
@@ -121,10 +122,15 @@ async def _take_set(
     if wait:
         taken = await _wait_for_set(request, stores, graph, taken.id, wait)
     if taken.status == "refused":
-        raise BadFeatures(taken.reason or "the set was refused", row=taken.row, value=taken.value)
+        raise BadFeatures(
+            taken.reason or "the set was refused",
+            argument=taken.argument,
+            row=taken.row,
+            value=taken.value,
+        )
     response.status_code = HTTPStatus.ACCEPTED if taken.status == "pending" else HTTPStatus.OK
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/features/sets/{taken.id}"
-    return FeatureSetOut.of(taken)
+    return feature_set_of(taken)
 
 
 async def _wait_for_set(

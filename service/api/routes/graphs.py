@@ -7,16 +7,14 @@ from fastapi import Response
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.common import resource
-from peewit.service.api.schemas.base import InvalidArgument, refusing
-from peewit.service.api.schemas.features import FeaturesOut
+from peewit.service.api.schemas.base import InvalidArgument, answer_of, refusing
+from peewit.service.api.schemas.features import features_of
 from peewit.service.api.schemas.graphs import (
-    BacklogOut,
-    CertificateOut,
     GraphCreate,
-    GraphDetails,
-    GraphList,
-    GraphOut,
     GraphPatch,
+    certificate_of,
+    graph_fields,
+    graph_of,
 )
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import (
@@ -27,6 +25,7 @@ from peewit.service.catalog import (
     TooManyGraphs,
 )
 from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList
 from peewit.streaming.passes.certificate import CertificateStore
 from peewit.streaming.snapshots.store import GraphPaths
 
@@ -49,7 +48,7 @@ def create_graph(body: GraphCreate, stores: StoresHere, response: Response) -> G
 @router.get("", dependencies=[requires("read")])
 def list_graphs(stores: StoresHere) -> GraphList:
     """All graphs, by name."""
-    return GraphList(graphs=[GraphOut.of(graph) for graph in stores.catalog.list()])
+    return GraphList(graphs=[graph_of(graph) for graph in stores.catalog.list()])
 
 
 @router.get("/{graph}", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -83,15 +82,15 @@ def delete_graph(graph: GraphHere, stores: StoresHere) -> None:
 
 def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
     """A graph with all that is told of it."""
-    backlog = BacklogOut.model_validate(stores.manifest.backlog(graph.id))
+    backlog = answer_of(Backlog, stores.manifest.backlog(graph.id))
     files = dict(stores.manifest.counts(graph.id))
     paths = GraphPaths(root=stores.settings.graphs_directory / graph.id)
     certificate = CertificateStore(paths.snapshots).newest()
     return GraphDetails(
-        **GraphOut.values(graph),
+        **graph_fields(graph),
         epsilon_certified=None if certificate is None else certificate.epsilon_certified,
-        certificate=None if certificate is None else CertificateOut.of(certificate),
-        features=FeaturesOut.of(stores.features.status(graph)),
+        certificate=None if certificate is None else certificate_of(certificate),
+        features=features_of(stores.features.status(graph)),
         backlog=backlog,
         files=files,
     )

@@ -7,29 +7,28 @@ from typing import Annotated, Any
 import anyio
 import orjson
 import structlog
-from fastapi import Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import Depends, Header, Query, Request, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
-from peewit.service.api.schemas.base import InvalidArgument
+from peewit.service.api.schemas.base import InvalidArgument, answer_of
 from peewit.service.api.schemas.jobs import (
-    EstimateOut,
     JobIn,
-    JobList,
-    JobOut,
     SolveIn,
+    job_of,
 )
-from peewit.service.api.shutdown import Stopping, stopping_of
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.shutdown import stopping_of
+from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
 from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
 from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
+from peewit.service.wire.jobs import Estimate, Job, JobList
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.snapshots.store import SnapshotNotFound
 
@@ -53,7 +52,6 @@ _EVENT_STREAM: dict[int | str, dict[str, Any]] = {
     }
 }
 _EVENTS_PAUSE_SECONDS = 0.25
-_SIGN_OF_LIFE_SECONDS = 15.0
 
 
 @router.post(
@@ -77,7 +75,7 @@ def submit_job(
     stores: StoresHere,
     response: Response,
     idempotency_key: IdempotencyKey = None,
-) -> JobOut:
+) -> Job:
     """Submit a job; it is durable before the answer, and a worker will run it.
 
     A solve that cannot fit the memory is refused, and a search with it: `jobs:estimate` says what
@@ -88,7 +86,7 @@ def submit_job(
     job = stores.jobs.submit(spec)
     _log.info("job submitted", job=job.id, graph=graph.settings.name, kind=job.kind)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
-    return JobOut.of(job)
+    return job_of(job)
 
 
 @router.post(
@@ -98,10 +96,10 @@ def submit_job(
         GraphNotFound, SnapshotNotFound, FeaturesNotFound, NoSnapshot, InvalidArgument
     ),
 )
-def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> EstimateOut:
+def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> Estimate:
     """Memory and time of a solve, and whether it fits; nothing runs."""
     estimate = stores.estimator.estimate(graph, body.model, body.parameters)
-    return EstimateOut.model_validate(estimate)
+    return answer_of(Estimate, estimate)
 
 
 @router.get("/jobs", dependencies=[requires("read")], responses=problems(GraphNotFound, UnknownJob))
@@ -115,13 +113,11 @@ def list_jobs(
     """Jobs, newest first."""
     graph_id = None if graph is None else stores.catalog.get(graph).id
     found = stores.jobs.list(graph_id=graph_id, status=status, limit=page_size, page=page)
-    return JobList(jobs=[JobOut.of(job) for job in found.jobs], next_page=found.next_page)
+    return JobList(jobs=[job_of(job) for job in found.jobs], next_page=found.next_page)
 
 
 @router.get("/jobs/{job_id}", dependencies=[requires("read")], responses=problems(UnknownJob))
-async def get_job(
-    request: Request, job_id: str, stores: StoresHere, wait: WaitSeconds = 0
-) -> JobOut:
+async def get_job(request: Request, job_id: str, stores: StoresHere, wait: WaitSeconds = 0) -> Job:
     """One job; `wait` can wait until it is finished."""
     job = await wait_until(
         request,
@@ -129,26 +125,31 @@ async def get_job(
         lambda job: job.status.is_final,
         seconds=wait,
     )
-    return JobOut.of(job)
+    return job_of(job)
 
 
 @router.post(
     "/jobs/{job_id}:cancel", dependencies=[requires("label")], responses=problems(UnknownJob)
 )
-def cancel_job(job_id: str, stores: StoresHere) -> JobOut:
+def cancel_job(job_id: str, stores: StoresHere) -> Job:
     """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
-    return JobOut.of(stores.jobs.cancel(job_id))
+    return job_of(stores.jobs.cancel(job_id))
+
+
+def _known(job_id: str, stores: StoresHere) -> str:
+    stores.jobs.get(job_id)  # so that an unknown job is an error and no empty stream
+    return job_id
 
 
 @router.get(
     "/jobs/{job_id}/events",
     dependencies=[requires("read")],
-    response_class=StreamingResponse,
+    response_class=EventSourceResponse,
     responses=_EVENT_STREAM | problems(UnknownJob),
 )
-def watch_job(
+async def watch_job(
     request: Request,
-    job_id: str,
+    job_id: Annotated[str, Depends(_known)],
     stores: StoresHere,
     last_event_id: Annotated[
         int,
@@ -156,37 +157,23 @@ def watch_job(
             ge=0, le=MAX_ID, description="Start after this event, as browsers do after a break."
         ),
     ] = 0,
-) -> StreamingResponse:
+) -> AsyncIterator[ServerSentEvent]:
     """The job's history and then its news, as server-sent events.
 
     A server that stops ends the stream; `Last-Event-ID` goes on from there.
     """
-    stores.jobs.get(job_id)  # so that an unknown job is an error and no empty stream
-    return StreamingResponse(
-        _event_stream(stores, stopping_of(request), job_id, last_event_id),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store"},
-    )
-
-
-async def _event_stream(
-    stores: Stores, stopping: Stopping, job_id: str, after_seq: int
-) -> AsyncIterator[bytes]:
-    quiet_since = anyio.current_time()
+    stopping = stopping_of(request)
     while True:
         # In this order: what a finished job has to tell is there before it counts as finished.
         is_final = (await run_in_threadpool(stores.jobs.get, job_id)).status.is_final
-        for event in await run_in_threadpool(stores.jobs.events, job_id, after_seq=after_seq):
-            yield _event_lines(event)
-            after_seq, quiet_since = event.seq, anyio.current_time()
+        for event in await run_in_threadpool(stores.jobs.events, job_id, after_seq=last_event_id):
+            yield _told(event)
+            last_event_id = event.seq
         if is_final or stopping:
             return
-        if anyio.current_time() - quiet_since > _SIGN_OF_LIFE_SECONDS:
-            yield b": still waiting\n\n"
-            quiet_since = anyio.current_time()
         await anyio.sleep(_EVENTS_PAUSE_SECONDS)
 
 
-def _event_lines(event: JobEvent) -> bytes:
+def _told(event: JobEvent) -> ServerSentEvent:
     data = orjson.dumps({"at": event.at, **(event.data or {})})
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, event.kind.encode(), data)
+    return ServerSentEvent(id=str(event.seq), event=event.kind, raw_data=data.decode())

@@ -18,6 +18,7 @@ from peewit.service.api.bodies import (
 )
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.common import ONE_GRAPH, resource
+from peewit.service.api.schemas.base import answer_of
 from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
@@ -74,9 +75,9 @@ async def put_labels(
         return stores.labeling.put(graph, rows, unknown=unknown)
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
-        return LabelsOut.of(await run_in_threadpool(put))
+        return _told(await run_in_threadpool(put))
     async with stores.label_tables:
-        return LabelsOut.of(await run_in_threadpool(put))
+        return _told(await run_in_threadpool(put))
 
 
 @router.get(
@@ -109,7 +110,11 @@ def delete_labels(
 ) -> LabelsOut:
     """Take labels back; `accepted` counts the nodes that had one."""
     nodes = [node_id(each, graph.settings.node_ids) for each in node]
-    return LabelsOut.of(stores.labeling.delete(graph, nodes))
+    return _told(stores.labeling.delete(graph, nodes))
+
+
+def _told(receipt: LabelReceipt) -> LabelsOut:
+    return answer_of(LabelsOut, receipt)
 
 
 def _rows(

@@ -9,11 +9,11 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import any_problem, problems
 from peewit.service.api.readiness import NotReady, require_ready
-from peewit.service.api.schemas.operations import Health, ModelList, ModelOut, VersionOut
 from peewit.service.api.shutdown import stopping_of
 from peewit.service.api.stores import StoresHere
 from peewit.service.metrics.families import exposition
 from peewit.service.tasks.solve_options import options_schema
+from peewit.service.wire.operations import Health, Model, ModelList, Version
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import parameter_schema
 
@@ -25,7 +25,7 @@ def list_models() -> ModelList:
     """The catalogue: every model with the JSON Schemas of its hyperparameters and options."""
     return ModelList(
         models=[
-            ModelOut(
+            Model(
                 name=name,
                 description=(getdoc(model) or "").partition("\n")[0],
                 uses_features=model.uses_features,
@@ -38,9 +38,9 @@ def list_models() -> ModelList:
 
 
 @router.get("/v1/version")
-def get_version() -> VersionOut:
+def get_version() -> Version:
     """What runs here."""
-    return VersionOut(version=version("peewit"))
+    return Version(version=version("peewit"))
 
 
 @router.get("/healthz")

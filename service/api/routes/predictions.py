@@ -10,7 +10,7 @@ from peewit.service.api.answers import json_response
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.common import ONE_GRAPH, resource
-from peewit.service.api.schemas.predictions import LookupIn, LookupOut, NodePrediction
+from peewit.service.api.schemas.predictions import LookupIn
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import (
     ChosenFormat,
@@ -28,6 +28,7 @@ from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted, Pr
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import Format, encode
 from peewit.service.tables.uploads import BadUpload, NodeId, node_id
+from peewit.service.wire.predictions import Lookup, NodePrediction
 
 router = resource("predictions", ONE_GRAPH)
 
@@ -100,7 +101,7 @@ async def get_prediction(
 @router.post(
     "/predictions:lookup",
     dependencies=[requires("read")],
-    response_model=LookupOut,
+    response_model=Lookup,
     responses=problems(GraphNotFound, UnknownJob, PredictionsNotFound, BadUpload),
 )
 def look_up_predictions(

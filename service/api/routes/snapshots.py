@@ -8,7 +8,7 @@ from fastapi.responses import StreamingResponse
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, resource
-from peewit.service.api.schemas.graphs import SnapshotList, SnapshotOut
+from peewit.service.api.schemas.graphs import snapshot_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import (
     ChosenFormat,
@@ -21,6 +21,7 @@ from peewit.service.api.tables import (
 from peewit.service.catalog import GraphNotFound
 from peewit.service.graphs.export import snapshot_edges
 from peewit.service.tables.formats import encode
+from peewit.service.wire.graphs import SnapshotList
 from peewit.streaming.passes.certificate import CertificateStore
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
 
@@ -34,7 +35,7 @@ def list_snapshots(graph: GraphHere, stores: StoresHere) -> SnapshotList:
     kept = SnapshotStore(paths.snapshots).list()
     certificates = CertificateStore(paths.snapshots).list()
     return SnapshotList(
-        snapshots=[SnapshotOut.of(meta, certificates.get(meta.number)) for meta in reversed(kept)]
+        snapshots=[snapshot_of(meta, certificates.get(meta.number)) for meta in reversed(kept)]
     )
 
 

@@ -10,14 +10,7 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, PageSize, resource
 from peewit.service.api.schemas.base import InvalidArgument, refusing
-from peewit.service.api.schemas.sources import (
-    FileOut,
-    FilePage,
-    RetryOut,
-    SourceIn,
-    SourceList,
-    SourceOut,
-)
+from peewit.service.api.schemas.sources import SourceIn, file_of, source_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.confinement import SourceRefused, SourceRules
@@ -28,6 +21,8 @@ from peewit.service.inbox.manifest import (
     SourceRecord,
     TooManySources,
 )
+from peewit.service.wire.sources import File, FilePage, Retry, Source, SourceList
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.sources import ParquetEdges
 
 router = resource("sources", ONE_GRAPH)
@@ -43,9 +38,7 @@ Page = Annotated[int, Query(ge=0, le=MAX_ID, description="The `next_page` of the
     dependencies=[requires("ingest")],
     responses=problems(GraphNotFound, SourceRefused, TooManySources, InvalidArgument),
 )
-def add_source(
-    body: SourceIn, graph: GraphHere, stores: StoresHere, response: Response
-) -> SourceOut:
+def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: Response) -> Source:
     """Have ingest read a source; one that is there already gets the new `follow`.
 
     It must lie where the server's settings allow it: PEEWIT_SOURCE_ROOTS, _SCHEMES and _HOSTS.
@@ -94,9 +87,9 @@ def remove_source(source_id: str, graph: GraphHere, stores: StoresHere) -> None:
     dependencies=[requires("ingest")],
     responses=problems(GraphNotFound, SourceNotFound),
 )
-def retry_source(source_id: str, graph: GraphHere, stores: StoresHere) -> RetryOut:
+def retry_source(source_id: str, graph: GraphHere, stores: StoresHere) -> Retry:
     """Offer the quarantined files of a source again."""
-    return RetryOut(n_files=stores.manifest.retry_source(graph.id, source_id))
+    return Retry(n_files=stores.manifest.retry_source(graph.id, source_id))
 
 
 @router.get("/files", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -118,7 +111,7 @@ def list_files(
 )
 async def get_file(
     request: Request, file_id: FileId, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
-) -> FileOut:
+) -> File:
     """One file; `wait` can wait until it is pending no more."""
     file = await wait_until(
         request,
@@ -126,7 +119,7 @@ async def get_file(
         lambda file: file.status != "pending",
         seconds=wait,
     )
-    return FileOut.of(file)
+    return file_of(file)
 
 
 def _require_readable(url: str) -> None:
@@ -134,18 +127,18 @@ def _require_readable(url: str) -> None:
     try:
         ParquetEdges(url)
     except (ValueError, OSError) as error:
-        raise ValueError(
-            f"url must name files that ingest can read, got {url!r}: {error}"
+        raise BadArgument(
+            "url", f"must name files that ingest can read, got {url!r}: {error}"
         ) from error
 
 
-def _source_out(source: SourceRecord, graph: GraphRecord, stores: Stores) -> SourceOut:
-    return SourceOut.of(source, dict(stores.manifest.counts(graph.id, source_id=source.id)))
+def _source_out(source: SourceRecord, graph: GraphRecord, stores: Stores) -> Source:
+    return source_of(source, dict(stores.manifest.counts(graph.id, source_id=source.id)))
 
 
 def _page(
     graph: GraphRecord, stores: Stores, status: FileStatus | None, page: int, page_size: int
 ) -> FilePage:
     files = stores.manifest.list_files(graph.id, status=status, after_id=page, limit=page_size + 1)
-    shown = [FileOut.of(file) for file in files[:page_size]]
+    shown = [file_of(file) for file in files[:page_size]]
     return FilePage(files=shown, next_page=str(shown[-1].id) if len(files) > page_size else None)

@@ -11,8 +11,8 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import ONE_GRAPH, resource
 from peewit.service.api.routes.predictions import JobId, Model
-from peewit.service.api.schemas.jobs import JobOut
-from peewit.service.api.schemas.suggestions import SuggestionsOut
+from peewit.service.api.schemas.jobs import job_of
+from peewit.service.api.schemas.suggestions import suggestions_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.pushes import RETRY_SECONDS
@@ -25,13 +25,15 @@ from peewit.service.predictions.suggestions import (
     NoMargins,
     Strategy,
 )
+from peewit.service.wire.jobs import Job
+from peewit.service.wire.predictions import Suggestions
 
 router = resource("suggestions", ONE_GRAPH)
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
-    HTTPStatus.OK: {"model": SuggestionsOut, "description": "Nodes to label."},
+    HTTPStatus.OK: {"model": Suggestions, "description": "Nodes to label."},
     HTTPStatus.ACCEPTED: {
-        "model": JobOut,
+        "model": Job,
         "description": "The job that finds where the nodes lie; ask again once it has ended.",
     },
 }
@@ -61,7 +63,7 @@ async def get_suggestions(
     model: Model = None,
     job_id: JobId = None,
     wait: WaitSeconds = 0,
-) -> SuggestionsOut | JobOut:
+) -> Suggestions | Job:
     """Nodes whose label would help most; never one that has a label.
 
     `margin` needs predictions. `variance` and `coverage` need to know where the nodes lie: the
@@ -85,9 +87,9 @@ async def get_suggestions(
             response.status_code = HTTPStatus.ACCEPTED
             response.headers["Location"] = f"/v1/jobs/{job.id}"
             response.headers["Retry-After"] = str(RETRY_SECONDS)
-            return JobOut.of(job)
+            return job_of(job)
     async with stores.suggestions:
         found = await run_in_threadpool(
             suggester.suggest, graph, strategy, k, model=model, job_id=job_id
         )
-    return SuggestionsOut.of(found)
+    return suggestions_of(found)

@@ -1,27 +1,52 @@
-"""Base schemas: bodies, answers and errors."""
+"""Base schemas: bodies, answers made of records of the stores, and errors."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from peewit.solvers.arguments import BadArgument, BadArgumentType
+
+Answer = TypeVar("Answer")
+
+_adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 
 NodeIn = int | str
 """JSON readers that hold numbers as floats send 64-bit integers as strings."""
 
 
 class InvalidArgument(ValueError):
-    """An argument breaks a rule that a store knows."""
+    """An argument breaks a rule that a store knows.
+
+    Attributes
+    ----------
+    argument : str or None
+        Its name.
+    """
+
+    def __init__(self, message: str, *, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Around a call whose plain ValueErrors speak of arguments of the request."""
+    """Around a call whose plain errors speak of arguments of the request."""
     try:
         yield
     except ValueError as error:
-        if type(error) is ValueError:
-            raise InvalidArgument(str(error)) from error
+        if type(error) in {ValueError, BadArgument, BadArgumentType}:
+            raise InvalidArgument(str(error), argument=argument_of(error)) from error
         raise
+
+
+def argument_of(error: object) -> str | None:
+    """The argument that an error says it speaks of."""
+    argument: str | None = getattr(error, "argument", None)
+    return argument
 
 
 class Body(BaseModel):
@@ -30,13 +55,30 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Answer(BaseModel):
-    """An answer."""
+def answer_of(kind: type[Answer], record: object, /, **others: Any) -> Answer:
+    """A checked answer: fields from the attributes of a record, and others by name.
 
-    model_config = ConfigDict(from_attributes=True, frozen=True)
+    Parameters
+    ----------
+    kind : type
+        Of the answer; a class of `peewit.service.wire`.
+    record : object
+        Attributes that the answer has no field for stay behind.
+    **others
+        Fields that the record does not have, or has in another form.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        A value has the wrong type.
+    """
+    names = {field.name for field in fields(kind)} - others.keys()  # type: ignore[arg-type]
+    values = {name: getattr(record, name) for name in names}
+    answer: Answer = _adapter_of(kind).validate_python(values | others)
+    return answer
 
 
-class Problem(Answer):
+class Problem(BaseModel):
     """An error (RFC 9457): what is wrong, with which argument, and what to do."""
 
     type: str = Field(examples=["urn:peewit:problem:graph-not-found"])

@@ -1,15 +1,16 @@
 """Jobs: requests of each kind, and their state."""
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, Union
 
 from pydantic import Discriminator, Field, Tag, create_model, model_validator
 
-from peewit.service.api.schemas.base import Answer, Body
-from peewit.service.jobs.job import MAX_PRIORITY, Job, JobSpec, JobStatus, Lane
+from peewit.service.api.schemas.base import Body, answer_of
+from peewit.service.jobs.job import MAX_PRIORITY, JobSpec
+from peewit.service.jobs.job import Job as JobRecord
 from peewit.service.tasks.contract import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.wire.jobs import Job
 
 
 class JobBody(Body):
@@ -61,31 +62,6 @@ class SolveIn(JobBody, Solve):
     """A job that predicts labels."""
 
     kind: Literal["solve"] = "solve"
-
-
-class EstimateOut(Answer):
-    """What a solve on the newest snapshot and the present features would take."""
-
-    model: str
-    input: str = Field(description="graph, features, or what serves in their place.")
-    snapshot: int
-    features_version: int = Field(description="0 where no features are used.")
-    n_nodes: int
-    n_edges: int
-    n_points: int | None = Field(description="Nodes that take part, for models of points.")
-    n_features: int | None = Field(description="Numbers of each.")
-    gram: str | None = Field(description="Form of the Gram matrix; null where none fits.")
-    precision: str | None
-    gram_bytes: int | None = Field(description="Memory of it and of what is factored.")
-    n_bytes: int | None = Field(description="Memory of the process, about; null as gram is.")
-    limit_bytes: int = Field(description="What it may take.")
-    fits: bool = Field(description="Whether the job would be taken.")
-    message: str | None = Field(description="Why not, and what would do.")
-    seconds: float | None = Field(
-        description="What the last equal job took; null where there was none."
-    )
-    seconds_job: str | None = Field(description="That job.")
-    seconds_snapshot: int | None = Field(description="What it solved.")
 
 
 def _body_of(kind: Kind[Any]) -> type[JobBody]:
@@ -143,42 +119,6 @@ else:
 """A job to run."""
 
 
-class JobOut(Answer):
-    """A job at this moment."""
-
-    id: str
-    graph_id: str
-    kind: str
-    model: str | None
-    parameters: dict[str, Any]
-    lane: Lane = Field(description="Quick solves do not wait behind long work.")
-    priority: int
-    status: JobStatus
-    phase: str | None = Field(description="What it is doing.")
-    progress: float | None = Field(description="Part of the phase that is done, in [0, 1].")
-    expected_end_at: datetime | None = Field(
-        description="By its pace and the last equal job; null where neither tells."
-    )
-    cancel_requested: bool
-    attempt: int
-    idempotency_key: str | None
-    snapshot: int | None = Field(description="What it works on, as the two that follow.")
-    labels_seq: int | None
-    features_version: int | None
-    result: dict[str, Any] | None
-    error: str | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-
-    @classmethod
-    def of(cls, job: Job) -> Self:
-        """What people see of a job."""
-        return cls.model_validate(job)
-
-
-class JobList(Answer):
-    """Some jobs, newest first."""
-
-    jobs: list[JobOut]
-    next_page: str | None = Field(description="For ?page=; null on the last one.")
+def job_of(job: JobRecord) -> Job:
+    """What people see of a job."""
+    return answer_of(Job, job)

@@ -1,11 +1,8 @@
 """Labels of nodes."""
 
-from typing import Self
-
-from pydantic import Field
-
-from peewit.service.api.schemas.base import Answer, Body, NodeIn
-from peewit.service.labels.store import LabelReceipt
+from peewit.service.api.schemas.base import Body, NodeIn
+from peewit.service.wire.labels import LabelReceipt
+from peewit.service.wire.records import described, record
 
 
 class LabelIn(Body):
@@ -21,16 +18,8 @@ class LabelsIn(Body):
     labels: list[LabelIn]
 
 
-class LabelsOut(Answer):
+@record
+class LabelsOut(LabelReceipt):
     """What became of labels."""
 
-    labels_seq: int = Field(description="Number of the graph's last label event, with these.")
-    accepted: int
-    refused: list[str] = Field(description="Always empty: when one is refused, the answer is 422.")
-
-    @classmethod
-    def of(cls, receipt: LabelReceipt) -> Self:
-        """What people see of a receipt."""
-        return cls(
-            labels_seq=receipt.labels_seq, accepted=receipt.accepted, refused=list(receipt.refused)
-        )
+    refused: tuple[str, ...] = described("Always empty: when one is refused, the answer is 422.")

@@ -1,18 +1,23 @@
 """Parts that several calls share: reading answers, pages, and waiting for an end."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from pydantic import TypeAdapter, ValidationError
-
-from peewit.service.client.answers import Refusal
+from peewit.service.client.answers import Refusal, record_of
 from peewit.service.client.errors import ServerFault
 from peewit.service.client.exchange import Call, Flow, Item, Request, answered
 
+
+class _Page(Protocol):
+    @property
+    def next_page(self) -> str | None: ...
+
+
 T = TypeVar("T")
+P = TypeVar("P", bound=_Page)
 
 POLL_SECONDS: Final = 20.0
 """Longest single wait: proxies end requests that say nothing for longer than half a minute."""
@@ -20,9 +25,6 @@ POLL_SECONDS: Final = 20.0
 PAGE_SIZE: Final = 1000
 
 _PROGRESS_SECONDS: Final = 1.0
-
-_ADAPTERS: Final[dict[Any, TypeAdapter[Any]]] = {}
-"""Made when the first answer of a kind comes; all of them would cost the import a second."""
 
 
 def path(*parts: object, verb: str = "") -> str:
@@ -52,31 +54,24 @@ def read(kind: type[T], request: Request) -> Call[T]:
 def parsed(kind: type[T], content: bytes) -> T:
     """A record from JSON; raises `ServerFault` where it is none."""
     try:
-        answer: T = _adapter_of(kind).validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        detail = f"the answer must be {kind.__name__}, got {first['msg']} {place}".rstrip()
+        return record_of(kind, content)
+    except ValueError as error:
+        detail = f"the answer must be {kind.__name__}, got {error}"
         raise ServerFault(Refusal(title="Answer not understood", detail=detail)) from error
-    return answer
 
 
-def _adapter_of(kind: Any) -> TypeAdapter[Any]:
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
-
-
-def pages(kind: type[T], name: str, *parts: object, **params: Any) -> Flow[T]:
-    """Everything in a list that comes in pages."""
-    page: str | None = None
+def pages(
+    kind: type[P], entries: Callable[[P], Iterable[T]], *parts: object, **params: Any
+) -> Flow[T]:
+    """All entries of a list that comes in pages."""
+    number: str | None = None
     while True:
-        request = get(*parts, **params, page=page, limit=PAGE_SIZE)
-        document = yield from read(dict[str, Any], request)
-        for each in document[name]:
-            yield Item(_adapter_of(kind).validate_python(each))
-        page = document["next_page"]
-        if page is None:
+        request = get(*parts, **params, page=number, limit=PAGE_SIZE)
+        page = yield from read(kind, request)
+        for each in entries(page):
+            yield Item(each)
+        number = page.next_page
+        if number is None:
             return
 
 

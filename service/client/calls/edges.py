@@ -1,20 +1,13 @@
 """Edges, and where they come from: pushes, sources and their files."""
 
-from dataclasses import dataclass
 from uuid import uuid4
 
-from peewit.service.client.answers import File, FileStatus, Push, Refusal, Source
+from peewit.service.client.answers import Refusal
 from peewit.service.client.calls.common import get, pages, path, read, until
 from peewit.service.client.errors import InvalidArgument
 from peewit.service.client.exchange import Call, Flow, Request, answered
 from peewit.service.client.tables import TableLike, table_body
-
-
-@dataclass(frozen=True, slots=True)
-class _Sources:
-    """A page of files, of which only what stands beside them is read."""
-
-    sources: list[Source]
+from peewit.service.wire.sources import File, FilePage, FileStatus, Push, Retry, Source, SourceList
 
 
 def push_edges(
@@ -105,8 +98,7 @@ def add_source(graph: str, url: str, *, follow: bool = False) -> Call[Source]:
 
 def sources(graph: str) -> Call[list[Source]]:
     """The sources of a graph, with their files by status and their last error."""
-    found = yield from read(_Sources, get("graphs", graph, "sources", limit=1))
-    return found.sources
+    return (yield from read(SourceList, get("graphs", graph, "sources", limit=1))).sources
 
 
 def remove_source(graph: str, source_id: str) -> Call[None]:
@@ -121,7 +113,7 @@ def retry_source(graph: str, source_id: str) -> Call[int]:
         path=path("graphs", graph, "sources", source_id, verb="retry"),
         is_repeatable=True,
     )
-    return (yield from read(dict[str, int], request))["n_files"]
+    return (yield from read(Retry, request)).n_files
 
 
 def files(graph: str, *, status: FileStatus | None = None) -> Flow[File]:
@@ -134,7 +126,7 @@ def files(graph: str, *, status: FileStatus | None = None) -> Flow[File]:
     status : {"pending", "committed", "quarantined", "duplicate"}, optional
         Only files that stand so.
     """
-    return pages(File, "files", "graphs", graph, "files", status=status)
+    return pages(FilePage, lambda page: page.files, "graphs", graph, "files", status=status)
 
 
 def file(graph: str, file_id: int) -> Call[File]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import httpx
 
-from peewit.service.client.answers import Job, JobEvent, Refusal
+from peewit.service.client.answers import JobEvent, Refusal
 from peewit.service.client.calls.common import get, read
 from peewit.service.client.errors import ServerUnreachable, unreachable
 from peewit.service.client.exchange import (
@@ -20,6 +20,7 @@ from peewit.service.client.exchange import (
     Retries,
     answered,
 )
+from peewit.service.wire.jobs import Job
 
 _FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 _SILENCE_SECONDS: Final = 15.0

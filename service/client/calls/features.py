@@ -2,11 +2,12 @@
 
 from typing import Literal
 
-from peewit.service.client.answers import Features, FeatureSet, Refusal
+from peewit.service.client.answers import Refusal
 from peewit.service.client.calls.common import get, path, read, until
 from peewit.service.client.errors import InvalidArgument
 from peewit.service.client.exchange import Call, Request
 from peewit.service.client.tables import TableLike, table_body
+from peewit.service.wire.features import Features, FeatureSet
 
 
 def put_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Call[FeatureSet]:

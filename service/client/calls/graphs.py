@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, Unpack
 
-from peewit.service.client.answers import Graph, GraphDetails, Snapshot
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.exchange import Call, Request, answered
+from peewit.service.wire.graphs import Graph, GraphDetails, GraphList, Snapshot, SnapshotList
 
 
 class ChangeableSettings(TypedDict, total=False):
@@ -78,8 +78,7 @@ def create_graph(name: str, **settings: Unpack[NewSettings]) -> Call[GraphDetail
 
 def graphs() -> Call[list[Graph]]:
     """All graphs, by name."""
-    document = yield from read(dict[str, list[Graph]], get("graphs"))
-    return document["graphs"]
+    return (yield from read(GraphList, get("graphs"))).graphs
 
 
 def graph(name: str) -> Call[GraphDetails]:
@@ -127,5 +126,4 @@ def delete_graph(name: str) -> Call[None]:
 
 def snapshots(graph: str) -> Call[list[Snapshot]]:
     """The snapshots that are kept, newest first, with the accuracy of each."""
-    document = yield from read(dict[str, list[Snapshot]], get("graphs", graph, "snapshots"))
-    return document["snapshots"]
+    return (yield from read(SnapshotList, get("graphs", graph, "snapshots"))).snapshots

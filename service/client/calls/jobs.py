@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from peewit.service.client.answers import Estimate, Job, JobStatus, Predictions
+from peewit.service.client.answers import Predictions
 from peewit.service.client.calls.common import get, pages, path, read, until
 from peewit.service.client.calls.predictions import predictions
 from peewit.service.client.errors import JobCancelled, JobFailed, StillWaiting
 from peewit.service.client.exchange import Call, Flow, Request
+from peewit.service.wire.jobs import Estimate, Job, JobList, JobStatus
 
 DEFAULT_MODEL: Final = "harmonic-mbo"
 """Needs no parameter and no class sizes; `peewit solve` takes it, too."""
@@ -149,7 +150,7 @@ def estimate(
 
 def jobs(*, graph: str | None = None, status: JobStatus | None = None) -> Flow[Job]:
     """Jobs, newest first: all of them, or those of a graph, or those that stand so."""
-    return pages(Job, "jobs", "jobs", graph=graph, status=status)
+    return pages(JobList, lambda page: page.jobs, "jobs", graph=graph, status=status)
 
 
 def job(job_id: str) -> Call[Job]:

@@ -5,11 +5,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from peewit.service.client.answers import Label, LabelReceipt, NodeId
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import table_of
 from peewit.service.client.exchange import Call, Request
 from peewit.service.client.tables import TableLike, labels_body
+from peewit.service.wire.labels import Label, LabelReceipt
+from peewit.service.wire.predictions import NodeId
 
 _NODES_PER_REQUEST = 200
 """They stand in the address, whose length servers bound."""

@@ -2,16 +2,15 @@
 
 import httpx
 
-from peewit.service.client.answers import Model, Version
 from peewit.service.client.calls.common import get, read
 from peewit.service.client.errors import ServerUnavailable
 from peewit.service.client.exchange import Call, Request, answered, once
+from peewit.service.wire.operations import Model, ModelList, Version
 
 
 def models() -> Call[list[Model]]:
     """The catalogue: every model with the JSON Schemas of its hyperparameters and options."""
-    document = yield from read(dict[str, list[Model]], get("models"))
-    return document["models"]
+    return (yield from read(ModelList, get("models"))).models
 
 
 def version() -> Call[Version]:

@@ -6,10 +6,11 @@ from typing import Literal
 
 import httpx
 
-from peewit.service.client.answers import Job, Suggestions
 from peewit.service.client.calls.common import POLL_SECONDS, get, parsed
 from peewit.service.client.errors import JobCancelled, StillWaiting
 from peewit.service.client.exchange import Call, answered
+from peewit.service.wire.jobs import Job
+from peewit.service.wire.predictions import Suggestions
 
 
 def suggestions(

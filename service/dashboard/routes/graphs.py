@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.answers import json_response
 from peewit.service.api.routes.graphs import graph_details
-from peewit.service.api.schemas.graphs import SnapshotOut
+from peewit.service.api.schemas.graphs import snapshot_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
@@ -135,7 +135,7 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
         "quarantined": stores.manifest.list_files(
             graph.id, status="quarantined", limit=_QUARANTINED_SHOWN
         ),
-        "snapshots": [SnapshotOut.of(meta, certificates.get(meta.number)) for meta in kept],
+        "snapshots": [snapshot_of(meta, certificates.get(meta.number)) for meta in kept],
         "spectrum": Spectrum.of(details),
     }
 

@@ -10,7 +10,7 @@ from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import ScopeMissing
-from peewit.service.api.schemas.base import InvalidArgument
+from peewit.service.api.schemas.base import InvalidArgument, refusing
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import AutoSolve, GraphRecord
 from peewit.service.dashboard.access import Viewer, viewing
@@ -160,10 +160,8 @@ async def cancel(request: Request, job_id: str, stores: StoresHere) -> Response:
 
 def _submit(graph: GraphRecord, stores: Stores, model: str, parameters: dict[str, Any]) -> Job:
     kind = KINDS["solve"]
-    try:
+    with refusing():
         kind.check(model, parameters)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(str(error)) from error
     spec = kind.spec(graph.id, model=model, parameters=parameters)
     kind.admit(spec, graph, stores.job_stores)
     return stores.jobs.submit_coalesced(spec)

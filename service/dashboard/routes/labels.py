@@ -1,5 +1,6 @@
 """Labels: how many of each, search, add, change, take back, a file of them, and their history."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -89,7 +90,7 @@ async def put_file(
 ) -> Response:
     """Take a file of labels, as ``PUT /v1/graphs/{g}/labels`` does."""
     receipt = await put_labels(graph=graph, stores=stores, body=body, unknown=unknown)
-    return json_response(receipt.model_dump())
+    return json_response(asdict(receipt))
 
 
 def _put(graph: Any, stores: Any, node: str, label: str) -> None:

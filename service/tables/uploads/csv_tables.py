@@ -92,7 +92,12 @@ def _require_no_null(batch: pa.RecordBatch, columns: list[str], first_row: int) 
         column = batch.column(name)
         if column.null_count:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise BadUpload(f"column {name!r} must hold a number", row=first_row + row, value="''")
+            raise BadUpload(
+                f"column {name!r} must hold a number",
+                argument=name,
+                row=first_row + row,
+                value="''",
+            )
 
 
 def _convert(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) -> pa.Array:
@@ -110,6 +115,7 @@ def _convert(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) -
     rule = "a 64-bit integer" if pa.types.is_integer(wanted) else "a number"
     raise BadUpload(
         f"column {name!r} must hold {rule} in every row",
+        argument=name,
         row=first_row + first,
         value=column[first].as_py(),
     )

@@ -7,33 +7,25 @@ from typing import Final
 
 import pyarrow as pa
 
+from peewit.streaming.edges.faults import BadTable
+
 _CSV_ROW: Final = re.compile(r"Row #(?P<line>\d+): (?P<rest>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 80
 
 
-class BadUpload(ValueError):
-    """What was sent cannot be read as the table it should be; nothing of it is taken.
+class BadUpload(BadTable):
+    """What was sent cannot be read as the table it should be; nothing of it is taken."""
 
-    Attributes
-    ----------
-    reason : str
-        The rule that is broken.
-    row : int or None
-        Row of the table, from 0; None when the fault is not one row's.
-    value : str or None
-        What stands there.
-    """
-
-    def __init__(self, reason: str, *, row: int | None = None, value: object = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.row = row
-        self.value = None if value is None else excerpt(value) or "''"
-
-    def __str__(self) -> str:
-        received = "" if self.value is None else f", got {self.value}"
-        place = "" if self.row is None else f" in row {self.row} (rows count from 0)"
-        return f"{self.reason}{received}{place}"
+    def __init__(
+        self,
+        reason: str,
+        *,
+        argument: str | None = None,
+        row: int | None = None,
+        value: object = None,
+    ) -> None:
+        text = None if value is None else excerpt(value) or "''"
+        super().__init__(reason, argument=argument, row=row, value=text)
 
 
 class TableTooLarge(BadUpload):
@@ -41,14 +33,14 @@ class TableTooLarge(BadUpload):
 
 
 @contextmanager
-def named_faults(rule: str) -> Iterator[None]:
-    """Turn Arrow's errors about a file that it cannot read into `BadUpload`."""
+def named_faults(rule: str, *, argument: str | None = None) -> Iterator[None]:
+    """Turn Arrow's errors about a file or column that it cannot read into `BadUpload`."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         match = _CSV_ROW.search(str(error))
         if match is None:
-            raise BadUpload(f"{rule} ({excerpt(error, 200)})") from error
+            raise BadUpload(f"{rule} ({excerpt(error, 200)})", argument=argument) from error
         # Arrow counts lines from 1 and the header is the first.
         row = int(match["line"]) - 2
         raise BadUpload(f"{rule} ({excerpt(match['rest'], 200)})", row=row) from error

@@ -38,16 +38,20 @@ def node_id(
     """
     if node_kind == "string":
         if not isinstance(value, str) or not is_text(value):
-            raise BadUpload(f"{name!r} must be a string in this graph", row=row, value=value)
+            raise BadUpload(
+                f"{name!r} must be a string in this graph", argument=name, row=row, value=value
+            )
         if len(value.encode()) > MAX_NODE_BYTES:
             rule = f"{name!r} must have at most {MAX_NODE_BYTES} bytes"
-            raise BadUpload(rule, row=row, value=value)
+            raise BadUpload(rule, argument=name, row=row, value=value)
         return value
     if isinstance(value, str) and INTEGER.fullmatch(value):
         value = int(value)
     if is_integer(value):
         return value
-    raise BadUpload(f"{name!r} must be a 64-bit integer in this graph", row=row, value=value)
+    raise BadUpload(
+        f"{name!r} must be a 64-bit integer in this graph", argument=name, row=row, value=value
+    )
 
 
 def node_array(nodes: Iterable[NodeId], node_kind: NodeKind) -> pa.Array:

@@ -88,7 +88,9 @@ def _json_weights(values: list[Any], first_row: int) -> pa.Array:
     if not {type(value) for value in values} <= {float, int, type(None)}:
         for row, value in enumerate(values, first_row):
             if value is not None and type(value) not in {float, int}:
-                raise BadUpload("column 'weight' must hold numbers", row=row, value=value)
+                raise BadUpload(
+                    "column 'weight' must hold numbers", argument="weight", row=row, value=value
+                )
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
 
 
@@ -128,7 +130,9 @@ def _json_lists(values: list[Any], name: str, kind: pa.DataType, first_row: int)
     for row, value in enumerate(values, first_row):
         if not isinstance(value, list) or not {type(each) for each in value} <= usual:
             wanted = "64-bit integers" if is_index else "numbers"
-            raise BadUpload(f"{name!r} must be a list of {wanted}", row=row, value=value)
+            raise BadUpload(
+                f"{name!r} must be a list of {wanted}", argument=name, row=row, value=value
+            )
     if not is_index:
         values = [[None if each is None else float(each) for each in value] for value in values]
     try:
@@ -137,5 +141,5 @@ def _json_lists(values: list[Any], name: str, kind: pa.DataType, first_row: int)
         for row, value in enumerate(values, first_row):
             if any(not is_integer(each) for each in value):
                 rule = f"{name!r} must be a list of 64-bit integers"
-                raise BadUpload(rule, row=row, value=value) from None
+                raise BadUpload(rule, argument=name, row=row, value=value) from None
         raise

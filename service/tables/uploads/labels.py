@@ -107,7 +107,7 @@ def json_labels(rows: Sequence[object], node_kind: NodeKind) -> UploadedLabels:
             raise BadUpload(rule, row=number, value=row)
         for name in LABEL_COLUMNS:
             if name not in row:
-                raise BadUpload(f"{name!r} is missing", row=number)
+                raise BadUpload(f"{name!r} is missing", argument=name, row=number)
     objects = cast("Sequence[dict[str, Any]]", rows)
     nodes, labels = ([row[name] for row in objects] for name in LABEL_COLUMNS)
     return _check_labels(nodes, labels, node_kind)
@@ -128,13 +128,18 @@ def _check_labels(nodes: list[Any], labels: list[Any], node_kind: NodeKind) -> U
 
 def _require_label(label: object, row: int) -> None:
     if label is None:
-        raise BadUpload("'label' must not be null (DELETE takes a label back)", row=row)
+        raise BadUpload(
+            "'label' must not be null (DELETE takes a label back)", argument="label", row=row
+        )
     if isinstance(label, float):
         if not math.isfinite(label):
-            raise BadUpload("'label' must be a finite number", row=row, value=label)
+            raise BadUpload(
+                "'label' must be a finite number", argument="label", row=row, value=label
+            )
     elif not is_integer(label) and not (isinstance(label, str) and label):
         raise BadUpload(
             "'label' must be a 64-bit integer, a real number or a string with a character",
+            argument="label",
             row=row,
             value=label,
         )
@@ -168,10 +173,12 @@ def _check_names(names: Sequence[str]) -> None:
     for column in LABEL_COLUMNS:
         count = names.count(column)
         if count > 1:
-            raise BadUpload(f"column {column!r} must stand once, the file has it {count} times")
+            raise BadUpload(
+                f"column {column!r} must stand once, the file has it {count} times", argument=column
+            )
         if count == 0:
             held = ", ".join(excerpt(name) for name in names) or "no columns"
-            raise BadUpload(f"column {column!r} is missing; the file has {held}")
+            raise BadUpload(f"column {column!r} is missing; the file has {held}", argument=column)
 
 
 def _label_column(batch: pa.RecordBatch, name: str) -> pa.Array:
@@ -179,5 +186,7 @@ def _label_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise BadUpload(f"column {name!r} must be valid Arrow data ({excerpt(error)})") from error
+        raise BadUpload(
+            f"column {name!r} must be valid Arrow data ({excerpt(error)})", argument=name
+        ) from error
     return column

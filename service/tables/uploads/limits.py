@@ -45,6 +45,7 @@ def require_rows(n_rows: int, max_rows: int | None, rule: tuple[str, str]) -> No
         name, variable = rule
         raise TableTooLarge(
             f"{name} must be at most {max_rows}; send the table in pieces, or raise {variable}",
+            argument=name,
             value=n_rows,
         )
 
@@ -55,12 +56,14 @@ def require_decodable(n_bytes: int, n_at_once: int, limits: UploadLimits) -> Non
         raise TableTooLarge(
             f"decoded_bytes must be at most {limits.decoded_bytes}; send the table in pieces, or "
             "raise PEEWIT_MAX_DECODED_BYTES",
+            argument="decoded_bytes",
             value=n_bytes,
         )
     if n_at_once > limits.batch_bytes:
         raise TableTooLarge(
             f"batch_bytes must be at most {limits.batch_bytes} in a page or batch once it is "
             "decoded; write smaller ones, or raise PEEWIT_MAX_BODY_BYTES",
+            argument="batch_bytes",
             value=n_at_once,
         )
 

@@ -107,6 +107,7 @@ def _require_plain_types(schema: pa.Schema, wanted: tuple[str, ...]) -> None:
         if not (pa.types.is_primitive(value) or (not is_list and kind in (*_STRINGS, pa.null()))):
             raise BadUpload(
                 f"column {field.name!r} must hold strings, numbers or lists of numbers",
+                argument=field.name,
                 value=f"type {field.type}",
             )
 
@@ -125,7 +126,9 @@ def _with_plain_strings(batch: pa.RecordBatch, wanted: tuple[str, ...]) -> Itera
         is_shared = is_dictionary or kind in _VIEWS
         if field.name in wanted and kind in _STRINGS and is_shared:
             column = batch.column(number)
-            with named_faults(f"column {field.name!r} must be valid Arrow data"):
+            with named_faults(
+                f"column {field.name!r} must be valid Arrow data", argument=field.name
+            ):
                 column.validate(full=True)
             values = column.dictionary if is_dictionary else column
             row_bytes += int(string_lengths(values).max(initial=0))

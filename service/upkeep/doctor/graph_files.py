@@ -9,9 +9,9 @@ import pyarrow as pa
 from sqlalchemy import select
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.database.engine import jobs
 from peewit.service.database.holders import holder_name
 from peewit.service.database.leases import LeaseStore
+from peewit.service.database.tables import jobs
 from peewit.service.predictions.files import predictor_path
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.upkeep.doctor.findings import Finding, Level, Patient

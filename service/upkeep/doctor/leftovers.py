@@ -9,7 +9,8 @@ from pathlib import Path
 from sqlalchemy import select
 
 from peewit.service.catalog import Catalog
-from peewit.service.database.engine import feature_sets, files, graphs, jobs, now, pushes
+from peewit.service.database.engine import now
+from peewit.service.database.tables import feature_sets, files, graphs, jobs, pushes
 from peewit.service.predictions.files import file_name
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings

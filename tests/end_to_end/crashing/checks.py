@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from sqlalchemy import select
 
 from peewit.service.catalog import Catalog, GraphRecord
-from peewit.service.database.engine import Database, files, job_events, jobs, label_events
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import files, job_events, jobs, label_events
 from peewit.service.settings import Settings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore

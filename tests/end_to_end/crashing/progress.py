@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
-from peewit.service.database.engine import Database, files, jobs
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import files, jobs
 from tests.end_to_end.crashing.record import Record
 
 

@@ -15,7 +15,7 @@ from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import JobStatus
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 from tests.end_to_end.crashing.checks import (
@@ -347,7 +347,7 @@ class _Run:
         threading.Event().wait(self.rng.uniform(0.0, 0.05))
 
     def _drain(self, database: Database, graph_id: str) -> None:
-        manifest, queue = Manifest(database), DatabaseJobQueue(database)
+        manifest, queue = Manifest(database), JobQueue(database)
         paths = GraphPaths(root=self.settings.graphs_directory / graph_id)
         snapshots = SnapshotStore(paths.snapshots)
         n_dropped = sum(each.path is not None for each in self.record.edge_batches)

@@ -32,9 +32,11 @@ HEAVY = (
     "scipy",
     "peewit.service.settings",
     "peewit.solvers",
+    "peewit.streaming",
+    "pydantic",
     "sqlalchemy",
+    "starlette",
 )
-HEAVY += ("starlette", "peewit.streaming")
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:

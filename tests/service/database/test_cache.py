@@ -9,7 +9,8 @@ from sqlalchemy.exc import OperationalError
 
 import peewit.service.database.cache
 from peewit.service.database.cache import Recent, arriving
-from peewit.service.database.engine import Database, open_database, workers
+from peewit.service.database.engine import Database, open_database
+from peewit.service.database.tables import workers
 
 
 @pytest.fixture

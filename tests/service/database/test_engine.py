@@ -13,19 +13,9 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import insert, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from peewit.service.database.engine import (
-    Database,
-    graphs,
-    keys,
-    leases,
-    metadata,
-    now,
-    open_database,
-    refuse_network_file_system,
-    sources,
-    workers,
-)
+from peewit.service.database.engine import Database, now, open_database, refuse_network_file_system
 from peewit.service.database.migrations import DatabaseVersionError
+from peewit.service.database.tables import graphs, keys, leases, metadata, sources, workers
 
 
 @pytest.fixture

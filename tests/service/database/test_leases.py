@@ -10,9 +10,10 @@ from time import monotonic
 import pytest
 from sqlalchemy import insert, select, update
 
-from peewit.service.database.engine import Database, leases, now, open_database, workers
+from peewit.service.database.engine import Database, now, open_database
 from peewit.service.database.holders import holder_name, is_dead
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore, confirm
+from peewit.service.database.tables import leases, workers
 
 LONG = 600.0
 

@@ -19,11 +19,12 @@ from sqlalchemy import create_engine, inspect, make_url, text
 
 from peewit.service.api.keys import KeyStore
 from peewit.service.catalog import AutoSolve, Catalog, SnapshotEvery
-from peewit.service.database.engine import Database, metadata, open_database
+from peewit.service.database.engine import Database, open_database
 from peewit.service.database.migrations import newest_revision, revision_of
+from peewit.service.database.tables import metadata
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import IdempotencyConflict, JobSpec, JobStatus
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 
 DUMPS = Path(__file__).parents[1] / "first_release"
@@ -150,7 +151,7 @@ def test_rows_mean_what_they_meant(migrated: Database) -> None:
     (key,) = KeyStore(migrated).list()
     assert (key.prefix, key.name, list(key.scopes)) == ("abcd1234", "laptop", ["read", "label"])
 
-    queue = DatabaseJobQueue(migrated)
+    queue = JobQueue(migrated)
     assert queue.get("j1").status is JobStatus.SUCCEEDED
     assert queue.get("j1").result == {"file": "j1-1.arrow"}
     assert [event.kind for event in queue.events("j1")] == ["queued", "succeeded"]

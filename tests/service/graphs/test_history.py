@@ -13,7 +13,8 @@ from sqlalchemy import insert
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database.engine import Database, ingest_points, open_database
+from peewit.service.database.engine import Database, open_database
+from peewit.service.database.tables import ingest_points
 from peewit.service.graphs.history import MAX_POINTS, IngestHistory, IngestPoint, edges_per_second
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor

@@ -12,8 +12,9 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord, GraphSettings
-from peewit.service.database.engine import Database, files, graphs, now, open_database, pushes
+from peewit.service.database.engine import Database, now, open_database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
+from peewit.service.database.tables import files, graphs, pushes
 from peewit.service.inbox.manifest import FileOutcome, FileRecord, Manifest
 from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
 from peewit.service.inbox.push_log import WaitingPush

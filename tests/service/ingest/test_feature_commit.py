@@ -20,7 +20,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.records import BacklogFull
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.solvers.features import FeatureRows
@@ -296,7 +296,7 @@ def test_new_features_lead_to_a_new_solve(home: Home) -> None:
     home.ingest()
     labels = LabelStore(home.database)
     labels.put(home.graph_id, ["a", "b"], ["left", "right"])
-    queue = DatabaseJobQueue(home.database)
+    queue = JobQueue(home.database)
     assert queue.list(graph_id=home.graph_id).jobs == []
     home.give({"a": [3.0]}, "add")
     home.ingest()

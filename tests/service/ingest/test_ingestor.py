@@ -22,6 +22,7 @@ from peewit.service.catalog import (
     SnapshotEvery,
 )
 from peewit.service.database.engine import Database, open_database
+from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired, LeaseStore
 from peewit.service.inbox.manifest import FileRecord, Manifest
 from peewit.service.inbox.pushes import PushStore
@@ -32,8 +33,8 @@ from peewit.service.ingest.daemon import (
     RETRY_SECONDS,
     IngestDaemon,
 )
-from peewit.service.ingest.ingestor import FEATURES_GRACE_SECONDS, Ingestor, LeaseHeld
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.ingest.ingestor import FEATURES_GRACE_SECONDS, Ingestor
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
@@ -225,7 +226,7 @@ def test_a_checkpoint_that_lacks_committed_files_takes_them_again(
 def test_deleted_graph_is_not_found(
     database: Database, settings: Settings, graph: GraphRecord
 ) -> None:
-    queue = DatabaseJobQueue(database)
+    queue = JobQueue(database)
     Catalog(database).delete(graph.id, cancel_jobs=queue.cancel_graph)
     with pytest.raises(GraphNotFound):
         Ingestor(database, settings).ingest_graph(graph.id)
@@ -241,7 +242,7 @@ def test_a_new_snapshot_asks_for_the_automatic_solve(
     write_edges(source / "a.parquet")
     Manifest(database).add_source(graph.id, str(source))
     Ingestor(database, settings).ingest_graph(graph.id)
-    page = DatabaseJobQueue(database).list(graph_id=graph.id)
+    page = JobQueue(database).list(graph_id=graph.id)
     assert [job.model for job in page.jobs] == ["stable-hfs"]
 
 

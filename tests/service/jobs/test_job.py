@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import AutoSolve, Catalog, GraphNotFound, GraphSettings
-from peewit.service.database.engine import Database, graphs, jobs, now, open_database
+from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.tables import graphs, jobs
 from peewit.service.jobs.auto_solve import renew_given_up, request_auto_solve
 from peewit.service.jobs.job import (
     IdempotencyConflict,
@@ -21,7 +22,7 @@ from peewit.service.jobs.job import (
     LeaseLost,
     UnknownJob,
 )
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 
 AUTO_SOLVE = AutoSolve(model="stable-hfs", parameters={"graph_penalty": 1.0})
 
@@ -34,8 +35,8 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def queue(database: Database) -> DatabaseJobQueue:
-    return DatabaseJobQueue(database)
+def queue(database: Database) -> JobQueue:
+    return JobQueue(database)
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def spec(graph_id: str) -> JobSpec:
     return JobSpec(graph_id=graph_id, model="hfs", parameters={"rtol": 1e-6})
 
 
-def claimed(queue: DatabaseJobQueue, worker_id: str = "w1") -> Job:
+def claimed(queue: JobQueue, worker_id: str = "w1") -> Job:
     job = queue.claim(worker_id, ("fast", "heavy"))
     assert job is not None
     return job
@@ -62,13 +63,11 @@ def lapse(database: Database, job: Job) -> None:
         )
 
 
-def kinds(queue: DatabaseJobQueue, job: Job) -> list[str]:
+def kinds(queue: JobQueue, job: Job) -> list[str]:
     return [event.kind for event in queue.events(job.id)]
 
 
-def test_a_submitted_job_is_found_again_as_it_was_asked_for(
-    queue: DatabaseJobQueue, spec: JobSpec
-) -> None:
+def test_a_submitted_job_is_found_again_as_it_was_asked_for(queue: JobQueue, spec: JobSpec) -> None:
     job = queue.submit(replace(spec, lane="heavy", priority=3))
     assert queue.get(job.id) == job
     assert (job.status, job.attempt, job.lane, job.priority) == ("queued", 0, "heavy", 3)
@@ -76,7 +75,7 @@ def test_a_submitted_job_is_found_again_as_it_was_asked_for(
     assert job.created_at.tzinfo is not None
 
 
-def test_unknown_jobs_and_graphs_are_named(queue: DatabaseJobQueue, spec: JobSpec) -> None:
+def test_unknown_jobs_and_graphs_are_named(queue: JobQueue, spec: JobSpec) -> None:
     with pytest.raises(UnknownJob, match="no job 'nope'"):
         queue.get("nope")
     with pytest.raises(GraphNotFound):
@@ -84,7 +83,7 @@ def test_unknown_jobs_and_graphs_are_named(queue: DatabaseJobQueue, spec: JobSpe
 
 
 def test_a_deleted_graph_takes_no_jobs_and_loses_those_it_has(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     running = queue.submit(spec)
     claimed(queue)
@@ -96,7 +95,7 @@ def test_a_deleted_graph_takes_no_jobs_and_loses_those_it_has(
         queue.submit(spec)
 
 
-def test_the_same_key_and_spec_give_the_same_job(queue: DatabaseJobQueue, spec: JobSpec) -> None:
+def test_the_same_key_and_spec_give_the_same_job(queue: JobQueue, spec: JobSpec) -> None:
     spec = replace(spec, idempotency_key="k")
     first = queue.submit(spec)
     assert queue.submit(spec).id == first.id
@@ -105,9 +104,7 @@ def test_the_same_key_and_spec_give_the_same_job(queue: DatabaseJobQueue, spec: 
     assert queue.submit(spec).status is JobStatus.SUCCEEDED
 
 
-def test_the_same_key_with_another_spec_is_a_conflict(
-    queue: DatabaseJobQueue, spec: JobSpec
-) -> None:
+def test_the_same_key_with_another_spec_is_a_conflict(queue: JobQueue, spec: JobSpec) -> None:
     spec = replace(spec, idempotency_key="k")
     queue.submit(spec)
     with pytest.raises(IdempotencyConflict, match="with model 'hfs', got 'stable-hfs'"):
@@ -116,9 +113,7 @@ def test_the_same_key_with_another_spec_is_a_conflict(
         queue.submit(replace(spec, parameters={}))
 
 
-def test_concurrent_submissions_with_one_key_make_one_job(
-    queue: DatabaseJobQueue, spec: JobSpec
-) -> None:
+def test_concurrent_submissions_with_one_key_make_one_job(queue: JobQueue, spec: JobSpec) -> None:
     spec = replace(spec, idempotency_key="k")
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: queue.submit(spec).id, range(16)))
@@ -133,7 +128,7 @@ def test_an_idempotency_key_of_the_wrong_length_is_refused(spec: JobSpec, key: s
 
 
 def test_a_job_and_the_callers_write_are_stored_together_or_not_at_all(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     with suppress(InterruptedError), database.write() as connection:
         queue.submit(spec, connection)
@@ -141,7 +136,7 @@ def test_a_job_and_the_callers_write_are_stored_together_or_not_at_all(
     assert not queue.list().jobs
 
 
-def test_claims_go_by_priority_then_age(queue: DatabaseJobQueue, spec: JobSpec) -> None:
+def test_claims_go_by_priority_then_age(queue: JobQueue, spec: JobSpec) -> None:
     old = queue.submit(spec)
     young = queue.submit(spec)
     urgent = queue.submit(replace(spec, priority=1))
@@ -149,7 +144,7 @@ def test_claims_go_by_priority_then_age(queue: DatabaseJobQueue, spec: JobSpec) 
     assert queue.claim("w1", ("fast", "heavy")) is None
 
 
-def test_a_worker_gets_jobs_of_its_lanes_only(queue: DatabaseJobQueue, spec: JobSpec) -> None:
+def test_a_worker_gets_jobs_of_its_lanes_only(queue: JobQueue, spec: JobSpec) -> None:
     heavy = queue.submit(replace(spec, lane="heavy"))
     assert queue.claim("w1", ("fast",)) is None
     claim = queue.claim("w1", ("heavy",))
@@ -157,9 +152,7 @@ def test_a_worker_gets_jobs_of_its_lanes_only(queue: DatabaseJobQueue, spec: Job
     assert claim.id == heavy.id
 
 
-def test_a_one_job_worker_claims_its_job_past_older_ones(
-    queue: DatabaseJobQueue, spec: JobSpec
-) -> None:
+def test_a_one_job_worker_claims_its_job_past_older_ones(queue: JobQueue, spec: JobSpec) -> None:
     queue.submit(spec)
     mine = queue.submit(spec)
     claim = queue.claim("w1", ("fast",), job_id=mine.id)
@@ -168,7 +161,7 @@ def test_a_one_job_worker_claims_its_job_past_older_ones(
     assert queue.claim("w1", ("fast",), job_id=mine.id) is None
 
 
-def test_concurrent_claims_never_share_a_job(queue: DatabaseJobQueue, spec: JobSpec) -> None:
+def test_concurrent_claims_never_share_a_job(queue: JobQueue, spec: JobSpec) -> None:
     submitted = {queue.submit(spec).id for _ in range(12)}
 
     def claim_all(worker: int) -> list[str]:
@@ -183,7 +176,7 @@ def test_concurrent_claims_never_share_a_job(queue: DatabaseJobQueue, spec: JobS
 
 
 def test_progress_and_capture_show_on_the_job_and_in_its_history(
-    queue: DatabaseJobQueue, spec: JobSpec
+    queue: JobQueue, spec: JobSpec
 ) -> None:
     queue.submit(spec)
     job = claimed(queue)
@@ -206,7 +199,7 @@ def test_progress_and_capture_show_on_the_job_and_in_its_history(
     assert queue.finish(job.id, job.attempt, {}).expected_end_at is None
 
 
-def test_a_finished_job_never_changes_again(queue: DatabaseJobQueue, spec: JobSpec) -> None:
+def test_a_finished_job_never_changes_again(queue: JobQueue, spec: JobSpec) -> None:
     queue.submit(spec)
     job = claimed(queue)
     done = queue.finish(job.id, job.attempt, {"file": "f"})
@@ -226,7 +219,7 @@ def test_a_finished_job_never_changes_again(queue: DatabaseJobQueue, spec: JobSp
     assert kinds(queue, job) == ["queued", "started", "succeeded"]
 
 
-def test_a_waiting_job_is_cancelled_at_once(queue: DatabaseJobQueue, spec: JobSpec) -> None:
+def test_a_waiting_job_is_cancelled_at_once(queue: JobQueue, spec: JobSpec) -> None:
     job = queue.cancel(queue.submit(spec).id)
     assert job.status is JobStatus.CANCELLED
     assert job.finished_at is not None
@@ -234,7 +227,7 @@ def test_a_waiting_job_is_cancelled_at_once(queue: DatabaseJobQueue, spec: JobSp
 
 
 def test_a_running_job_is_asked_to_stop_and_then_ends_cancelled(
-    queue: DatabaseJobQueue, spec: JobSpec
+    queue: JobQueue, spec: JobSpec
 ) -> None:
     queue.submit(spec)
     job = claimed(queue)
@@ -249,7 +242,7 @@ def test_a_running_job_is_asked_to_stop_and_then_ends_cancelled(
 
 @pytest.mark.parametrize("ending", ["finish", "fail", "release"])
 def test_a_job_asked_to_stop_ends_cancelled_however_the_attempt_ends(
-    queue: DatabaseJobQueue, spec: JobSpec, ending: str
+    queue: JobQueue, spec: JobSpec, ending: str
 ) -> None:
     queue.submit(spec)
     job = claimed(queue)
@@ -265,7 +258,7 @@ def test_a_job_asked_to_stop_ends_cancelled_however_the_attempt_ends(
 
 
 def test_a_lapsed_job_is_taken_over_and_its_old_owner_fenced_out(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     queue.submit(spec)
     first = claimed(queue, "w1")
@@ -280,7 +273,7 @@ def test_a_lapsed_job_is_taken_over_and_its_old_owner_fenced_out(
 
 
 def test_a_late_heartbeat_keeps_a_job_that_nobody_took(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     queue.submit(spec)
     job = claimed(queue)
@@ -290,7 +283,7 @@ def test_a_late_heartbeat_keeps_a_job_that_nobody_took(
 
 
 def test_a_job_whose_workers_die_fails_after_its_last_attempt(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     job = queue.submit(spec)
     for _ in range(3):
@@ -303,7 +296,7 @@ def test_a_job_whose_workers_die_fails_after_its_last_attempt(
 
 
 def test_a_lapsed_job_that_was_asked_to_stop_is_cancelled(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     job = queue.submit(spec)
     lapse(database, claimed(queue))
@@ -313,7 +306,7 @@ def test_a_lapsed_job_that_was_asked_to_stop_is_cancelled(
 
 
 def test_an_error_that_would_come_again_fails_the_job_at_once(
-    queue: DatabaseJobQueue, spec: JobSpec
+    queue: JobQueue, spec: JobSpec
 ) -> None:
     queue.submit(spec)
     job = claimed(queue)
@@ -322,7 +315,7 @@ def test_an_error_that_would_come_again_fails_the_job_at_once(
 
 
 def test_an_attempt_that_died_is_repeated_until_none_is_left(
-    queue: DatabaseJobQueue, spec: JobSpec
+    queue: JobQueue, spec: JobSpec
 ) -> None:
     queue.submit(replace(spec, max_attempts=2))
     job = claimed(queue)
@@ -333,7 +326,7 @@ def test_an_attempt_that_died_is_repeated_until_none_is_left(
     assert failed.error == "killed; given up after 2 attempts"
 
 
-def test_a_released_attempt_does_not_count(queue: DatabaseJobQueue, spec: JobSpec) -> None:
+def test_a_released_attempt_does_not_count(queue: JobQueue, spec: JobSpec) -> None:
     queue.submit(replace(spec, max_attempts=1))
     job = claimed(queue)
     assert queue.release(job.id, job.attempt).status is JobStatus.QUEUED
@@ -343,7 +336,7 @@ def test_a_released_attempt_does_not_count(queue: DatabaseJobQueue, spec: JobSpe
 
 
 def test_equal_coalesced_jobs_wait_as_one_beside_the_one_that_runs(
-    queue: DatabaseJobQueue, spec: JobSpec
+    queue: JobQueue, spec: JobSpec
 ) -> None:
     first = queue.submit_coalesced(spec)
     assert queue.submit_coalesced(spec).id == first.id
@@ -357,7 +350,7 @@ def test_equal_coalesced_jobs_wait_as_one_beside_the_one_that_runs(
 
 
 def test_coalesced_jobs_differ_by_graph_model_and_parameters(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     other = Catalog(database).create(GraphSettings(name="other")).id
     specs = [
@@ -373,7 +366,7 @@ def test_coalesced_jobs_differ_by_graph_model_and_parameters(
 
 
 def test_a_returned_job_gives_way_to_the_newer_equal_one_that_waits(
-    queue: DatabaseJobQueue, spec: JobSpec
+    queue: JobQueue, spec: JobSpec
 ) -> None:
     queue.submit_coalesced(spec)
     running = claimed(queue)
@@ -386,7 +379,7 @@ def test_a_returned_job_gives_way_to_the_newer_equal_one_that_waits(
 
 
 def test_a_waiting_job_does_not_start_before_the_change_it_answers_is_stored(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     if database.is_sqlite:
         pytest.skip("SQLite has one writer at a time, so there is nothing to race")
@@ -398,7 +391,7 @@ def test_a_waiting_job_does_not_start_before_the_change_it_answers_is_stored(
 
 
 def test_no_change_is_lost_between_concurrent_changes_and_workers(
-    database: Database, queue: DatabaseJobQueue, graph_id: str
+    database: Database, queue: JobQueue, graph_id: str
 ) -> None:
     """Whatever the interleaving, the last job to start sees the last change."""
     n_changes = 25
@@ -481,7 +474,7 @@ def asked(database: Database, graph_id: str) -> Job:
     return job
 
 
-def wear_out(queue: DatabaseJobQueue) -> Job:
+def wear_out(queue: JobQueue) -> Job:
     """Every attempt at the next job dies."""
     while True:
         job = claimed(queue)
@@ -499,7 +492,7 @@ def ended_ago(database: Database, job: Job, seconds: float) -> None:
 
 
 def test_an_auto_solve_that_was_given_up_is_asked_for_again_and_again(
-    database: Database, queue: DatabaseJobQueue, graph_id: str
+    database: Database, queue: JobQueue, graph_id: str
 ) -> None:
     job = asked(database, graph_id)
     for rest in (10.0, 20.0, 40.0):
@@ -519,7 +512,7 @@ def test_an_auto_solve_that_was_given_up_is_asked_for_again_and_again(
 
 
 def test_what_only_a_change_can_help_is_not_asked_for_again(
-    database: Database, queue: DatabaseJobQueue, graph_id: str, spec: JobSpec
+    database: Database, queue: JobQueue, graph_id: str, spec: JobSpec
 ) -> None:
     of_itself = asked(database, graph_id)
     job = claimed(queue)
@@ -535,7 +528,7 @@ def test_what_only_a_change_can_help_is_not_asked_for_again(
 
 @pytest.mark.parametrize("change", [{"auto_solve": {"model": "hfs"}}, {"state": "deleted"}])
 def test_what_the_graph_no_longer_asks_for_is_not_asked_for_again(
-    database: Database, queue: DatabaseJobQueue, graph_id: str, change: dict[str, Any]
+    database: Database, queue: JobQueue, graph_id: str, change: dict[str, Any]
 ) -> None:
     asked(database, graph_id)
     ended_ago(database, wear_out(queue), 1e6)
@@ -545,7 +538,7 @@ def test_what_the_graph_no_longer_asks_for_is_not_asked_for_again(
 
 
 def test_pages_list_every_job_once_newest_first(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     submitted = {queue.submit(spec).id for _ in range(5)}
     found: list[Job] = []
@@ -563,7 +556,7 @@ def test_pages_list_every_job_once_newest_first(
 
 
 def test_jobs_are_listed_by_graph_and_status(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     other = Catalog(database).create(GraphSettings(name="other")).id
     job = queue.submit(spec)
@@ -574,7 +567,7 @@ def test_jobs_are_listed_by_graph_and_status(
 
 
 def test_jobs_that_ended_long_ago_are_forgotten_except_those_to_keep(
-    database: Database, queue: DatabaseJobQueue, spec: JobSpec
+    database: Database, queue: JobQueue, spec: JobSpec
 ) -> None:
     old, kept, fresh, waiting = (queue.submit(spec) for _ in range(4))
     for job in (old, kept, fresh):
@@ -586,9 +579,7 @@ def test_jobs_that_ended_long_ago_are_forgotten_except_those_to_keep(
     assert {job.id for job in queue.list().jobs} == {kept.id, fresh.id, waiting.id}
 
 
-def test_waiting_ends_when_the_job_does_or_the_time_is_over(
-    queue: DatabaseJobQueue, spec: JobSpec
-) -> None:
+def test_waiting_ends_when_the_job_does_or_the_time_is_over(queue: JobQueue, spec: JobSpec) -> None:
     job = queue.submit(spec)
     assert queue.wait(job.id, 0.0).status is JobStatus.QUEUED
     with ThreadPoolExecutor(1) as pool:

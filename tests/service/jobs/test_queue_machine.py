@@ -21,9 +21,10 @@ from hypothesis.stateful import (
 from sqlalchemy import delete, update
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database.engine import Database, graphs, jobs, now, open_database
+from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.tables import graphs, jobs
 from peewit.service.jobs.job import IdempotencyConflict, Job, JobSpec, JobStatus, LeaseLost
-from peewit.service.jobs.queue import DatabaseJobQueue, coalesce_key
+from peewit.service.jobs.queue import JobQueue, coalesce_key
 
 FINAL = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
 MAX_ATTEMPTS = 2
@@ -64,7 +65,7 @@ class QueueMachine(RuleBasedStateMachine):
         with self.database.write() as connection:
             connection.execute(delete(graphs))
         self.graph_id = Catalog(self.database).create(GraphSettings(name="g")).id
-        self.queue = DatabaseJobQueue(self.database, lease_seconds=3600.0)
+        self.queue = JobQueue(self.database, lease_seconds=3600.0)
         self.expected: dict[str, Expected] = {}
         self.keys: dict[str, str] = {}
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphSettings
-from peewit.service.database.engine import Database, label_events, now, open_database, workers
+from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.tables import label_events, workers
 from peewit.service.labels.store import BadLabels, LabelStore
 from peewit.solvers.arrays import BoolArray
 

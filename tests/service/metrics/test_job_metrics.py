@@ -9,7 +9,7 @@ from peewit.service.catalog import Catalog, GraphSettings
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.jobs.job import JobSpec
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.families import exposition, store_registry
@@ -39,7 +39,7 @@ def test_jobs_are_counted_by_status_kind_and_lane(database: Database) -> None:
     assert empty["peewit_jobs", "solve", "fast", "queued"] == 0
     assert empty["peewit_oldest_queued_job_seconds", "fast"] == 0
     graph_id = Catalog(database).create(GraphSettings(name="g")).id
-    queue = DatabaseJobQueue(database)
+    queue = JobQueue(database)
     for model in ("hfs", "poisson", "stable-hfs"):
         queue.submit(JobSpec(graph_id=graph_id, model=model, parameters={}))
     queue.submit(

@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database.engine import Database, jobs, now, open_database
+from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.tables import jobs
 from peewit.service.jobs.job import Job, JobSpec
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.predictions.files import predictor_path
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
 from peewit.streaming.durable import TEMPORARY_PREFIX
@@ -22,7 +23,7 @@ class Store:
 
     def __init__(self, database: Database, directory: Path) -> None:
         self.database = database
-        self.queue = DatabaseJobQueue(database)
+        self.queue = JobQueue(database)
         self.predictions = PredictionStore(database, directory)
         self.graph_id = Catalog(database).create(GraphSettings(name="g")).id
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import open_database
 from peewit.service.jobs.job import JobSpec
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.service.tasks.estimate import DoesNotFit, Estimate, Estimator, NoSnapshot
@@ -39,7 +39,7 @@ class Home:
 
     def estimator(self, memory_bytes: int) -> Estimator:
         return Estimator(
-            jobs=DatabaseJobQueue(self.graph.database),
+            jobs=JobQueue(self.graph.database),
             labels=LabelStore(self.graph.database),
             graphs_directory=self.graph.settings.graphs_directory,
             memory_bytes=memory_bytes,
@@ -179,7 +179,7 @@ def test_without_a_snapshot_nothing_is_known_and_nothing_refused(home: Home) -> 
 
 
 def test_time_is_that_of_the_last_equal_job_or_none(home: Home) -> None:
-    queue = DatabaseJobQueue(home.graph.database)
+    queue = JobQueue(home.graph.database)
     assert home.estimate("hfs", graph_penalty=2.0).seconds is None
     for seconds, penalty in ((1.5, 2.0), (4.0, 3.0)):
         parameters = {"graph_penalty": penalty}

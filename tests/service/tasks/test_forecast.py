@@ -9,7 +9,7 @@ import pytest
 from peewit.service.catalog import Catalog, GraphSettings
 from peewit.service.database.engine import open_database
 from peewit.service.jobs.job import Job, JobSpec
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.tasks.forecast import Forecast, last_equal, seconds_by_stage
 from peewit.service.tasks.messages import Advanced
 
@@ -21,7 +21,7 @@ class Queue:
 
     def __init__(self, directory: Path) -> None:
         self.database = open_database(f"sqlite:///{directory / 'peewit.db'}")
-        self.jobs = DatabaseJobQueue(self.database)
+        self.jobs = JobQueue(self.database)
         self.graph_id = Catalog(self.database).create(GraphSettings(name="g")).id
 
     def finished(self, model: str = "hfs", **parameters: object) -> Job:

@@ -16,14 +16,10 @@ import pytest
 from sqlalchemy import URL, func, select, update
 
 from peewit.service.api.keys import KeyStore
-from peewit.service.database.engine import (
-    Database,
-    files,
-    metadata,
-    pushes,
-)
+from peewit.service.database.engine import Database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.migrations import DatabaseVersionError
+from peewit.service.database.tables import files, metadata, pushes
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import JobSpec, JobStatus, Lane
 from peewit.service.jobs.workers import WorkerRegistry

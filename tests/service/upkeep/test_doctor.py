@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, text, update
 
-from peewit.service.database.engine import (
+from peewit.service.database.engine import now
+from peewit.service.database.holders import holder_name
+from peewit.service.database.migrations import newest_revision
+from peewit.service.database.tables import (
     feature_sets,
     files,
     graphs,
     jobs,
     leases,
-    now,
     pushes,
     sources,
 )
-from peewit.service.database.holders import holder_name
-from peewit.service.database.migrations import newest_revision
 from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.upkeep.doctor import Finding, Level, Patient, examine, installation
 from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND

@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL
 
 from peewit.service.database.engine import Database, open_database
 from peewit.service.jobs.job import Job, JobSpec, JobStatus
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
@@ -69,7 +69,7 @@ class Farm:
     def __init__(self, home: Path, url: str) -> None:
         self.settings = Settings(home=home, database_url=url)
         self.database: Database = open_database(url)
-        self.queue = DatabaseJobQueue(self.database)
+        self.queue = JobQueue(self.database)
         self.predictions = PredictionStore(self.database, self.settings.graphs_directory)
         self.registry = WorkerRegistry(self.database)
         self.processes: dict[int, subprocess.Popen[bytes]] = {}

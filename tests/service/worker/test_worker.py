@@ -14,11 +14,12 @@ import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import AutoSolve, Catalog, GraphSettings
-from peewit.service.database.engine import Database, jobs, now, open_database
+from peewit.service.database.engine import Database, now, open_database
 from peewit.service.database.leases import LeaseStore
+from peewit.service.database.tables import jobs
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane
-from peewit.service.jobs.queue import DatabaseJobQueue
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.store import PredictionStore
@@ -55,7 +56,7 @@ class Service:
     def __init__(self, home: Path) -> None:
         self.settings = Settings(home=home, database_url=None)
         self.database: Database = open_database(self.settings.database)
-        self.queue = DatabaseJobQueue(self.database)
+        self.queue = JobQueue(self.database)
         self.predictions = PredictionStore(self.database, self.settings.graphs_directory)
         self.registry = WorkerRegistry(self.database)
 
@@ -254,7 +255,7 @@ def test_a_worker_that_lost_a_job_stops_it_and_takes_the_next(service: Service) 
     job = service.submit(graph, TIGHT)
     eventually(lambda: service.is_iterating(job))
 
-    thief = DatabaseJobQueue(service.database, lease_seconds=10 * DEADLINE_SECONDS)
+    thief = JobQueue(service.database, lease_seconds=10 * DEADLINE_SECONDS)
 
     def is_stolen() -> bool:
         with service.database.write() as connection:

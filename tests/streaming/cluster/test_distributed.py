@@ -443,3 +443,13 @@ def test_a_notebook_may_use_a_cluster(tmp_path: Path, two_workers: str) -> None:
     assert result.edges_seen == edges.n_edges
     assert result.edges_kept < 0.8 * edges.n_edges
     assert spectral_error(edges.graph(), result.graph) <= 0.8
+
+
+def test_without_its_package_a_scheduler_is_refused_with_the_name_of_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"src": [0], "dst": [1]}), tmp_path / "edges.parquet")
+    monkeypatch.delitem(sys.modules, "peewit.streaming.cluster.distributed")
+    monkeypatch.setitem(sys.modules, "distributed", None)  # what a missing package looks like
+    with pytest.raises(ValueError, match=r"scheduler needs dask.distributed.*peewit\[cluster\]"):
+        sparsify(str(tmp_path), scheduler="tcp://127.0.0.1:1")

@@ -322,9 +322,11 @@ def test_weights_that_are_not_numbers_are_refused(weights: list[object]) -> None
 
 
 def test_bad_edges_survive_pickling() -> None:
-    error = BadEdges("a rule", row=3, value="x", part=2)
+    error = BadEdges("a rule", argument="src", row=3, value="x")
+    error.part = 2
     copy = pickle.loads(pickle.dumps(error))
-    assert (copy.reason, copy.row, copy.value, copy.part) == ("a rule", 3, "x", 2)
+    assert (copy.reason, copy.argument, copy.row) == ("a rule", "src", 3)
+    assert (copy.value, copy.part) == ("x", 2)
     assert str(copy) == str(error) == "a rule, got x in row 3 (rows count from 0)"
 
 

@@ -1,3 +1,4 @@
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,6 +111,18 @@ def test_approximate_search_says_its_recall(tmp_path: Path) -> None:
     assert few.recall_rows == 1000
     many = made(tmp_path, values, KnnSettings(method="approximate", n_probes=10_000))
     assert many.recall == 1.0
+
+
+def test_without_its_package_only_the_exact_search_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)  # what a missing package looks like
+    assert made(tmp_path, POINTS, KnnSettings()).method == "exact"
+    with pytest.raises(ValueError, match=r"'approximate' needs faiss .*peewit\[knn\]"):
+        made(tmp_path, POINTS, KnnSettings(method="approximate"))
+    monkeypatch.setattr("peewit.streaming.neighbors.knn.EXACT_PRODUCTS", 1)
+    with pytest.raises(ValueError, match="'auto' needs faiss for these rows"):
+        made(tmp_path, POINTS, KnnSettings())
 
 
 def test_weights_that_underflow_are_counted(tmp_path: Path) -> None:

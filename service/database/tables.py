@@ -1,0 +1,303 @@
+"""The tables of the database.
+
+What their rows mean is said by the stores that write them; `migrations` holds the steps between
+versions of these declarations.
+"""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from peewit.service.database.engine import Timestamp, now
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+_Json = JSON(none_as_null=True)
+_RowNumber = BigInteger().with_variant(
+    Integer(), "sqlite"
+)  # only INTEGER counts up by itself on SQLite
+
+
+def _time(name: str, *, nullable: bool = True) -> Column[datetime]:
+    return Column(name, Timestamp(), nullable=nullable, default=None if nullable else now())
+
+
+def _counter(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, default=0)
+
+
+def _graph_id(*, primary_key: bool = False) -> Column[str]:
+    return Column(
+        "graph_id",
+        Text,
+        ForeignKey("graphs.id", ondelete="CASCADE"),
+        nullable=False,
+        primary_key=primary_key,
+    )
+
+
+graphs = Table(
+    "graphs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("node_ids", Text, nullable=False),
+    Column("epsilon", Float(53), nullable=False),
+    Column("max_edges", BigInteger),
+    Column("expected_nodes", BigInteger, nullable=False),
+    Column("max_nodes", BigInteger, nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("keep_raw", Boolean, nullable=False),
+    Column("snapshot_every", _Json),
+    Column("auto_solve", _Json),
+    Column("state", Text, nullable=False, default="active"),
+    _time("created_at", nullable=False),
+    _time("deleted_at"),
+    # Written by ingest.
+    _counter("n_nodes"),
+    _counter("edges_seen"),
+    _counter("edges_kept"),
+    _counter("self_loops"),
+    Column("epsilon_expected", Float(53)),
+    Column("snapshot", BigInteger),
+    _counter("pushed_bytes"),  # of pushes that are not in the graph yet
+    # The last number given to a file or push, a label event, a set of features.
+    _counter("files_seq"),
+    _counter("labels_seq"),
+    _counter("features_version"),
+    CheckConstraint("state IN ('active', 'deleted')", name="state"),
+)
+Index(
+    "uq_graphs_active_name",
+    graphs.c.name,
+    unique=True,
+    sqlite_where=graphs.c.state == "active",
+    postgresql_where=graphs.c.state == "active",
+)
+
+sources = Table(
+    "sources",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _graph_id(),
+    Column("url", Text, nullable=False),
+    Column("follow", Boolean, nullable=False),
+    Column("confined_to", Text),
+    _time("created_at", nullable=False),
+    _time("removed_at"),
+    # Written by ingest: the last listing that succeeded, and the failures since.
+    _time("listed_at"),
+    _time("error_at"),
+    Column("error", Text),
+    _counter("n_failures"),
+    UniqueConstraint("graph_id", "url"),
+)
+pushes = Table(
+    "pushes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _graph_id(),
+    Column("idempotency_key", Text),
+    Column("body_digest", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("n_rows", BigInteger, nullable=False),
+    Column("n_bytes", BigInteger, nullable=False),
+    _time("created_at", nullable=False),
+    _counter("position"),
+    Column("file_id", BigInteger),  # no foreign key: files refer to pushes already
+    Column("content", LargeBinary),
+    Column("is_alone", Boolean, nullable=False, default=False),
+    UniqueConstraint("graph_id", "idempotency_key"),
+    Index(None, "graph_id", "file_id", "position"),
+)
+
+files = Table(
+    "files",
+    metadata,
+    Column("id", _RowNumber, primary_key=True, autoincrement=True),
+    _graph_id(),
+    Column("position", BigInteger, nullable=False),
+    Column("source_id", Text, ForeignKey("sources.id", ondelete="CASCADE"), index=True),
+    Column("push_id", Text, ForeignKey("pushes.id", ondelete="CASCADE"), index=True),
+    Column("path", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("digest", Text),
+    Column("status", Text, nullable=False, default="pending"),
+    Column("reason", Text),
+    Column("row", BigInteger),
+    Column("value", Text),
+    Column("n_rows", BigInteger),
+    Column("n_self_loops", BigInteger),
+    _time("created_at", nullable=False),
+    _time("finished_at"),
+    UniqueConstraint("graph_id", "path", "version"),
+    UniqueConstraint("graph_id", "position"),
+    CheckConstraint(
+        "status IN ('pending', 'committed', 'quarantined', 'duplicate')", name="status"
+    ),
+    Index(None, "graph_id", "status", "position"),
+    Index(None, "graph_id", "digest"),
+    sqlite_autoincrement=True,
+)
+
+feature_sets = Table(
+    "feature_sets",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _graph_id(),
+    Column("position", BigInteger, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("n_rows", BigInteger, nullable=False),
+    Column("n_columns", BigInteger, nullable=False),
+    Column("is_sparse", Boolean, nullable=False),
+    Column("n_bytes", BigInteger, nullable=False),
+    Column("status", Text, nullable=False, default="pending"),
+    Column("features_version", BigInteger),
+    Column("n_new_nodes", BigInteger),
+    Column("reason", Text),
+    Column("argument", Text),
+    Column("row", BigInteger),
+    Column("value", Text),
+    _time("created_at", nullable=False),
+    _time("finished_at"),
+    UniqueConstraint("graph_id", "position"),
+    CheckConstraint("mode IN ('replace', 'add')", name="mode"),
+    CheckConstraint("status IN ('pending', 'committed', 'refused')", name="status"),
+    Index(None, "graph_id", "status", "position"),
+)
+
+ingest_points = Table(
+    "ingest_points",
+    metadata,
+    _graph_id(primary_key=True),
+    Column("at", Timestamp(), primary_key=True, default=now()),
+    _counter("n_nodes"),
+    _counter("edges_seen"),
+    _counter("edges_kept"),
+    _counter("n_records"),
+    _counter("memory_bytes"),
+)
+
+label_events = Table(
+    "label_events",
+    metadata,
+    _graph_id(primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("node", Text, nullable=False),
+    Column("label", Text),
+    _time("created_at", nullable=False),
+    Index(None, "graph_id", "node", "seq"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _graph_id(),
+    Column("kind", Text, nullable=False),
+    Column("lane", Text, nullable=False),
+    Column("priority", Integer, nullable=False, default=0),
+    Column("model", Text),
+    Column("parameters", _Json, nullable=False),
+    Column("idempotency_key", Text),
+    Column("coalesce_key", Text),
+    Column("status", Text, nullable=False, default="queued"),
+    Column("phase", Text),
+    Column("progress", Float(53)),
+    _time("expected_end_at"),
+    Column("cancel_requested", Boolean, nullable=False, default=False),
+    Column("attempt", Integer, nullable=False, default=0),
+    Column("max_attempts", Integer, nullable=False),
+    Column("worker_id", Text),
+    _time("lease_expires_at"),
+    Column("snapshot", BigInteger),
+    Column("labels_seq", BigInteger),
+    Column("features_version", BigInteger),
+    Column("result", _Json),
+    Column("error", Text),
+    _time("created_at", nullable=False),
+    _time("started_at"),
+    _time("finished_at"),
+    UniqueConstraint("graph_id", "idempotency_key"),
+    CheckConstraint("lane IN ('fast', 'heavy')", name="lane"),
+    CheckConstraint(
+        "status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"
+    ),
+    Index(None, "status", "lane", "priority", "created_at"),
+    Index(None, "graph_id", "kind", "status", "snapshot", "labels_seq", "finished_at"),
+    Index(None, "graph_id", "created_at"),
+)
+_is_waiting = (jobs.c.status == "queued") & jobs.c.coalesce_key.is_not(None)
+Index(
+    "uq_jobs_queued_coalesce_key",
+    jobs.c.graph_id,
+    jobs.c.coalesce_key,
+    unique=True,
+    sqlite_where=_is_waiting,
+    postgresql_where=_is_waiting,
+)
+
+job_events = Table(
+    "job_events",
+    metadata,
+    Column("job_id", Text, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    _time("at", nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("data", _Json),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _time("started_at", nullable=False),
+    _time("heartbeat_at", nullable=False),
+    Column("lanes", _Json, nullable=False),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("expires_at", Timestamp(), nullable=False),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("prefix", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("secret_sha256", Text, nullable=False),
+    Column("scopes", _Json, nullable=False),
+    _time("created_at", nullable=False),
+    _time("revoked_at"),
+    _time("last_used_at"),
+)

@@ -1,0 +1,119 @@
+"""Graphs, their settings, snapshots and certificates."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from peewit.service.wire.features import Features
+from peewit.service.wire.records import described, record
+from peewit.service.wire.sources import FileStatus
+
+
+@record
+class Settings:
+    """Settings of a graph."""
+
+    node_ids: Literal["string", "int64", "dense"]
+    epsilon: float
+    max_edges: int | None
+    expected_nodes: int
+    max_nodes: int
+    seed: int
+    keep_raw: bool
+    snapshot_every: dict[str, Any] | None
+    auto_solve: dict[str, Any] | None
+
+
+@record
+class Graph:
+    """A graph: settings, and what is in it as of the last committed file."""
+
+    name: str
+    id: str
+    settings: Settings
+    nodes: int
+    edges_seen: int = described("Rows of committed files.")
+    edges_kept: int
+    self_loops: int = described("Rows dropped because both ends are the same node.")
+    epsilon_asked: float
+    epsilon_expected: float | None = described("Of the newest snapshot.")
+    snapshot: int | None = described("Number of the newest.")
+    labels_seq: int = described("Number of the last label event.")
+    features_version: int
+    created_at: datetime
+
+
+@record
+class Backlog:
+    """What waits to be ingested."""
+
+    n_files: int
+    n_bytes: int
+    pushed_bytes: int
+
+
+@record
+class Certificate:
+    """The measured accuracy of a snapshot, from the extreme eigenvalues of L_H^+ L_G."""
+
+    snapshot: int
+    status: str = described("Converged, max-passes, inexact or components-differ.")
+    epsilon_certified: float | None = described(
+        "Holds with the probability given; null where nothing can be certified."
+    )
+    epsilon_least: float | None = described("No smaller epsilon holds.")
+    ritz_min: float | None = described("Inside the spectrum, as ritz_max.")
+    ritz_max: float | None
+    residual_min: float | None
+    residual_max: float | None
+    outer_min: float | None = described("Outside the spectrum, as outer_max.")
+    outer_max: float | None
+    probability: float
+    n_edges: int = described("Raw edges.")
+    n_passes: int
+    seconds: float
+    created_at: datetime
+
+
+@record
+class GraphDetails(Graph):
+    """A graph with the state of its files, its features and its newest certificate."""
+
+    epsilon_certified: float | None = described(
+        "Of the newest snapshot that was certified: see certificate."
+    )
+    certificate: Certificate | None = described("Says which snapshot it is of.")
+    features: Features
+    backlog: Backlog
+    files: dict[FileStatus, int] = described("Files by status.")
+
+
+@record
+class GraphList:
+    """All graphs, by name."""
+
+    graphs: list[Graph]
+
+
+@record
+class Snapshot:
+    """Provenance of a snapshot."""
+
+    number: int
+    n_nodes: int
+    edges_seen: int
+    edges_kept: int
+    self_loops: int
+    epsilon_asked: float
+    epsilon_expected: float
+    note: str = described("Why the accuracy is not the one asked; empty when it is.")
+    n_files: int
+    seed: int
+    created_at: datetime
+    certificate: Certificate | None = described("Null until it is certified.")
+
+
+@record
+class SnapshotList:
+    """The snapshots that are kept, newest first."""
+
+    snapshots: list[Snapshot]

@@ -1,0 +1,75 @@
+"""Jobs: how they stand, and what one would take."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from peewit.service.wire.records import described, record
+
+JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+@record
+class Job:
+    """A job at this moment."""
+
+    id: str
+    graph_id: str
+    kind: str
+    model: str | None
+    parameters: dict[str, Any]
+    lane: Literal["fast", "heavy"] = described("Quick solves do not wait behind long work.")
+    priority: int
+    status: JobStatus
+    phase: str | None = described("What it is doing.")
+    progress: float | None = described("Part of the phase that is done, in [0, 1].")
+    expected_end_at: datetime | None = described(
+        "By its pace and the last equal job; null where neither tells."
+    )
+    cancel_requested: bool
+    attempt: int
+    idempotency_key: str | None
+    snapshot: int | None = described("What it works on, as the two that follow.")
+    labels_seq: int | None
+    features_version: int | None
+    result: dict[str, Any] | None
+    error: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def is_final(self) -> bool:
+        """True when the job never changes again."""
+        return self.status not in {"queued", "running"}
+
+
+@record
+class JobList:
+    """Some jobs, newest first."""
+
+    jobs: list[Job]
+    next_page: str | None = described("For ?page=; null on the last one.")
+
+
+@record
+class Estimate:
+    """What a solve on the newest snapshot and the present features would take."""
+
+    model: str
+    input: str = described("graph, features, or what serves in their place.")
+    snapshot: int
+    features_version: int = described("0 where no features are used.")
+    n_nodes: int
+    n_edges: int
+    n_points: int | None = described("Nodes that take part, for models of points.")
+    n_features: int | None = described("Numbers of each.")
+    gram: str | None = described("Form of the Gram matrix; null where none fits.")
+    precision: str | None
+    gram_bytes: int | None = described("Memory of it and of what is factored.")
+    n_bytes: int | None = described("Memory of the process, about; null as gram is.")
+    limit_bytes: int = described("What it may take.")
+    fits: bool = described("Whether the job would be taken.")
+    message: str | None = described("Why not, and what would do.")
+    seconds: float | None = described("What the last equal job took; null where there was none.")
+    seconds_job: str | None = described("That job.")
+    seconds_snapshot: int | None = described("What it solved.")

@@ -1,0 +1,43 @@
+"""The service itself: its models, health and version."""
+
+from typing import Any
+
+from peewit.service.wire.records import constant, described, record
+
+
+@record
+class Model:
+    """A model of the catalogue."""
+
+    name: str
+    description: str
+    uses_features: bool = described(
+        "Whether it takes node features; it works on a graph without them too."
+    )
+    parameters: dict[str, Any] = described("JSON Schema of its hyperparameters.")
+    options: dict[str, Any] = described(
+        "JSON Schema of what else may stand among a job's parameters."
+    )
+
+
+@record
+class ModelList:
+    """The catalogue."""
+
+    models: list[Model]
+
+
+@record
+class Health:
+    """The process answers."""
+
+    status: str = constant(default="ok")
+
+
+@record
+class Version:
+    """What runs here."""
+
+    name: str = constant(default="peewit")
+    version: str
+    api: str = constant(default="v1")

@@ -1,0 +1,24 @@
+"""What a record of an answer is."""
+
+from dataclasses import MISSING, dataclass, field
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+def described(description: str, *, default: Any = MISSING) -> Any:
+    """A field with its description in the API's documentation."""
+    return field(default=default, metadata={"description": description})
+
+
+def constant(*, default: str) -> Any:
+    """A field that says the same in every answer of this server; a client takes another too."""
+    return field(default=default, metadata={"json_schema_extra": {"const": default}})
+
+
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(described, constant)
+)
+def record(cls: type[T]) -> type[T]:
+    """A frozen dataclass of named fields; its docstring is its description."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)

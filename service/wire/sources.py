@@ -1,0 +1,76 @@
+"""Where edges come from: sources, their files, and pushes."""
+
+from datetime import datetime
+from typing import Literal
+
+from peewit.service.wire.records import described, record
+
+FileStatus = Literal["pending", "committed", "quarantined", "duplicate"]
+
+
+@record
+class File:
+    """One version of a file and what became of it; pushes are gathered into files too."""
+
+    id: int
+    source_id: str | None
+    push_id: str | None
+    path: str
+    size: int = described("Bytes.")
+    status: FileStatus
+    reason: str | None = described("The rule that a quarantined file breaks.")
+    row: int | None = described("The row that breaks it, from 0.")
+    value: str | None = described("What stands there.")
+    n_rows: int | None
+    n_self_loops: int | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@record
+class FilePage:
+    """Part of a manifest, oldest first."""
+
+    files: list[File]
+    next_page: str | None = described("For ?page=; null on the last one.")
+
+
+@record
+class Push:
+    """Edges that are on disk, and how far they are."""
+
+    id: str
+    n_rows: int
+    n_bytes: int = described("Of the block on disk.")
+    idempotency_key: str | None
+    status: FileStatus
+    file: File | None = described("What it was gathered into with its neighbors; null before that.")
+
+
+@record
+class Source:
+    """A source, its files by status, and what the last try to list or read it came to."""
+
+    id: str
+    url: str = described("Without password and signature.")
+    follow: bool
+    created_at: datetime
+    listed_at: datetime | None = described("When ingest last listed it.")
+    error: str | None = described("Why the last try failed; it is tried again.")
+    error_at: datetime | None
+    n_failures: int = described("Tries that failed since the last success.")
+    files: dict[FileStatus, int]
+
+
+@record
+class SourceList(FilePage):
+    """The sources of a graph, and part of its manifest."""
+
+    sources: list[Source]
+
+
+@record
+class Retry:
+    """How many files wait to be read again."""
+
+    n_files: int
