@@ -1,4 +1,4 @@
-"""The graphs: their settings, which people choose, and their counters, which ingest writes.
+"""Catalog of graphs: settings, which people choose, and counters, which ingest writes.
 
 A deleted graph gives its name free at once; its rows and files go when `purge_deleted` finds them
 old enough. What is inside a graph (files, labels, jobs) is kept by the stores above this module.
@@ -120,7 +120,7 @@ class AutoSolve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
-    """What people choose about a graph.
+    """Settings of a graph, as people choose them.
 
     ``node_ids``, ``expected_nodes``, ``max_nodes`` and ``seed`` are fixed once the graph exists:
     the sparsifier has used them. The others can be changed and hold from the next block on.
@@ -193,7 +193,7 @@ class GraphSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphProgress:
-    """How far ingest is, as of the last committed file or snapshot.
+    """Progress of ingest, as of the last committed file or snapshot.
 
     Attributes
     ----------

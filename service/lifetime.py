@@ -1,4 +1,4 @@
-"""How long a process lives: until it is told to stop, or until its parent is gone.
+"""Lifetime of a process: it ends when told to stop, or when its parent is gone.
 
 Used by every command that stays (serve, api, ingest, worker). Handlers only count and write one
 byte to a pipe: a lock taken in a handler could be held by the very code it interrupts.

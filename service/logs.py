@@ -128,18 +128,18 @@ def _as_text() -> list[structlog.typing.Processor]:
 def _without_secrets(
     _logger: Any, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    return {name: _redacted(value) for name, value in event.items()}
+    return {name: _redact(value) for name, value in event.items()}
 
 
-def _redacted(value: Any) -> Any:
+def _redact(value: Any) -> Any:
     """The value without what looks like a secret, in whatever part of it."""
     match value:
         case str():
             return redacted(value)
         case dict():
-            return {name: _redacted(each) for name, each in value.items()}
+            return {name: _redact(each) for name, each in value.items()}
         case list() | tuple():
-            return [_redacted(each) for each in value]
+            return [_redact(each) for each in value]
         case None | bool() | int() | float():
             return value
         case _:

@@ -1,4 +1,4 @@
-"""URLs and messages as they may be shown and logged: without passwords, keys and signatures."""
+"""Redaction of URLs and messages: without passwords, keys and signatures."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the environment says, read once; nothing else of a server looks at environment variables.
+"""Settings from the environment, read once; nothing else reads environment variables.
 
 Light on purpose: every entry point imports this first and calls `prepare_environment` before numpy
 and numba are imported, since both read the environment when they load.

@@ -1,4 +1,4 @@
-"""`peewit serve`: keeps api, ingest and worker running as children, and leaves none behind.
+"""Supervisor of `peewit serve`: keeps api, ingest and worker running, and leaves none behind.
 
 Each child is a session of its own, so that Ctrl-C reaches the supervisor alone and a child's own
 children can be ended with it. Its standard input is a pipe that the supervisor holds: when the

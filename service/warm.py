@@ -1,4 +1,4 @@
-"""Compiling every numba kernel once, by doing tiny work through the real code.
+"""Warm-up: compiles every numba kernel once, by doing tiny work through the real code.
 
 Compiled code is kept in NUMBA_CACHE_DIR, so that images, the demo and new machines pay for it at a
 known moment instead of in the first job. The code paths are the product's own: the types that
@@ -31,7 +31,8 @@ from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.notebook import sparsify
-from peewit.streaming.passes.certificate import CertifySettings, certify
+from peewit.streaming.passes.certificate import CertifySettings
+from peewit.streaming.passes.certify import certify
 from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
@@ -51,30 +52,30 @@ def warm() -> float:
     with tempfile.TemporaryDirectory(prefix="peewit-warm-") as directory:
         root = Path(directory)
         for kind in NODE_KINDS:
-            graph = _streamed(root / kind, kind)
-            _index_grown_and_cut(root / f"{kind}-index", kind)
-        _embedded(root)
-    _sampled_in_memory()
-    _joined_by_neighbors()
-    _solved(graph)
-    _solved_by_multigrid()
+            graph = _stream(root / kind, kind)
+            _grow_and_cut_index(root / f"{kind}-index", kind)
+        _embed(root)
+    _sample_in_memory()
+    _join_by_neighbors()
+    _solve(graph)
+    _solve_by_multigrid()
     return time.monotonic() - started
 
 
-def _streamed(root: Path, kind: NodeKind) -> Graph:
+def _stream(root: Path, kind: NodeKind) -> Graph:
     """Ingest a complete graph in two files: the second is scored by bounds and thinned."""
     u, v = np.triu_indices(_N_NODES, k=1)
     tables = [
         pa.table({"src": _ids(u, kind), "dst": _ids(v, kind), "weight": _weights(len(u), name)})
         for name in ("a", "b")
     ]
-    paths = _ingested(root, kind, tables, _SPARSIFIER)
+    paths = _ingest(root, kind, tables, _SPARSIFIER)
     store = SnapshotStore(paths.snapshots)
     certify(paths, store.numbers()[-1], CertifySettings(gap=0.5))
     return store.load(store.numbers()[-1]).graph
 
 
-def _embedded(root: Path) -> None:
+def _embed(root: Path) -> None:
     """Ingest graphs whose resistances bounds do not tell: by Cholesky, then with a ridge by Jacobi.
 
     The first is two communities that two edges join, of 32-bit ids without weights, with
@@ -88,12 +89,12 @@ def _embedded(root: Path) -> None:
         for name, ids in (("src", u), ("dst", v))
     }
     budget = replace(_SPARSIFIER, coins="independent", max_edges=4 * _N_NODES)
-    _ingested(root / "communities", "dense", [pa.table(ends)], budget)
+    _ingest(root / "communities", "dense", [pa.table(ends)], budget)
     ends = {"src": _ids(u, "dense"), "dst": _ids(v, "dense"), "weight": _weights(len(u), "c")}
-    _ingested(root / "ridge", "dense", [pa.table(ends)], replace(_SPARSIFIER, ridge=1.0))
+    _ingest(root / "ridge", "dense", [pa.table(ends)], replace(_SPARSIFIER, ridge=1.0))
 
 
-def _ingested(
+def _ingest(
     root: Path, kind: NodeKind, tables: Sequence[pa.Table], sparsifier: SparsifierSettings
 ) -> GraphPaths:
     """The graph of some files."""
@@ -107,7 +108,7 @@ def _ingested(
     return paths
 
 
-def _sampled_in_memory() -> None:
+def _sample_in_memory() -> None:
     """Graphs of arrays in both precisions, and a sparsifier of copies."""
     u, v = np.triu_indices(_N_NODES, k=1)
     for dtype in (np.float64, np.float32):
@@ -119,7 +120,7 @@ def _sampled_in_memory() -> None:
     sparsify(graph, epsilon=0.9, method="kelner-levin")
 
 
-def _joined_by_neighbors() -> None:
+def _join_by_neighbors() -> None:
     """Lists of nearest rows become edges: of 64-bit numbers, and of 32-bit ones as in files."""
     points = np.linspace(0.0, 1.0, _N_NODES)[:, None]
     rule = TieRule(weights="binary", symmetrize="max")
@@ -130,7 +131,7 @@ def _joined_by_neighbors() -> None:
             edges_of(lists, place, rule)
 
 
-def _index_grown_and_cut(directory: Path, kind: NodeKind) -> None:
+def _grow_and_cut_index(directory: Path, kind: NodeKind) -> None:
     """Map more ids than the table holds at first, take some back, and look some up as a reader."""
     numbers = np.arange(_N_IDS)
     writer = open_nodes(directory, kind=kind)
@@ -142,7 +143,7 @@ def _index_grown_and_cut(directory: Path, kind: NodeKind) -> None:
     reader.external_ids(0, _N_IDS // 2)
 
 
-def _solved(graph: Graph) -> None:
+def _solve(graph: Graph) -> None:
     """Every model, and the Laplacian with both preconditioners in both precisions."""
     labels = Labels.from_pairs(np.array([0, 1, 2]), [0, 1, 1])
     for model_class in CATALOGUE.values():
@@ -154,7 +155,7 @@ def _solved(graph: Graph) -> None:
     for model_class in (LapRLS, TVRLS):  # on the simplex
         model = model_class()
         model.solve(model.prepare(graph), several)
-    _separated(graph)
+    _separate(graph)
     right = np.linspace(-1.0, 1.0, graph.n_nodes)
     for preconditioner in ("jacobi", "approx-chol"):
         for dtype in (np.float64, np.float32):
@@ -165,7 +166,7 @@ def _solved(graph: Graph) -> None:
                 solver.solve(right - right.mean())
 
 
-def _separated(graph: Graph) -> None:
+def _separate(graph: Graph) -> None:
     """Linear machines on sparse rows: in memory, in both precisions, and mapped as in a store."""
     rng = np.random.default_rng(0)
     points = rng.random((graph.n_nodes, 3))
@@ -184,7 +185,7 @@ def _separated(graph: Graph) -> None:
             joined.solve(joined.prepare(graph, rows), labels)
 
 
-def _solved_by_multigrid() -> None:
+def _solve_by_multigrid() -> None:
     """A ring that is too long for one dense inverse, in both precisions of the cycle."""
     node = np.arange(_N_RING)
     right = np.cos(node)[:, None] * np.ones(4)

@@ -1,4 +1,4 @@
-"""What a stream tells while it works: one event per group of blocks and per file that ends."""
+"""Events of a stream: one per group of blocks and per file that ends."""
 
 from dataclasses import dataclass
 
@@ -53,7 +53,7 @@ class Duplicate:
 class Committed:
     """Files that are in the clean checkpoint on disk, hence in the graph for good.
 
-    Also told, with no files, when nothing but a snapshot is new.
+    Sent without files, too, when nothing but a snapshot is new.
     """
 
     files: tuple[AbsorbedFile, ...]

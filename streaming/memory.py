@@ -1,4 +1,4 @@
-"""A limit on resident memory, turned into the size of the buffer and of the blocks that are read.
+"""Memory limit: turned into the size of the buffer and of the blocks that are read.
 
 What a stream needs is known beforehand: so much for the process, for each block in flight, for each
 node and for each record. The limit is refused where the sparsifier itself would not fit.
@@ -39,7 +39,7 @@ class MemoryLimitTooSmall(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
-    """How a limit is spent.
+    """Sizes that keep to a memory limit.
 
     Attributes
     ----------

@@ -22,7 +22,8 @@ from peewit.solvers.arrays import Int32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.parallel import Parallel
 from peewit.streaming.cluster.shares import ShareSettings, absorb_group, index_in_memory
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind
+from peewit.streaming.edges.columns import node_ids, read_columns
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import ParquetEdges
@@ -54,7 +55,7 @@ Edges: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sparsified:
-    """A sparsifier and what is known of it.
+    """A sparsifier, its counts and its expected error.
 
     Attributes
     ----------
@@ -234,7 +235,7 @@ def sparsify(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """The arguments of one call that say what is wanted."""
+    """Checked arguments of one call."""
 
     epsilon: float
     method: Method
@@ -344,9 +345,9 @@ def _of_files(
                 )
                 try:
                     if scheduler is None:
-                        state = _absorbed_here(state, nodes, staged, shared, call)
+                        state = _absorb_here(state, nodes, staged, shared, call)
                     else:
-                        state = _absorbed_there(state, nodes, staged, shared, call, scheduler)
+                        state = _absorb_on_cluster(state, nodes, staged, shared, call, scheduler)
                 except BadEdges as error:
                     reason = f"{file.path}: {error.reason}"
                     raise BadEdges(
@@ -359,7 +360,7 @@ def _of_files(
     return _result(state, settings, nodes, kind, call)
 
 
-def _absorbed_here(
+def _absorb_here(
     state: SparsifierState,
     nodes: Nodes,
     staged: StagedFile,
@@ -387,7 +388,7 @@ def _absorbed_here(
     return state
 
 
-def _absorbed_there(
+def _absorb_on_cluster(
     state: SparsifierState,
     nodes: Nodes,
     staged: StagedFile,

@@ -1,4 +1,4 @@
-"""How one graph's stream is read and kept: blocks, groups, threads, memory, checkpoints."""
+"""Settings of a stream: blocks, groups, threads, memory, checkpoints."""
 
 import math
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ GROUP_SHARE = 1 / 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSettings:
-    """How one graph's stream is read and kept.
+    """Settings of one graph's stream.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Answers in JSON that are written as they stand, for calls that thousands make in a second."""
+"""JSON responses without validation, for calls that come thousands of times a second."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The application: stores, routes, errors and documentation put together."""
+"""FastAPI application: stores, routes, errors and documentation put together."""
 
 import json
 import os
@@ -129,7 +129,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=version("peewit"),
         openapi_tags=_TAGS,
         generate_unique_id_function=_operation_id,
-        lifespan=_living(stores, stopping),
+        lifespan=_lifespan(stores, stopping),
     )
     app.state.stores = stores
     app.state.rates = RateLimits(settings.rate_limit)
@@ -143,7 +143,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for each in _RESOURCES:
         app.include_router(each.router)
     app.include_router(edges.pushes)
-    app.openapi = _described(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
+    app.openapi = _openapi_of(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
 
 
@@ -152,7 +152,7 @@ def _first_process() -> int:
     return os.getpid() if metrics_directory() is None else os.getppid()
 
 
-def _living(stores: Stores, stopping: Stopping) -> Any:
+def _lifespan(stores: Stores, stopping: Stopping) -> Any:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         with stopping.on_signal(stores.settings.drain_seconds):
@@ -167,7 +167,7 @@ def _operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def _described(app: FastAPI) -> Any:
+def _openapi_of(app: FastAPI) -> Any:
     """The OpenAPI document, with the schemas that routes refer to by name."""
 
     def openapi() -> dict[str, Any]:

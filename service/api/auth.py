@@ -1,4 +1,4 @@
-"""Who may call what: bearer keys with scopes; before there is a key, only this machine may call.
+"""Authentication: bearer keys with scopes; before there is a key, only this machine may call.
 
 A route says beside itself which scope it needs: ``dependencies=[requires("label")]``.
 """
@@ -33,7 +33,7 @@ class KeyRefused(PermissionError):
 
 
 class ScopeMissing(PermissionError):
-    """The key is not for this.
+    """The key lacks the scope.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ def requires(scope: Scope) -> Any:
 
 
 async def verified(request: Request, stores: Stores, presented: str) -> KeyRecord:
-    """The key of this text; raises `KeyRefused`, or `TooManyRequests` after too many wrong ones."""
+    """Verify a key; raises `KeyRefused`, or `TooManyRequests` after too many wrong ones."""
     rates: RateLimits = request.app.state.rates
     address = address_of(request)
     rates.before_key(address, presented)

@@ -1,4 +1,4 @@
-"""Receiving bodies: counted and spooled while they arrive, in a format that their header names."""
+"""Request bodies: counted and spooled while they arrive, in a format that their header names."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -112,7 +112,7 @@ async def _table(request: Request, stores: StoresHere) -> AsyncIterator[TableUpl
     table_format = _format_of(request)
     if table_format is None:
         raise _type_unknown(request, [])
-    async with _spooled(request, stores.settings.home) as (file, digest):
+    async with _spool(request, stores.settings.home) as (file, digest):
         content = sha256(f"{table_format} {digest}".encode()).hexdigest()
         yield TableUpload(file=file, table_format=table_format, digest=content)
 
@@ -123,7 +123,7 @@ async def _table_or_json(
     table_format = _format_of(request)
     if table_format is None and _media_type(request.headers) != JSON:
         raise _type_unknown(request, [JSON])
-    async with _spooled(request, stores.settings.home) as (file, digest):
+    async with _spool(request, stores.settings.home) as (file, digest):
         if table_format is None:
             yield JsonUpload(content=await run_in_threadpool(file.read))
         else:
@@ -151,7 +151,7 @@ def body_schema(description: str, *, json: type[BaseModel] | None = None) -> dic
 
 
 @asynccontextmanager
-async def _spooled(request: Request, directory: Path) -> AsyncIterator[tuple[BinaryIO, str]]:
+async def _spool(request: Request, directory: Path) -> AsyncIterator[tuple[BinaryIO, str]]:
     """The body in a file, and its SHA-256."""
     digest = sha256()
     n_bytes = 0

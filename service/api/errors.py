@@ -129,7 +129,7 @@ _FAULT: Final = _Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error")
 def install(app: FastAPI) -> None:
     """Have every error of an application answered with a problem."""
     for kind in _KINDS:
-        app.add_exception_handler(kind, _known)
+        app.add_exception_handler(kind, _known_error)
     app.add_exception_handler(OSError, _of_disk)
     app.add_exception_handler(HTTPException, _of_framework)
 
@@ -139,7 +139,7 @@ def answer_of(request: Request, error: Exception) -> Response | None:
     if isinstance(error, HTTPException):
         return _of_framework(request, error)
     if isinstance(error, tuple(_KINDS)):
-        return _known(request, error)
+        return _known_error(request, error)
     return _of_disk(request, error) if is_disk_full(error) else None
 
 
@@ -170,7 +170,7 @@ def _of_disk(request: Request, error: Exception) -> Response:
     return _answer(request, _DISK_FULL, {"detail": detail}, {"Retry-After": str(RETRY_SECONDS)})
 
 
-def _known(request: Request, error: Exception) -> Response:
+def _known_error(request: Request, error: Exception) -> Response:
     if is_disk_full(error):
         return _of_disk(request, error)
     kind = next(_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
@@ -188,7 +188,7 @@ def _of_framework(request: Request, raised: Exception) -> Response:
     error = cast("HTTPException", raised)  # it is registered for this class only
     cause = error.__cause__
     if isinstance(cause, Exception) and isinstance(cause, tuple(_KINDS)):
-        return _known(request, cause)
+        return _known_error(request, cause)
     status = HTTPStatus(error.status_code)
     if status is HTTPStatus.BAD_REQUEST:  # FastAPI's word for bytes that are no text
         detail = "the body must be JSON in UTF-8"

@@ -90,7 +90,7 @@ class KeyStore:
         return f"{prefix}.{secret}"
 
     def verify(self, key: str) -> KeyRecord | None:
-        """What the key is, or None when it is unknown, wrong or revoked.
+        """Record of the key, or None when it is unknown, wrong or revoked.
 
         Takes the same time whether the prefix or the secret is wrong.
         """

@@ -1,4 +1,4 @@
-"""When requests come, and answers that may wait (``?wait=30``) without blocking the loop."""
+"""Long poll: answers that may wait (``?wait=30``) without blocking the loop."""
 
 from collections.abc import Callable
 from typing import Annotated, Final, TypeVar

@@ -1,4 +1,4 @@
-"""Where the API may listen: on loopback only, until somebody holds a key."""
+"""Port and address of the API: loopback only, until somebody holds a key."""
 
 import socket
 from ipaddress import ip_address

@@ -1,4 +1,4 @@
-"""How often one caller may call: token buckets in the memory of this process.
+"""Rate limit of each caller: token buckets in the memory of this process.
 
 With several API processes each counts for itself, so that a caller gets up to so many times as
 much. Health and readiness are never counted, as they ask for no key.
@@ -27,7 +27,7 @@ _TRUSTED_SECONDS: Final = 600.0
 
 
 class TooManyRequests(RuntimeError):
-    """The caller has used up what it may ask for now.
+    """The caller is over its rate limit.
 
     Attributes
     ----------
@@ -61,12 +61,12 @@ class TokenBuckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_seconds(self, caller: str) -> float:
-        """How long until the caller has a token; 0 when it has one."""
+        """Seconds until the caller has a token; 0 when it has one."""
         with self._lock:
             return max((1.0 - self._tokens(caller)) / self._per_second, 0.0)
 
     def take(self, caller: str) -> float:
-        """Take a token and return 0, or how long until there is one."""
+        """Take a token and return 0, or return the seconds until there is one."""
         with self._lock:
             tokens = self._tokens(caller)
             if tokens < 1.0:
@@ -83,7 +83,7 @@ class TokenBuckets:
 
 
 class RateLimits:
-    """What the callers of one API process may do.
+    """Rate limits of one API process.
 
     Parameters
     ----------

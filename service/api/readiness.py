@@ -1,4 +1,4 @@
-"""Whether this process can work: database in its present schema, home that takes files, no stop."""
+"""Readiness of this process: database in its present schema, writable home, no stop asked for."""
 
 import shutil
 import tempfile
@@ -21,9 +21,12 @@ def require_ready(settings: Settings, database: Database, stopping: Stopping) ->
     """Raise `NotReady` with the first thing that is out of order."""
     if stopping:
         raise NotReady("the server must not have been told to stop; send requests to another one")
-    with _named("the database must answer, in the schema of this version"):
+    with _not_ready("the database must answer, in the schema of this version"):
         require_present(database.read)
-    with _named("PEEWIT_HOME must be writable"), tempfile.TemporaryFile(dir=settings.home) as file:
+    with (
+        _not_ready("PEEWIT_HOME must be writable"),
+        tempfile.TemporaryFile(dir=settings.home) as file,
+    ):
         file.write(b"0")
     free_bytes = shutil.disk_usage(settings.home).free
     if free_bytes < settings.min_free_bytes:
@@ -34,7 +37,7 @@ def require_ready(settings: Settings, database: Database, stopping: Stopping) ->
 
 
 @contextmanager
-def _named(rule: str) -> Iterator[None]:
+def _not_ready(rule: str) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, DatabaseVersionError, OSError) as error:

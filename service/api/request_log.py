@@ -1,4 +1,4 @@
-"""What is known of every request: its id, a line in the log, and its place in the metrics.
+"""Request log: an id, a line in the log and a count in the metrics for every request.
 
 The outermost middleware, in plain ASGI. It also answers what no handler knows, so that such a fault
 has its id in the log and in the answer.

@@ -1,4 +1,4 @@
-"""Numbers of HTTP requests for Prometheus, added up over the processes that share one port.
+"""Prometheus metrics of HTTP requests, added up over the processes that share one port.
 
 With several processes a scrape reaches any of them, so each keeps its numbers in files of one
 directory and the one that is asked adds them up. A process that ends leaves its files: counters

@@ -1,4 +1,4 @@
-"""Whether this process of the API was told to stop, for whoever would otherwise go on for long.
+"""Shutdown of an API process, noticed by requests that would otherwise go on for long.
 
 uvicorn stops to listen as soon as it is told to stop. A load balancer needs to know earlier, so the
 signal reaches uvicorn only after a time in which /readyz already says no.

@@ -1,4 +1,4 @@
-"""What the routes work on: the stores of one home, and the graph that a path names."""
+"""Stores that the routes work on, of one home, and the graph that a path names."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -129,7 +129,7 @@ class Stores:
 
     async def recently(self, key: Hashable, load: Callable[[], _Value]) -> _Value:
         """`Recent.get` for coroutines, in a thread if it may have to wait for the database."""
-        if self.recent.at_hand(key):
+        if self.recent.is_cached(key):
             return self.recent.get(key, load)
         return await run_in_threadpool(self.recent.get, key, load)
 

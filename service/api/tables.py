@@ -1,4 +1,4 @@
-"""Sending tables: the format is chosen by ``?format=`` or by the `Accept` header."""
+"""Table responses: the format is chosen by ``?format=`` or by the `Accept` header."""
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus

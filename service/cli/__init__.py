@@ -1,4 +1,4 @@
-"""The command line: parse, call, print; it decides nothing.
+"""Command line: parse, call, print; it decides nothing.
 
 One module holds one group of commands. A module is imported when one of its commands runs, after
 `prepare_environment`, so that numba reads the right settings and light commands start fast.

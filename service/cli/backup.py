@@ -34,7 +34,7 @@ def backup(
 
     Files of sources are not copied: they must stay where they are.
     """
-    with open_session() as session, _shown_progress() as tell:
+    with open_session() as session, _progress_bars() as tell:
         report = back_up(session.database, session.settings, directory, progress=tell)
     if json:
         print_json(report)
@@ -58,7 +58,7 @@ def restore(
     json: AsJson = False,
 ) -> None:
     """Bring a backup into an empty PEEWIT_HOME and an empty database, of either kind."""
-    with open_session() as session, _shown_progress() as tell:
+    with open_session() as session, _progress_bars() as tell:
         report = restored(session.database, session.settings, directory, progress=tell)
     if json:
         print_json(report)
@@ -67,7 +67,7 @@ def restore(
 
 
 @contextmanager
-def _shown_progress() -> Iterator[Tell]:
+def _progress_bars() -> Iterator[Tell]:
     """A bar of rows and one of bytes on stderr."""
     bars: dict[str, TaskID] = {}
     shown = Progress(

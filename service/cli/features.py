@@ -92,14 +92,14 @@ def features(
                 with nullcontext() if json else progress:
                     taken = feature_sets(session).add(
                         graph,
-                        _followed(blocks, stop, progress, is_quiet=json),
+                        _watch_blocks(blocks, stop, progress, is_quiet=json),
                         mode="add" if add else "replace",
                     )
             except Interrupted:
                 say("stopped; nothing was taken")
                 end_now(INTERRUPTED)
             try:
-                ended = _committed(session, graph, taken, stop)
+                ended = _commit(session, graph, taken, stop)
             except Interrupted:
                 say(f"stopped; the features are on disk, `peewit ingest {name}` takes them in")
                 end_now(INTERRUPTED)
@@ -109,7 +109,7 @@ def features(
         raise typer.Exit(1)
 
 
-def _followed(
+def _watch_blocks(
     blocks: Iterable[FeatureBlock], stop: StopSignal, progress: RowProgress, *, is_quiet: bool
 ) -> Iterator[FeatureBlock]:
     """The same blocks, shown as they pass; ended by a signal."""
@@ -121,7 +121,7 @@ def _followed(
         yield block
 
 
-def _committed(
+def _commit(
     session: Session, graph: GraphRecord, taken: FeatureSetRecord, stop: StopSignal
 ) -> FeatureSetRecord:
     """The set once it has ended, brought into the graph here or by another process."""

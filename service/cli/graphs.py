@@ -21,6 +21,7 @@ from peewit.service.cli.knn import knn
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
+    as_text,
     command_group,
     feature_sets,
     open_session,
@@ -28,7 +29,6 @@ from peewit.service.cli.session import (
     print_json,
     print_rows,
     say,
-    shown,
 )
 from peewit.service.cli.tables import write_table
 from peewit.service.graphs.export import snapshot_edges
@@ -193,14 +193,14 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "self-loops dropped": progress.self_loops,
             "epsilon expected": progress.epsilon_expected,
             "epsilon certified": certificate
-            and f"{shown(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
+            and f"{as_text(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
             "snapshot": progress.snapshot,
             "files": {status: count for status, count in counts.items() if count} or None,
             "backlog": f"{backlog.n_files:,} files, {backlog.n_bytes:,} bytes",
-            "labels": _shown_labels(classes),
+            "labels": _labels_text(classes),
             "labels_seq": record.labels_seq,
             "features_version": record.features_version,
-            "features": _shown_features(features),
+            "features": _features_text(features),
             "created": record.created_at,
         }
     )
@@ -208,7 +208,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
         say(f"note: {note}")
 
 
-def _shown_features(features: FeaturesStatus) -> str | None:
+def _features_text(features: FeaturesStatus) -> str | None:
     """How many nodes have a row, how long it is, and what waits or went wrong."""
     parts = []
     if features.present is not None:
@@ -223,7 +223,7 @@ def _shown_features(features: FeaturesStatus) -> str | None:
     return "; ".join(parts) or None
 
 
-def _shown_labels(counts: dict[LabelValue, int]) -> str:
+def _labels_text(counts: dict[LabelValue, int]) -> str:
     """How many nodes are labeled, and with what."""
     n_nodes = f"{sum(counts.values()):,} nodes"
     if any(isinstance(label, float) for label in counts):
@@ -282,8 +282,9 @@ def _setting_fields(settings: GraphSettings) -> dict[str, object]:
         "max_nodes": settings.max_nodes,
         "seed": str(settings.seed),
         "keep_raw": settings.keep_raw,
-        "snapshot_every": every and f"{shown(every.edges)} edges, {shown(every.seconds)} seconds",
-        "auto_solve": auto and f"{auto.model} {shown(auto.parameters)}".rstrip(),
+        "snapshot_every": every
+        and f"{as_text(every.edges)} edges, {as_text(every.seconds)} seconds",
+        "auto_solve": auto and f"{auto.model} {as_text(auto.parameters)}".rstrip(),
     }
 
 

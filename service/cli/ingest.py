@@ -103,14 +103,14 @@ def ingest(
     started = time.monotonic()
     with open_session(settings) as session:
         graph_id = session.graph(name).id
-        sources = _added(session, graph_id, locations or ())
+        sources = _add_sources(session, graph_id, locations or ())
         with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):
             try:
                 told = read_all(session, graph_id, sources, stop, is_quiet=json)
             except Interrupted:
                 say("stopped; the same command goes on from here")
                 end_now(INTERRUPTED)
-        refused = _refused(session, graph_id, sources)
+        refused = _refused_files(session, graph_id, sources)
         _tell_outcome(session, name, refused, time.monotonic() - started, as_json=json)
     for file in () if json else refused:
         if file.path not in told:
@@ -133,7 +133,7 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     end_now(0)
 
 
-def _added(session: Session, graph_id: str, locations: Sequence[str]) -> list[SourceRecord]:
+def _add_sources(session: Session, graph_id: str, locations: Sequence[str]) -> list[SourceRecord]:
     """The sources of these places; none is added when one is not there."""
     urls = [absolute_url(location) for location in locations]
     for url in urls:
@@ -217,7 +217,9 @@ def _tell_outcome(
             )
 
 
-def _refused(session: Session, graph_id: str, sources: Sequence[SourceRecord]) -> list[FileRecord]:
+def _refused_files(
+    session: Session, graph_id: str, sources: Sequence[SourceRecord]
+) -> list[FileRecord]:
     """Files whose newest version is quarantined."""
     newest = {file.path: file for file in _files(session, graph_id, sources)}
     return [file for file in newest.values() if file.status == "quarantined"]

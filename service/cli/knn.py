@@ -11,12 +11,12 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     Session,
+    as_text,
     open_session,
     print_json,
     say,
-    shown,
 )
-from peewit.service.cli.submission import finished, require_valid, tell_failure
+from peewit.service.cli.submission import print_failure, require_valid, submit_and_wait
 from peewit.service.inbox.manifest import FileRecord
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
@@ -69,14 +69,14 @@ def knn(
     require_valid(kind, None, values)
     with open_session() as session:
         graph_id = session.graph(name).id
-        job = finished(session, kind.spec(graph_id, parameters=values), is_quiet=json)
-        made = _ingested(session, graph_id, job, is_quiet=json)
+        job = submit_and_wait(session, kind.spec(graph_id, parameters=values), is_quiet=json)
+        made = _ingest_edges(session, graph_id, job, is_quiet=json)
         progress = session.graph(name).progress
     refused = [file for file in made if file.status == "quarantined"]
     if json:
         print_json({"job": job, "files": made, "progress": progress})
     elif job.status is not JobStatus.SUCCEEDED:
-        tell_failure(job)
+        print_failure(job)
     else:
         _tell_outcome(name, job)
     for file in refused:
@@ -85,7 +85,7 @@ def knn(
         raise typer.Exit(1)
 
 
-def _ingested(session: Session, graph_id: str, job: Job, *, is_quiet: bool) -> list[FileRecord]:
+def _ingest_edges(session: Session, graph_id: str, job: Job, *, is_quiet: bool) -> list[FileRecord]:
     """The file of the job once ingest has taken it, here or in another process."""
     if job.status is not JobStatus.SUCCEEDED:
         return []
@@ -110,7 +110,7 @@ def _ingested(session: Session, graph_id: str, job: Job, *, is_quiet: bool) -> l
 
 def _tell_outcome(name: str, job: Job) -> None:
     result = job.result or {}
-    width = "" if result["width"] is None else f", width {shown(result['width'])}"
+    width = "" if result["width"] is None else f", width {as_text(result['width'])}"
     typer.echo(
         f"{name}: {result['n_edges']:,} edges between the {result['k']} nearest of "
         f"{result['n_nodes'] - result['n_without_features']:,} nodes{width}, "

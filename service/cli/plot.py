@@ -100,8 +100,8 @@ def plot(
         snapshot = _newest(session, graph)
         layout = laid_out(snapshot, seed=graph.settings.seed or 0, axes=axes)
         file = _predictions(session, graph, model)
-        labeled = _labeled(session, graph)
-    figure = _drawn(figure_class, name, layout, file, labeled)
+        labeled = _labeled_nodes(session, graph)
+    figure = _draw(figure_class, name, layout, file, labeled)
     publish_file(output, lambda path: figure.savefig(path, format=output.suffix[1:], dpi=150))
     told = {
         "path": output,
@@ -213,7 +213,7 @@ def _predictions(session: Session, graph: GraphRecord, model: str | None) -> Pre
     return None if job is None else store.read(job)
 
 
-def _labeled(session: Session, graph: GraphRecord) -> Int64Array:
+def _labeled_nodes(session: Session, graph: GraphRecord) -> Int64Array:
     """Dense ids of the nodes that have a label."""
     current = LabelStore(session.database).current(graph.id)
     if not current.labels:
@@ -225,7 +225,7 @@ def _labeled(session: Session, graph: GraphRecord) -> Int64Array:
     return dense[dense >= 0].astype(np.int64)
 
 
-def _drawn(
+def _draw(
     figure_class: Any,
     name: str,
     layout: Layout,

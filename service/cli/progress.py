@@ -1,4 +1,4 @@
-"""What `peewit ingest` and `peewit features` show on stderr while they work."""
+"""Progress lines of `peewit ingest` and `peewit features` on stderr."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -200,7 +200,7 @@ def fault_text(reason: str | None, row: int | None, value: str | None) -> str:
 
 
 def shown_time(seconds: float) -> str:
-    """As 48 s, 3:07 min or 2:15 h."""
+    """Duration as text, such as 48 s, 3:07 min or 2:15 h."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes, seconds = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""What every command needs: the opened stores, and one way to print.
+"""Session of a command: the opened stores, and one way to print.
 
 Answers go to stdout, as text for people or, with ``--json``, as one JSON value. Everything else
 (progress, logs, errors) goes to stderr.
@@ -116,7 +116,7 @@ def print_fields(values: Mapping[str, object]) -> None:
     """Names and values, one to a line."""
     table = _table()
     for name, value in values.items():
-        table.add_row(name, shown(value))
+        table.add_row(name, as_text(value))
     _print_table(table)
 
 
@@ -124,11 +124,11 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     """A table with a header line."""
     table = _table(*columns)
     for row in rows:
-        table.add_row(*(shown(value) for value in row))
+        table.add_row(*(as_text(value) for value in row))
     _print_table(table)
 
 
-def shown(value: object) -> str:
+def as_text(value: object) -> str:
     """A value as people read it: 1,234 for counts, a dash for nothing."""
     match value:
         case None:

@@ -9,12 +9,12 @@ import typer
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
+    as_text,
     command_group,
     open_session,
     print_fields,
     print_json,
     say,
-    shown,
 )
 from peewit.service.cli.submission import require_valid, run_job
 from peewit.service.cli.tables import parsed_settings
@@ -51,7 +51,7 @@ def solve(
     Works on the newest snapshot and the present labels. The job goes through the queue. While no
     worker is alive this command runs it itself.
     """
-    values = _checked(model, parameters)
+    values = _check_parameters(model, parameters)
     run_job(
         name,
         _KIND,
@@ -75,7 +75,7 @@ def estimate(
     Memory follows from the newest snapshot, the present features and the model. Seconds are those
     of the last equal solve, if there was one.
     """
-    values = _checked(model, parameters)
+    values = _check_parameters(model, parameters)
     with open_session() as session:
         stores = JobStores.create(session.database, session.settings)
         found = stores.estimator.estimate(session.graph(name), model, values)
@@ -87,7 +87,7 @@ def estimate(
         raise typer.Exit(1)
 
 
-def _checked(model: str, parameters: list[str] | None) -> dict[str, Any]:
+def _check_parameters(model: str, parameters: list[str] | None) -> dict[str, Any]:
     """The parameters; wrong usage when the model does not take them."""
     values = parsed_settings(parameters)
     require_valid(_KIND, model, values, hint="--model or --set")
@@ -159,16 +159,16 @@ def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
     if (folds := stats.get("cross_validation")) is not None:
         figure = "accuracy" if "accuracy" in folds else "rmse"
         yield (
-            f"cross-validated {figure} {shown(folds[figure])} over {folds['n_left_out']:,} labels "
-            f"in {len(folds['folds'])} folds"
+            f"cross-validated {figure} {as_text(folds[figure])} over {folds['n_left_out']:,} "
+            f"labels in {len(folds['folds'])} folds"
         )
         if folds["always_kept"]:
             kept = ", ".join(map(str, folds["always_kept"]))
             yield f"never left out, since they have one label: {kept}"
     if (bound := stats.get("bound")) is not None:
         yield (
-            f"mean squared miss {shown(bound['empirical_risk'])} on the labels; on the others at "
-            f"most {shown(bound['bound'])} (as printed: {shown(bound['bound_of_paper'])}), "
+            f"mean squared miss {as_text(bound['empirical_risk'])} on the labels; on the others at "
+            f"most {as_text(bound['bound'])} (as printed: {as_text(bound['bound_of_paper'])}), "
             f"{bound['kind']}"
         )
     if (variance := stats.get("variance")) is not None:

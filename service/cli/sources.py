@@ -109,7 +109,7 @@ def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Read nothing more from a source; its committed files stay in the graph."""
     with open_session() as session:
         graph_id = session.graph(name).id
-        found = _found(session, name, source)
+        found = _find_source(session, name, source)
         session.manifest.remove_source(graph_id, found.id)
     if json:
         print_json({"removed": _public(found)})
@@ -122,7 +122,7 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Offer the quarantined files of a source again; try it at once if it could not be read."""
     with open_session() as session:
         graph_id = session.graph(name).id
-        found = _found(session, name, source)
+        found = _find_source(session, name, source)
         n_files = session.manifest.retry_source(graph_id, found.id)
     if json:
         print_json({"n_files": n_files})
@@ -135,7 +135,7 @@ def _public(source: SourceRecord) -> SourceRecord:
     return replace(source, url=shown_url(source.url))
 
 
-def _found(session: Session, name: str, source: str) -> SourceRecord:
+def _find_source(session: Session, name: str, source: str) -> SourceRecord:
     for each in session.manifest.list_sources(session.graph(name).id):
         if source in {each.id, each.url} or absolute_url(source) == each.url:
             return each

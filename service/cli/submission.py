@@ -1,4 +1,4 @@
-"""Submit a job and wait for it, telling what it is doing."""
+"""Submission of a job: wait for it, and print its state."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -38,11 +38,11 @@ def run_job(
         graph = session.graph(name)
         spec = kind.spec(graph.id, model=model, parameters=values, priority=priority)
         kind.admit(spec, graph, JobStores.create(session.database, session.settings))
-        job = finished(session, spec, is_quiet=json)
+        job = submit_and_wait(session, spec, is_quiet=json)
     if json:
         print_json(job)
     elif job.result is None:
-        tell_failure(job)
+        print_failure(job)
     else:
         tell_result(job.result)
     if job.status is not JobStatus.SUCCEEDED:
@@ -59,19 +59,19 @@ def require_valid(
         raise typer.BadParameter(str(error), param_hint=hint) from error
 
 
-def finished(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
-    """The job once it is finished; it runs here while no worker is alive.
+def submit_and_wait(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
+    """Submit a job and wait until it is finished; it runs here while no worker is alive.
 
     A signal cancels it and ends the command.
     """
     job = JobQueue(session.database).submit(spec)
-    return finished_job(session, job, is_quiet=is_quiet)
+    return wait_for_job(session, job, is_quiet=is_quiet)
 
 
-def finished_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
-    """The same of a job that was submitted before."""
+def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
+    """Wait until a submitted job is finished; see `submit_and_wait`."""
     queue = JobQueue(session.database)
-    with StopSignal() as stop, _Teller() as teller:
+    with StopSignal() as stop, _StatePrinter() as teller:
         job = run_until_finished(
             session.database,
             session.settings,
@@ -86,13 +86,13 @@ def finished_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
     return job
 
 
-def tell_failure(job: Job) -> None:
-    """Why a job has no result."""
+def print_failure(job: Job) -> None:
+    """Print why a job has no result."""
     say(f"peewit: job {job.id} {job.status}" + (f": {job.error}" if job.error else ""))
 
 
-class _Teller:
-    """Says each new state of a job once, on stderr; on a terminal, how far it is besides."""
+class _StatePrinter:
+    """Prints each new state of a job once, on stderr; on a terminal, its progress, too."""
 
     def __init__(self) -> None:
         self._said = ""

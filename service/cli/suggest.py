@@ -14,7 +14,7 @@ from peewit.service.cli.session import (
     print_rows,
     say,
 )
-from peewit.service.cli.submission import finished_job, tell_failure
+from peewit.service.cli.submission import print_failure, wait_for_job
 from peewit.service.database.cache import Recent
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import JobStatus
@@ -58,9 +58,9 @@ def suggest(
         suggester = _suggester(session)
         asked = None if strategy == "margin" else suggester.request_embedding(graph)
         if asked is not None:
-            job = finished_job(session, asked, is_quiet=json)
+            job = wait_for_job(session, asked, is_quiet=json)
             if job.status is not JobStatus.SUCCEEDED:
-                tell_failure(job)
+                print_failure(job)
                 raise typer.Exit(1)
         found = suggester.suggest(graph, strategy, n_nodes, model=model)
     if json:

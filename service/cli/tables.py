@@ -1,4 +1,4 @@
-"""Files that people hand in or get: tables by suffix, and ``NAME=VALUE`` options."""
+"""Table files of commands, in the format of their suffix, and ``NAME=VALUE`` options."""
 
 import os
 import sys

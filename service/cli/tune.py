@@ -52,7 +52,7 @@ def tune(
     """
     values = parsed_settings(parameters)
     if grid:
-        values["grid"] = {key: _listed(value) for key, value in _pairs(grid).items()}
+        values["grid"] = {key: _split_values(value) for key, value in _pairs(grid).items()}
     if folds is not None:
         values["folds"] = folds
     require_valid(_KIND, model, values)
@@ -72,7 +72,7 @@ def _pairs(settings: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _listed(text: str) -> list[Any]:
+def _split_values(text: str) -> list[Any]:
     """Values between commas; JSON where they can be, else strings."""
     values: list[Any] = []
     for value in text.split(","):

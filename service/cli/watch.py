@@ -166,7 +166,7 @@ def _jobs(jobs: Sequence[Job], moment: datetime) -> RenderableType:
             f"{job.kind} {job.model or ''}".strip(),
             Text(job.status, style=_COLOURS.get(job.status, "")),
             _progress(job) if is_running else Text(job.error or "", style="red"),
-            _left(job, moment) if is_running else "",
+            _time_left(job, moment) if is_running else "",
             _took(job, moment),
         )
     return table
@@ -180,7 +180,7 @@ def _progress(job: Job) -> RenderableType:
     return bar
 
 
-def _left(job: Job, moment: datetime) -> str:
+def _time_left(job: Job, moment: datetime) -> str:
     if job.expected_end_at is None:
         return ""
     return shown_time(max((job.expected_end_at - moment).total_seconds(), 0.0))

@@ -1,4 +1,4 @@
-"""The Python way to use a Peewit that runs elsewhere.
+"""Python client of a Peewit server that runs elsewhere.
 
     with Client("https://peewit.example", api_key=key) as peewit:
         peewit.push_edges("friends", table, wait=None)

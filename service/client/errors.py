@@ -1,4 +1,4 @@
-"""What can go wrong with a call, as exceptions whose class says what a caller can do about it.
+"""Errors of calls, as exceptions whose class says what a caller can do about it.
 
 PeewitError
   ├── InvalidArgument            something in the call breaks a rule (400, 406, 413, 415, 422)

@@ -1,4 +1,4 @@
-"""What a call does, step by step, without doing any of it: no socket, no clock, no thread.
+"""Exchange of a call: its steps as values, without a socket, a clock or a thread.
 
 A call is a generator. It yields steps and is sent what they came to; what it returns is the call's
 answer. `peewit.service.client.blocking_client` and `peewit.service.client.async_client` carry steps

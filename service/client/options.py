@@ -1,4 +1,4 @@
-"""Which server, with which key, and how patiently."""
+"""Options of a client: server, key, retries and timeouts."""
 
 import os
 import ssl
@@ -17,7 +17,7 @@ Transport = TypeVar("Transport", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
 
 class Connected(Generic[Transport]):
-    """What both clients are made of.
+    """Base of both clients.
 
     Keeps connections open between calls: make one client, use it for long, close it or leave its
     ``with``. It starts no thread, and holds nothing of a graph.

@@ -1,4 +1,4 @@
-"""What `help` and editors that look at run time see of a method that was made from a call."""
+"""Signatures of methods that are made from calls, for `help` and for editors."""
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,4 +1,4 @@
-"""Tables on their way out and in: Arrow IPC streams a batch at a time, or files as they lie."""
+"""Tables to and from the server: Arrow IPC streams a batch at a time, or files as they lie."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The dashboard: pages of HTML beside the API, for people who would rather look than read.
+"""Dashboard: pages of HTML beside the API.
 
 Pages are made by templates from the same stores as the API's answers; small pieces of them are
 asked for again and again while they are looked at (htmx). There is no build step and no script of

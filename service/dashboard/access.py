@@ -1,4 +1,4 @@
-"""Who may see which page, and do what on it.
+"""Access to pages: who may see one, and do what on it.
 
 The rules are those of the API (`peewit.service.api.auth`), with the cookie of a session in place of
 the key. A page of another site can neither send the cookie along with a form (SameSite) nor have

@@ -127,7 +127,7 @@ class SmallGraph:
     @classmethod
     def of(cls, around: Neighborhood) -> Self:
         """Neighbors on a circle, those that an edge joins side by side where that is easy."""
-        order = _ordered(around)
+        order = _order_neighbors(around)
         greatest = float(around.weights.max(initial=0.0)) or 1.0
         spots: dict[int, Spot] = {}
         for turn, place in enumerate(order):
@@ -164,7 +164,7 @@ class SmallGraph:
         return cls(spots=[spots[place] for place in order], lines=lines, chords=chords)
 
 
-def _ordered(around: Neighborhood) -> list[int]:
+def _order_neighbors(around: Neighborhood) -> list[int]:
     """Places of the neighbors in an order in which joined ones follow each other."""
     joined: dict[int, set[int]] = {place: set() for place in range(len(around.neighbors))}
     for first, second in around.pairs.tolist():

@@ -1,4 +1,4 @@
-"""What nodes are, for people who label them: a picture or a text in a file named after the node.
+"""Items: the picture or text of a node, for people who label, in a file named after the node.
 
 Context: nobody can label ``digit-0042`` without seeing it, and graphs hold edges, not contents.
 Decision: files of the user's own, ``<directory>/<graph>/<node>.png`` and the like, looked for when
@@ -34,7 +34,7 @@ _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """What a node is.
+    """Picture or text of a node.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Items:
         self._directory = directory
 
     def find(self, graph: str, node: str) -> Item | None:
-        """What a node is, or None where nobody has said.
+        """Item of a node, or None where there is none.
 
         Parameters
         ----------

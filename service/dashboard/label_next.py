@@ -1,4 +1,4 @@
-"""The nodes that *Label next* shows: suggested some at a time, shown one after another.
+"""Label next: nodes suggested some at a time, shown one after another.
 
 Context: to choose nodes by where they lie takes up to a fifth of a second, and an annotator wants
 the next one at once; labels come faster than predictions that know them, so that a choice made
@@ -70,7 +70,7 @@ class Rounds:
         key = (graph.id, strategy)
         with self._lock:
             nodes = self._nodes.get(key, [])
-        left = self._left(graph, nodes, skipped)
+        left = self._unlabeled(graph, nodes, skipped)
         if not left:
             left = self._chosen(graph, strategy, skipped)
             with self._lock:
@@ -82,8 +82,8 @@ class Rounds:
     def _chosen(self, graph: GraphRecord, strategy: Strategy, skipped: set[str]) -> list[str]:
         n_wanted = min(N_NODES + len(skipped), MAX_SUGGESTIONS)
         nodes = self._suggester.suggest(graph, strategy, n_wanted).nodes
-        return self._left(graph, [str(each) for each in nodes], skipped)[:N_NODES]
+        return self._unlabeled(graph, [str(each) for each in nodes], skipped)[:N_NODES]
 
-    def _left(self, graph: GraphRecord, nodes: list[str], skipped: set[str]) -> list[str]:
+    def _unlabeled(self, graph: GraphRecord, nodes: list[str], skipped: set[str]) -> list[str]:
         labeled = self._labels.of_nodes(graph.id, nodes)
         return [each for each in nodes if each not in labeled and each not in skipped]

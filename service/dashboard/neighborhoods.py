@@ -1,4 +1,4 @@
-"""The edges around one node of a snapshot, read from its file without loading the graph.
+"""Neighborhood of one node of a snapshot, read from its file without loading the graph.
 
 Edges are sorted by their smaller end: those to larger neighbors stand together, the others are
 found by looking through one column, some ten milliseconds for ten million edges.
@@ -47,7 +47,7 @@ class Neighborhood:
 def neighborhood(
     snapshots: SnapshotStore, number: int, node: int, *, n_strongest: int = 12
 ) -> Neighborhood:
-    """What surrounds a node in a snapshot.
+    """Neighborhood of a node in a snapshot.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Making pages: templates, their filters, headers, and errors that are pages, too."""
+"""Pages: templates, their filters, headers, and errors that are pages, too."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime

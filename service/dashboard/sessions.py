@@ -49,7 +49,7 @@ class Sessions:
 
     def issue(self, key: KeyRecord) -> str:
         """The cookie of somebody who has shown this key."""
-        return self._signer.sign(_named(key)).decode()
+        return self._signer.sign(_name_of(key)).decode()
 
     def key_of(self, cookie: str) -> KeyRecord | None:
         """The key behind a cookie; None where it is forged, too old, or its key is gone."""
@@ -58,10 +58,10 @@ class Sessions:
         except (BadSignature, UnicodeError):
             return None
         key = self._keys.active(named.partition(" ")[0])
-        return key if key is not None and _named(key) == named else None
+        return key if key is not None and _name_of(key) == named else None
 
 
-def _named(key: KeyRecord) -> str:
+def _name_of(key: KeyRecord) -> str:
     """A key with the time it was made: an admin key whose secret is replaced is another one."""
     return f"{key.prefix} {key.created_at.isoformat()}"
 

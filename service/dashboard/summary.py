@@ -1,4 +1,4 @@
-"""What a file of predictions comes to: sizes of the classes, how sure, what has changed, some rows.
+"""Summary of a file of predictions: sizes of classes, margins, changes, some rows.
 
 Files never change, so that what was counted once is kept. A file is read a batch at a time.
 """
@@ -27,7 +27,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionSummary:
-    """A file of predictions in a few numbers.
+    """Sizes of the classes and histogram of a file of predictions.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class PredictionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionChange:
-    """What is different between two files of predictions of one graph.
+    """Differences between two files of predictions of one graph.
 
     Attributes
     ----------
@@ -75,11 +75,11 @@ class Summaries:
 
     def summary(self, file: PredictionFile) -> PredictionSummary:
         """A file in a few numbers."""
-        return self._get(file.path, lambda: _summarized(file))
+        return self._get(file.path, lambda: _summarize(file))
 
     def change(self, earlier: PredictionFile, later: PredictionFile) -> PredictionChange:
         """What is different in the later one."""
-        return self._get((earlier.path, later.path), lambda: _compared(earlier, later))
+        return self._get((earlier.path, later.path), lambda: _compare(earlier, later))
 
     def _get(self, key: object, make: Callable[[], _Value]) -> _Value:
         with self._lock:
@@ -144,7 +144,7 @@ def rows(
         Most rows.
     """
     found: list[int] = []
-    for start, batch in _numbered(file):
+    for start, batch in _batches(file):
         if start + batch.num_rows <= first:
             continue
         mask = wanted.mask(batch)
@@ -156,14 +156,14 @@ def rows(
     return np.array(found[:limit], np.int64), following
 
 
-def _numbered(file: PredictionFile) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _batches(file: PredictionFile) -> Iterator[tuple[int, pa.RecordBatch]]:
     start = 0
     for batch in file.batches():
         yield start, batch
         start += batch.num_rows
 
 
-def _summarized(file: PredictionFile) -> PredictionSummary:
+def _summarize(file: PredictionFile) -> PredictionSummary:
     is_value = file.meta.score == "value"
     edges = _bounds(file, "label" if is_value else "margin")
     sizes: Counter[_Label] = Counter()
@@ -180,7 +180,7 @@ def _summarized(file: PredictionFile) -> PredictionSummary:
         if is_value:
             total += float(values.sum())
         else:
-            sizes.update(_counted(batch.column("label")))
+            sizes.update(_count_labels(batch.column("label")))
     n_reached = file.n_nodes - n_unreachable
     return PredictionSummary(
         n_nodes=file.n_nodes,
@@ -204,7 +204,7 @@ def _bounds(file: PredictionFile, name: str) -> Any:
     return np.linspace(low, high if high > low else low + 1.0, N_BINS + 1)
 
 
-def _counted(column: pa.Array) -> dict[_Label, int]:
+def _count_labels(column: pa.Array) -> dict[_Label, int]:
     """Rows of each label; nulls are no label."""
     if pa.types.is_dictionary(column.type):
         places = column.indices.drop_null().to_numpy()
@@ -236,10 +236,10 @@ def _is_label(column: pa.Array, label: _Label) -> BoolArray:
     return is_label
 
 
-def _compared(earlier: PredictionFile, later: PredictionFile) -> PredictionChange:
+def _compare(earlier: PredictionFile, later: PredictionFile) -> PredictionChange:
     n_compared = min(earlier.n_nodes, later.n_nodes)
     n_changed = 0
-    for (start, left), right in zip(_numbered(earlier), later.batches(), strict=False):
+    for (start, left), right in zip(_batches(earlier), later.batches(), strict=False):
         n_rows = min(left.num_rows, right.num_rows, n_compared - start)
         before, after = (batch.column("label").slice(0, n_rows) for batch in (left, right))
         both = pa.types.is_dictionary(before.type) and pa.types.is_dictionary(after.type)

@@ -1,4 +1,4 @@
-"""What was read from the database, kept for as long as nothing has been committed.
+"""Cache of what was read from the database, valid until something is committed.
 
 A server answers thousands of small questions a second with the same few rows: a key, a graph, its
 freshest job. Whether a commit has come in between is far cheaper to ask than the rows are: SQLite
@@ -33,7 +33,7 @@ _arrival: ContextVar[float | None] = ContextVar("arrival", default=None)
 
 @contextmanager
 def arriving() -> Iterator[None]:
-    """Around a request: it is content with what was so at any moment since it began."""
+    """Mark a request's begin: it may be answered from what was read since then."""
     token = _arrival.set(monotonic())
     try:
         yield
@@ -42,7 +42,7 @@ def arriving() -> Iterator[None]:
 
 
 class Recent:
-    """Values by key; any number of threads may ask.
+    """Cached values by key; any number of threads may ask.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Recent:
             values[key] = value
         return cast("_Value", value)
 
-    def at_hand(self, key: Hashable) -> bool:
+    def is_cached(self, key: Hashable) -> bool:
         """Whether `get` would answer at once, without waiting for the database."""
         arrived_at = _arrival.get()
         is_checked = arrived_at is not None and self._looked_at >= arrived_at
@@ -110,14 +110,14 @@ class Recent:
         """What differs after every commit of another connection, which is all of them."""
         connection = self._connection
         try:
-            return self._asked(connection or self._connected())
+            return self._read_revision(connection or self._connect())
         except DBAPIError:
             self._disconnect()
             if connection is None:
                 raise
-        return self._asked(self._connected())  # the server was started again meanwhile
+        return self._read_revision(self._connect())  # the server was started again meanwhile
 
-    def _asked(self, connection: Connection) -> object:
+    def _read_revision(self, connection: Connection) -> object:
         if self._database.is_sqlite:  # past SQLAlchemy, which takes ten times as long as this does
             try:
                 found = connection.connection.driver_connection.execute(_DATA_VERSION).fetchone()  # type: ignore[union-attr]
@@ -128,7 +128,7 @@ class Recent:
         # Of a new connection SQLite counts anew, and equal counts would say nothing.
         return connection, found
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         """A connection of its own, which never begins a transaction."""
         self._connection = self._database.engine.connect().execution_options(
             isolation_level="AUTOCOMMIT"

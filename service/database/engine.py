@@ -1,4 +1,4 @@
-"""The one way to open the database, and its clock.
+"""Database: the one way to open it, and its clock.
 
 SQLAlchemy Core only, the same statements on SQLite (the default, one file) and PostgreSQL.
 """

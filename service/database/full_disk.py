@@ -1,4 +1,4 @@
-"""Whether an error says that a disk is full, whoever met it: a file, SQLite or PostgreSQL."""
+"""Full disk: whether an error says so, whoever met it: a file, SQLite or PostgreSQL."""
 
 import errno
 from typing import Final
@@ -14,7 +14,7 @@ _POSTGRESQL: Final = "53100"
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether there was no room for what should be written; nothing of it is kept."""
+    """Whether an error means that the disk is full, so that nothing was written."""
     if isinstance(error, OSError):
         return error.errno in _NO_ROOM
     if not isinstance(error, DBAPIError):

@@ -1,4 +1,4 @@
-"""Names of processes that hold leases, from which another can tell that one of them is dead.
+"""Lease holders: names of processes, from which another can tell that one of them is dead.
 
 Only a process of the same running machine and the same process numbers (container) may judge, and
 only what it can be sure of: whoever cannot tell waits until the lease runs out.

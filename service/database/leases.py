@@ -1,4 +1,4 @@
-"""Who may do a thing that one process at a time does, such as ingesting a graph.
+"""Leases: one process at a time does a thing, such as ingesting a graph.
 
 A lease runs out by the database's clock unless it is renewed. Its token grows with every holder and
 `confirm` checks it in the transaction that writes, so that a holder who was asleep for too long
@@ -19,7 +19,7 @@ class LeaseExpired(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right to do what ``name`` says until the lease runs out.
+    """Right to do what ``name`` says, until it runs out.
 
     Attributes
     ----------

@@ -211,7 +211,7 @@ def _write_inputs(files: DemoFiles, tell: Tell) -> None:
         f"data      {truth.num_rows:,} images of digits, {edges.num_rows:,} edges to nearest "
         f"neighbors in {n_groups} row groups, {time.monotonic() - started:.1f} s"
     )
-    tell(f"          {_shown(files.edges)}")
+    tell(f"          {_relative_path(files.edges)}")
 
 
 def _fresh_graph(database: Database) -> GraphRecord:
@@ -266,7 +266,7 @@ def _put_labels(
         f"labels    {receipt.accepted} put, {LABELS_PER_CLASS} of each digit, "
         f"labels_seq {receipt.labels_seq}"
     )
-    tell(f"          {_shown(files.labels)}")
+    tell(f"          {_relative_path(files.labels)}")
 
 
 def _labels(table: pa.Table) -> UploadedLabels:
@@ -301,7 +301,7 @@ def _write_and_compare(
     labels = LabelStore(database).current(job.graph_id, upto_seq=file.meta.labels_seq)
     result = evaluate(file.table(), truth, labels)
     tell(f"predict   {file.n_nodes:,} nodes written")
-    tell(f"          {_shown(files.predictions)}")
+    tell(f"          {_relative_path(files.predictions)}")
     tell(f"accuracy  {result.accuracy:.4f} on the {result.n_judged:,} nodes without a label")
     return result
 
@@ -310,7 +310,7 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _shown(path: Path) -> Path:
+def _relative_path(path: Path) -> Path:
     """The path from where the user is, if it is below."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

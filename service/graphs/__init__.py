@@ -1,1 +1,1 @@
-"""A graph as readers see it: its nodes, its edges, and how it has grown."""
+"""Graphs as readers see them: nodes, edges, and growth."""

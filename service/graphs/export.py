@@ -1,4 +1,4 @@
-"""The edges of a snapshot with the ids that people know, a batch at a time."""
+"""Export of a snapshot's edges with external ids, a batch at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ROWS_PER_BATCH: Final = 1 << 17
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SnapshotEdges:
-    """What stays of a graph, ready to be written.
+    """Edges of a snapshot, ready to be written.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How each graph has grown, as ingest tells it about once a second: for charts and live figures.
+"""Ingest history of each graph, a point about once a second, for charts and live figures.
 
 Points of long ago are thinned out, every second one at a time, so that a graph never has more than
 `MAX_POINTS`. Nothing depends on them: a point that cannot be stored is left out.

@@ -1,4 +1,4 @@
-"""Which nodes a graph knows: those of its node index, and those that wait for ingest.
+"""Known nodes of a graph: those of its node index, and those that wait for ingest.
 
 What waits are pushes of edges and sets of features.
 
@@ -45,7 +45,7 @@ _Block = Path | bytes | _Set | None
 
 
 class KnownNodes:
-    """Looks nodes up in the graphs of one home directory.
+    """Node lookup in the graphs of one home directory.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ class KnownNodes:
         """
         return self._index(graph).lookup(nodes)
 
-    def at_hand(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array | None:
-        """Dense ids, if memory tells all of them without waiting for a file or another thread.
+    def cached_ids(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array | None:
+        """Dense ids, where memory has all of them; None where a file or a lock must be waited for.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class KnownNodes:
             (n_asked,) as for `lookup`.
         """
         index = self._indexes.get(graph.id)
-        return None if index is None else index.at_hand(nodes)
+        return None if index is None else index.cached_ids(nodes)
 
     def external_ids(self, graph: GraphRecord, n_nodes: int) -> pa.ChunkedArray:
         """External ids of the first ``n_nodes`` dense ones, memory-mapped; they are committed."""
@@ -156,14 +156,14 @@ class _Index:
                 found = self._nodes.lookup(nodes)
                 if (found >= 0).all():  # a committed node keeps its id: no need to look for news
                     return found
-            index = self._followed()
+            index = self._refresh()
             if index is None:
                 return np.full(len(nodes), -1, np.int32)
             found = index.lookup(nodes)
             self._is_built = True
             return found
 
-    def at_hand(self, nodes: pa.Array) -> Int32Array | None:
+    def cached_ids(self, nodes: pa.Array) -> Int32Array | None:
         if self._nodes is None or not self._is_built or not self._lock.acquire(blocking=False):
             return None
         try:
@@ -174,12 +174,12 @@ class _Index:
 
     def external_ids(self, n_nodes: int) -> pa.ChunkedArray:
         with self._lock:
-            index = self._followed()
+            index = self._refresh()
             if index is None:
                 raise ValueError(f"n_nodes must be 0 in a graph without nodes, got {n_nodes}")
             return index.external_ids(0, n_nodes)
 
-    def _followed(self) -> Nodes | None:
+    def _refresh(self) -> Nodes | None:
         """The index at the last committed file; None before the first."""
         n_nodes = _n_committed(self._paths.checkpoints)
         if n_nodes == 0:

@@ -1,1 +1,1 @@
-"""All that waits for ingest: sources and their files, pushes, sets of features."""
+"""Inbox of ingest: sources and their files, pushes, sets of features."""

@@ -1,4 +1,4 @@
-"""Which places sources that were added over HTTP may read.
+"""Confinement of sources that were added over HTTP to the places that they may read.
 
 Whoever holds a key for `ingest` names places on a machine that is not theirs, so an allow list says
 which: local directories, protocols of object stores, hosts of the web. The owner of the machine
@@ -131,7 +131,7 @@ def is_within(url: str, place: str, *, home: Path) -> bool:
     scheme, mark, rest = url.partition("://")
     is_local = not mark or scheme == "file"
     if place.startswith("/"):
-        resolved = _resolved(Path(url.removeprefix(_LOCAL)))
+        resolved = _resolve(Path(url.removeprefix(_LOCAL)))
         return (
             is_local
             and resolved.is_relative_to(place)
@@ -151,7 +151,7 @@ def require_within(url: str, place: str, *, home: Path) -> None:
         )
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     """Where a path leads, links followed; what a wildcard stands for is looked at once listed."""
     try:
         return path.resolve()

@@ -1,4 +1,4 @@
-"""Wakes the listing of local directories when something changes in them.
+"""Directory watcher: wakes the listing of local directories when something changes in them.
 
 Only a hint: listings are the truth, and go on at their pace where the system tells nothing
 (network file systems, no inotify watches left).

@@ -1,4 +1,4 @@
-"""Features that people hand in: checked at the door, durable before they are acknowledged.
+"""Feature sets that people send: checked on arrival, durable before they are acknowledged.
 
 A set becomes one Arrow file below the graph and a row that names it; ingest brings it into the
 graph (`peewit.service.ingest.feature_commit`). What breaks the data contract is refused here with
@@ -55,7 +55,7 @@ class FeaturesStatus:
 
 
 class FeatureSets:
-    """Takes sets in, and tells what there is; any number of threads may.
+    """Store of incoming sets and of their state; any number of threads may use it.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class FeatureSets:
         OSError
             The disk is full, or fails.
         """
-        directory = self._made_directory(graph.id)
+        directory = self._make_directory(graph.id)
         path = directory / f"{uuid4().hex}.arrow"
         shape = write_set(path, blocks)
         try:
@@ -129,7 +129,7 @@ class FeatureSets:
             raise
 
     def status(self, graph: GraphRecord) -> FeaturesStatus:
-        """What the graph has; nothing where its files were removed by hand."""
+        """Features of the graph; none where their files were removed by hand."""
         present = self._present(graph)
         last = self._log.last_ended(graph.id)
         return FeaturesStatus(
@@ -161,7 +161,7 @@ class FeatureSets:
         except FeaturesNotFound:
             return None
 
-    def _made_directory(self, graph_id: str) -> Path:
+    def _make_directory(self, graph_id: str) -> Path:
         """Where sets wait; it survives a power failure once files in it do."""
         directory = GraphPaths(root=self._graphs_directory / graph_id).feature_sets
         if not directory.exists():

@@ -1,4 +1,4 @@
-"""Features as people hand them in: tables and matrices, out come checked blocks.
+"""Feature tables and matrices that people send, turned into checked blocks.
 
 A table names its nodes. Row i of a matrix (``.npz`` of scipy.sparse, libsvm text) is that of
 node i.
@@ -112,7 +112,7 @@ def n_rows_known(paths: Sequence[Path]) -> int | None:
 
 def _file_blocks(graph: GraphRecord, path: Path, *, n_threads: int) -> Iterator[FeatureBlock]:
     if path.suffix == MATRIX_SUFFIX:
-        yield from matrix_blocks(graph, _saved_matrix(path))
+        yield from matrix_blocks(graph, _load_matrix(path))
         return
     table_format = Format.of_path(path)
     if table_format is Format.PARQUET:
@@ -149,7 +149,7 @@ def _libsvm(path: Path, *, zero_based: bool) -> Any:
     return rows[:, 1:]
 
 
-def _saved_matrix(path: Path) -> Any:
+def _load_matrix(path: Path) -> Any:
     try:
         return sp.load_npz(path)
     except (ValueError, KeyError, EOFError, BadZipFile) as error:
@@ -228,7 +228,7 @@ def point_rows(path: Path, *, is_libsvm: bool = False, zero_based: bool = False)
     BadFeatures
         The file is neither, or its entries are no real numbers.
     """
-    rows = _libsvm(path, zero_based=zero_based) if is_libsvm else _saved_matrix(path)
+    rows = _libsvm(path, zero_based=zero_based) if is_libsvm else _load_matrix(path)
     matrix = _real_matrix(rows)
     starts = pa.array(matrix.indptr.astype(np.int32))
     return pa.record_batch(

@@ -1,4 +1,4 @@
-"""Where edges lie, as the stores keep it: a path that means the same from every directory."""
+"""Locations of edges, as paths that mean the same from every directory."""
 
 from pathlib import Path
 

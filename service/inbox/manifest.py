@@ -1,4 +1,4 @@
-"""What a graph is made of: its sources, the files found there and gathered pushes, and their fate.
+"""Manifest of a graph: its sources, the files found there and gathered pushes, and their state.
 
 A file is the unit of commitment: pending until ingest has taken it whole, refused it whole, or met
 its content before. `position` is the order of ingest; it grows in the order of the commits, so that

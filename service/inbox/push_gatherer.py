@@ -1,4 +1,4 @@
-"""Pushes that wait, joined into few files of the stream: a file costs as much as its first edge.
+"""Push gatherer: joins waiting pushes into few files, since each file of the stream has a cost.
 
 The file is on disk before the manifest names it, and pushes join it in the transaction that does,
 so a process killed at any line leaves either pushes that wait or a file that waits, never both.

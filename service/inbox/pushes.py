@@ -1,4 +1,4 @@
-"""Edges that come over HTTP: checked at the door, durable before they are acknowledged.
+"""Pushes of edges over HTTP: checked on arrival, durable before they are acknowledged.
 
 A small push is a row of the database, a larger one a Parquet file below the graph and a row that
 names it; ``gathering`` makes files of the stream of both. What breaks the data contract is refused
@@ -25,7 +25,7 @@ from peewit.service.inbox.records import BacklogFull, NewPush, PushLimits, PushR
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches
 from peewit.streaming.durable import fsync_directory, publish_file
-from peewit.streaming.edges.blocks import read_columns
+from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.snapshots.store import GraphPaths
 
 __all__ = ["RETRY_SECONDS", "BacklogFull", "PushStore", "block_schema", "write_block"]
@@ -52,7 +52,7 @@ class _Waiting:
 
 
 class PushStore:
-    """Takes pushes in; any number of threads may.
+    """Store of incoming pushes; any number of threads may use it.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class PushStore:
             earlier = self._log.find(graph.id, idempotency_key, body_digest)
             if earlier is not None:
                 return earlier
-        batches = _checked(graph, file, table_format, limits)
+        batches = _check_batches(graph, file, table_format, limits)
         head, n_bytes = [], 0
         for batch in batches:
             head.append(pa.Table.from_batches([batch]))
@@ -173,7 +173,7 @@ class PushStore:
         idempotency_key: str | None,
     ) -> NewPush:
         name = uuid4().hex
-        directory = _made(GraphPaths(root=self._graphs_directory / graph.id).pushes)
+        directory = _make_directory(GraphPaths(root=self._graphs_directory / graph.id).pushes)
         path = directory / f"{name}.parquet"
 
         def tables() -> Iterator[pa.Table]:
@@ -257,7 +257,7 @@ def _in_row(
     )
 
 
-def _made(directory: Path) -> Path:
+def _make_directory(directory: Path) -> Path:
     """The directory, which survives a power failure once files in it do."""
     if not directory.exists():
         directory.mkdir(parents=True, exist_ok=True)
@@ -281,13 +281,13 @@ def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> No
 
     def write(temporary: Path) -> None:
         with pa.parquet.ParquetWriter(temporary, schema) as writer:
-            for group in _joined(tables):
+            for group in _join_tables(tables):
                 writer.write_table(group.cast(schema), row_group_size=ROWS_PER_GROUP)
 
     publish_file(path, write)
 
 
-def _checked(
+def _check_batches(
     graph: GraphRecord, file: BinaryIO, table_format: Format, limits: UploadLimits | None
 ) -> Iterator[pa.RecordBatch]:
     """Batches of columns that fulfil the data contract."""
@@ -306,7 +306,7 @@ def _checked(
         raise BadUpload("the body must hold at least one edge")
 
 
-def _joined(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _join_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Tables joined until there are enough rows for a row group."""
     waiting: list[pa.Table] = []
     n_rows = 0

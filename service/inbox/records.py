@@ -1,4 +1,4 @@
-"""What the manifest tells about sources, files and pushes, and what ingest tells it."""
+"""Records of sources, files, pushes and outcomes, between the manifest and ingest."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Which files of a followed source are whole, as far as listings tell.
+"""Settled files: those of a followed source that are whole, as far as listings tell.
 
 A file is taken when two listings some time apart show it unchanged and it ends as Parquet files do.
 One that is renamed into place is whole at once and only waits for the second listing; one that is

@@ -104,7 +104,7 @@ class SourceLister:
                 self._sources[graph_id] = ids
                 self._forget_registered(graph_id)
             for source in sources:
-                present[source.id] = self._known(graph_id, source)
+                present[source.id] = self._watched_source(graph_id, source)
         with self._changed:
             self._watched = present
         self._watch.set(
@@ -151,7 +151,7 @@ class SourceLister:
         """Begin nothing more; listings under way are left to end with the process."""
         self._watch.close()
 
-    def _known(self, graph_id: str, source: SourceRecord) -> _Watched:
+    def _watched_source(self, graph_id: str, source: SourceRecord) -> _Watched:
         """What is remembered of a source; one that was forgiven is tried at once."""
         each = self._watched.get(source.id)
         if each is None:

@@ -1,1 +1,1 @@
-"""Who brings edges and features in: the ingest of one graph, and the daemon that watches all."""
+"""Ingest of edges and features into one graph, and the daemon that watches all graphs."""

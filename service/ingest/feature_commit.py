@@ -1,4 +1,4 @@
-"""One set of features into a graph: its nodes into the index, its rows into a version of their own.
+"""Commit of a feature set: its nodes into the index, its rows into a version of their own.
 
 The version is published first, then nodes and snapshot, and last the caller's transaction says that
 it is the present one. Whatever dies between them is done again: the nodes have their numbers, and a
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.solvers.arrays import Int64Array
-from peewit.streaming.edges.blocks import shown
+from peewit.streaming.edges.blocks import excerpt
 from peewit.streaming.features.blocks import BadFeatures, as_bad_features
 from peewit.streaming.features.files import set_owners, set_values
 from peewit.streaming.features.store import (
@@ -92,7 +92,7 @@ class FeatureCommitter:
         except FeaturesNotFound as error:
             raise BadFeatures(f"{error}; replace the whole set") from error
         except pa.ArrowInvalid as error:
-            raise BadFeatures(f"the file of the set is damaged ({shown(error)})") from error
+            raise BadFeatures(f"the file of the set is damaged ({excerpt(error)})") from error
         except FileNotFoundError as error:
             if path.exists():
                 raise
@@ -120,7 +120,7 @@ class FeatureCommitter:
                 "column 'node' must hold a node once in a set",
                 argument="node",
                 row=row,
-                value=shown(index.external_ids(node, node + 1)[0].as_py()),
+                value=excerpt(index.external_ids(node, node + 1)[0].as_py()),
             )
         return nodes, lengths
 

@@ -1,4 +1,4 @@
-"""Solves that nobody asks for: after every new label and snapshot, and after workers have died.
+"""Automatic solves: after every new label and snapshot, and after workers have died.
 
 A graph with ``auto_solve`` ends with predictions that know its last label and its last snapshot. A
 job is given up after some attempts, so that one that kills its worker does not do so for ever; for
@@ -24,7 +24,7 @@ _is_given_up = (jobs.c.status == JobStatus.FAILED) & (jobs.c.attempt >= jobs.c.m
 
 
 def request_auto_solve(connection: Connection, graph_id: str) -> Job | None:
-    """The re-solve that a new snapshot or label leads to, in the transaction that stores it.
+    """Submit the re-solve after a new snapshot or label, in the transaction that stores that.
 
     Call it after the caller has written its own change to the row of the graph (the new
     ``snapshot`` or ``labels_seq``). The lock on that row puts the first snapshot and the first
@@ -74,17 +74,17 @@ def renew_given_up(database: Database) -> list[Job]:
         The jobs that were asked for.
     """
     with database.read() as connection:
-        found = connection.execute(_given_up(FIRST_REST_SECONDS)).all()
+        found = connection.execute(_given_up_jobs(FIRST_REST_SECONDS)).all()
     asked = []
     for row in found:
         with database.write() as connection:
-            job = _renewed(connection, row)
+            job = _renew(connection, row)
         if job is not None:
             asked.append(job)
     return asked
 
 
-def _renewed(connection: Connection, row: Row[Any]) -> Job | None:
+def _renew(connection: Connection, row: Row[Any]) -> Job | None:
     """The next job, unless it is not its time or its settings are no longer the graph's."""
     graph = connection.execute(
         select(graphs).where(graphs.c.id == row.graph_id).with_for_update()
@@ -100,11 +100,11 @@ def _renewed(connection: Connection, row: Row[Any]) -> Job | None:
         .where(jobs.c.id > func.coalesce(last_success.scalar_subquery(), ""))
     ).scalar_one()
     rest = min(FIRST_REST_SECONDS * 2.0 ** (n_given_up - 1), LAST_REST_SECONDS)
-    still = connection.execute(_given_up(rest).where(jobs.c.id == row.id)).one_or_none()
+    still = connection.execute(_given_up_jobs(rest).where(jobs.c.id == row.id)).one_or_none()
     return None if still is None else request_auto_solve(connection, row.graph_id)
 
 
-def _given_up(seconds: float) -> Select[Any]:
+def _given_up_jobs(seconds: float) -> Select[Any]:
     """Jobs that used up their attempts so long ago, and that no equal one has followed."""
     followed = (
         select(_later.c.id)

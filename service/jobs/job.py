@@ -71,7 +71,7 @@ class IdempotencyConflict(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What is asked for.
+    """Request for a job.
 
     Attributes
     ----------

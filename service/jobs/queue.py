@@ -91,7 +91,7 @@ class JobQueue:
             ).one_or_none()
             if row is None:
                 return _earlier_submission(joined, spec)
-            return _announced(joined, row)
+            return _announce(joined, row)
 
     def submit_coalesced(self, spec: JobSpec, connection: Connection | None = None) -> Job:
         """A job that starts after this transaction commits: the waiting equal one, or a new one.
@@ -109,7 +109,7 @@ class JobQueue:
     def get(self, job_id: str) -> Job:
         """The job at this moment; raises `UnknownJob`."""
         with self._database.read() as connection:
-            return job_from_row(_found(connection, select(jobs), job_id))
+            return job_from_row(_find(connection, select(jobs), job_id))
 
     def list(
         self,
@@ -129,7 +129,7 @@ class JobQueue:
             statement = statement.where(jobs.c.status == status)
         with self._database.read() as connection:
             if page is not None:
-                last = _found(connection, select(jobs), page)
+                last = _find(connection, select(jobs), page)
                 same_time = and_(jobs.c.created_at == last.created_at, jobs.c.id < last.id)
                 statement = statement.where(or_(jobs.c.created_at < last.created_at, same_time))
             rows = connection.execute(statement.limit(limit + 1)).all()
@@ -151,7 +151,7 @@ class JobQueue:
     def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[JobEvent]:
         """The job's history after an event, oldest first; raises `UnknownJob`."""
         with self._database.read() as connection:
-            _found(connection, select(jobs.c.id), job_id)
+            _find(connection, select(jobs.c.id), job_id)
             rows = connection.execute(
                 select(job_events)
                 .where(job_events.c.job_id == job_id, job_events.c.seq > after_seq)
@@ -163,7 +163,7 @@ class JobQueue:
     def cancel(self, job_id: str, connection: Connection | None = None) -> Job:
         """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
         with self._database.joined(connection) as joined:
-            return job_from_row(_cancel(joined, _locked(joined, job_id)))
+            return job_from_row(_cancel(joined, _lock(joined, job_id)))
 
     def cancel_graph(self, graph_id: str, connection: Connection | None = None) -> int:
         """Cancel every unfinished job of a graph; how many there were."""
@@ -216,14 +216,16 @@ class JobQueue:
         then age. With ``job_id`` only that job is considered. An idle look only
         reads, which leaves SQLite's one writer free.
         """
-        offered = _offered().where(jobs.c.lane.in_(lanes))
+        offered = _startable_jobs().where(jobs.c.lane.in_(lanes))
         if job_id is not None:
             offered = offered.where(jobs.c.id == job_id)
         with self._database.read() as connection:
-            if not connection.execute(select(or_(offered.exists(), _lapsed().exists()))).scalar():
+            if not connection.execute(
+                select(or_(offered.exists(), _lapsed_jobs().exists()))
+            ).scalar():
                 return None
         with self._database.write() as connection:
-            for lapsed in connection.execute(_lapsed().with_for_update(skip_locked=True)):
+            for lapsed in connection.execute(_lapsed_jobs().with_for_update(skip_locked=True)):
                 _end_lapsed(connection, lapsed)
             row = connection.execute(
                 offered.order_by(jobs.c.priority.desc(), jobs.c.created_at, jobs.c.id)
@@ -412,7 +414,7 @@ def submit_coalesced(connection: Connection, spec: JobSpec) -> Job:
             set_={"coalesce_key": statement.excluded.coalesce_key},
         ).returning(*jobs.c)
     ).one()
-    return _announced(connection, row) if row.id == values["id"] else job_from_row(row)
+    return _announce(connection, row) if row.id == values["id"] else job_from_row(row)
 
 
 def _new_row(spec: JobSpec) -> dict[str, Any]:
@@ -429,7 +431,7 @@ def _new_row(spec: JobSpec) -> dict[str, Any]:
     }
 
 
-def _announced(connection: Connection, row: Row[Any]) -> Job:
+def _announce(connection: Connection, row: Row[Any]) -> Job:
     _record(connection, row.id, "queued", {})
     return job_from_row(row)
 
@@ -453,7 +455,7 @@ def _earlier_submission(connection: Connection, spec: JobSpec) -> Job:
     return earlier
 
 
-def _offered() -> Select[Any]:
+def _startable_jobs() -> Select[Any]:
     """Jobs that may start now: waiting ones whose equal is not running, and lapsed ones."""
     equal = jobs.alias("equal")
     equal_runs = (
@@ -470,7 +472,7 @@ def _offered() -> Select[Any]:
     return select(jobs).where(or_(waits, _has_lapsed))
 
 
-def _lapsed() -> Select[Any]:
+def _lapsed_jobs() -> Select[Any]:
     """Running jobs without a worker that nobody may take over: to be cancelled or given up."""
     has_no_attempt_left = jobs.c.attempt >= jobs.c.max_attempts
     return select(jobs).where(_has_lapsed, or_(jobs.c.cancel_requested, has_no_attempt_left))
@@ -557,15 +559,15 @@ def _record(connection: Connection, job_id: str, kind: str, data: Mapping[str, A
     )
 
 
-def _found(connection: Connection, statement: Select[Any], job_id: str) -> Row[Any]:
+def _find(connection: Connection, statement: Select[Any], job_id: str) -> Row[Any]:
     row = connection.execute(statement.where(jobs.c.id == job_id)).one_or_none()
     if row is None:
         raise UnknownJob(f"no job {job_id!r}")
     return row
 
 
-def _locked(connection: Connection, job_id: str) -> Row[Any]:
-    return _found(connection, select(jobs).with_for_update(), job_id)
+def _lock(connection: Connection, job_id: str) -> Row[Any]:
+    return _find(connection, select(jobs).with_for_update(), job_id)
 
 
 def _current(connection: Connection, job_id: str, attempt: int) -> Row[Any]:

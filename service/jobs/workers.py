@@ -1,4 +1,4 @@
-"""Which workers there are: each writes a heartbeat, and one that is silent counts as gone."""
+"""Workers that are alive: each writes a heartbeat, and one that is silent counts as gone."""
 
 from dataclasses import dataclass
 from datetime import datetime

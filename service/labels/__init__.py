@@ -1,1 +1,1 @@
-"""What people say of nodes: a history of label events, and the door they come in by."""
+"""Labels that people give: a history of events, and their entry."""

@@ -1,4 +1,4 @@
-"""Labels as people hand them in: checked against what the graph knows, stored with the re-solve.
+"""Entry of labels: checked against the nodes of the graph, stored with the re-solve.
 
 Both entries, REST and command line, come through here, so that they refuse the same things.
 """
@@ -79,7 +79,7 @@ class Labeling:
             The graph was deleted.
         """
         # Asked before the transaction begins: building the table of a large index takes seconds.
-        is_known = self._known(graph, given) if unknown == "refuse" else None
+        is_known = self._known_nodes(graph, given) if unknown == "refuse" else None
         with self.database.write() as connection:
             receipt = self.labels.put(
                 graph.id,
@@ -104,7 +104,7 @@ class Labeling:
                 request_auto_solve(connection, graph.id)
         return receipt
 
-    def _known(self, graph: GraphRecord, given: UploadedLabels) -> BoolArray:
+    def _known_nodes(self, graph: GraphRecord, given: UploadedLabels) -> BoolArray:
         return self.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
 
 

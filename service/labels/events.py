@@ -1,4 +1,4 @@
-"""Writing label events, a few or a million of them, into the caller's transaction.
+"""Label events: a few or a million of them, written into the caller's transaction.
 
 SQLAlchemy binds every value of every row by name, which for a million rows takes longer than the
 database does; those go to the driver as they are.

@@ -158,7 +158,7 @@ class LabelStore:
             raise ValueError(
                 f"nodes and labels must be equally long, got {len(nodes)} and {len(labels)}"
             )
-        names = _checked_nodes(nodes)
+        names = _check_nodes(nodes)
         values = _label_texts(labels)
         unknown = [] if known is None else _unknown(names, known)
         with self._database.joined(connection) as joined:
@@ -183,7 +183,7 @@ class LabelStore:
         BadLabels
             A node is not a string of at most `MAX_NODE_BYTES`.
         """
-        wanted = list(dict.fromkeys(_checked_nodes(nodes).to_pylist()))
+        wanted = list(dict.fromkeys(_check_nodes(nodes).to_pylist()))
         with self._database.joined(connection) as joined:
             lock_graph(joined, graph_id)
             labeled: list[str] = []
@@ -364,7 +364,7 @@ def _append(
     return LabelReceipt(labels_seq=last, accepted=len(nodes))
 
 
-def _checked_nodes(nodes: Sequence[str]) -> pa.LargeStringArray:
+def _check_nodes(nodes: Sequence[str]) -> pa.LargeStringArray:
     for row, node in enumerate(nodes):
         if not isinstance(node, str):
             raise BadLabels("node must be a string", argument="node", row=row, value=node)

@@ -1,1 +1,1 @@
-"""Numbers for Prometheus."""
+"""Prometheus metrics."""

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: those of the stores, which any process can tell, and those of ingest.
+"""Prometheus metrics of the stores, which any process can read, and of ingest.
 
 What is in the database (edges, backlog, labels, snapshots; jobs by
 `peewit.service.metrics.job_metrics`) is read there at every scrape, so the API's processes agree
@@ -79,7 +79,7 @@ class StoreCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The metrics of this moment."""
-        return _families(_bounded(self._figures()))
+        return _families(_largest_graphs(self._figures()))
 
     def _figures(self) -> dict[str, _Figures]:
         is_pushed = files.c.push_id.is_not(None)
@@ -139,7 +139,7 @@ class StoreCollector(Collector):
         return figures
 
 
-def _bounded(figures: dict[str, _Figures]) -> dict[str, _Figures]:
+def _largest_graphs(figures: dict[str, _Figures]) -> dict[str, _Figures]:
     """The largest graphs by name, and the others together."""
     if len(figures) <= MAX_GRAPHS:
         return figures

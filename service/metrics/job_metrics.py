@@ -1,4 +1,4 @@
-"""Numbers of jobs, workers and leases for Prometheus, as the database has them.
+"""Prometheus metrics of jobs, workers and leases, as the database has them.
 
 Jobs that ended long ago are removed, so how many ended is a gauge of what is remembered; workers
 count their attempts themselves, see `peewit.service.worker.metrics`. Kinds, lanes and statuses are

@@ -1,4 +1,4 @@
-"""What a process and those that it has started take of the machine, for Prometheus.
+"""Prometheus metrics of the memory and processor time of a process and its descendants.
 
 The names are those of prometheus_client's own collector, which sees one process only.
 """

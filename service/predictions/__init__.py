@@ -1,1 +1,1 @@
-"""What came out of solves: files of predictions, reading them, and what is made of them."""
+"""Predictions: files that solves write, their readers, and suggestions and accuracy from them."""

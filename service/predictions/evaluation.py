@@ -1,4 +1,4 @@
-"""How right predictions are where the truth is known and was not given away by a label."""
+"""Accuracy of predictions on nodes with a true label and no given one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def evaluate(predictions: pa.Table, truth: UploadedLabels, labels: CurrentLabels
     known = truth.last_of_each()
     _refuse(known, float, "true labels must be classes, as the predictions are")
     _require_common_class(known, labels)
-    matched = _Matched.of(predictions, known, labels)
+    matched = _Match.of(predictions, known, labels)
     true = np.array([str(label) for label in known.values()], dtype=object)[matched.judged]
     shown = predictions["label"].cast(pa.string()).take(matched.rows)
     is_right = np.array(shown.to_pylist(), dtype=object) == true
@@ -136,7 +136,7 @@ def evaluate_numbers(
     """
     known = truth.last_of_each()
     _refuse(known, str, "true labels must be numbers, as the predictions are")
-    matched = _Matched.of(predictions, known, labels)
+    matched = _Match.of(predictions, known, labels)
     true = np.array(list(known.values()), dtype=np.float64)[matched.judged]
     label = predictions["label"].take(matched.rows)
     mean = predictions["score"].take(matched.rows).cast(pa.float64())
@@ -156,7 +156,7 @@ def evaluate_numbers(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Matched:
+class _Match:
     """Which nodes of the truth are judged, and their rows among the predictions."""
 
     judged: BoolArray
@@ -167,7 +167,7 @@ class _Matched:
     @classmethod
     def of(
         cls, predictions: pa.Table, known: dict[str, LabelValue], labels: CurrentLabels
-    ) -> "_Matched":
+    ) -> "_Match":
         nodes = pa.array(list(known), pa.large_string())
         is_labeled = pc.is_in(nodes, value_set=labels.nodes).to_numpy(zero_copy_only=False)
         predicted_nodes = predictions["node"].cast(pa.large_string())

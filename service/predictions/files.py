@@ -1,4 +1,4 @@
-"""One file of predictions: how it is written, whole, and how it is read, memory-mapped.
+"""Prediction files: written whole, read memory-mapped.
 
 An Arrow IPC file whose row number is the dense node id, so that a node is found without a search.
 """
@@ -38,7 +38,7 @@ ScoreKind = Literal["probability", "class score", "value"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionMeta:
-    """What a prediction file was made of; stored in its schema.
+    """Provenance of a prediction file, stored in its schema.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ def _number_columns(values: FloatArray, reachable: BoolArray) -> list[pa.Array]:
 def class_columns(
     labels: pa.Array, scores: FloatArray, reachable: BoolArray
 ) -> dict[str, pa.Array]:
-    """What is said of some rows by class: the columns of a file after the node, by name.
+    """Columns of some rows after the node, by name.
 
     Parameters
     ----------
@@ -420,5 +420,5 @@ def file_name(job_id: str, attempt: int) -> str:
 
 
 def predictor_path(path: Path) -> Path:
-    """Where the predictor lies that belongs to a file of predictions, if there is one."""
+    """Path of the predictor that belongs to a file of predictions, if there is one."""
     return path.with_suffix(PREDICTOR_SUFFIX)

@@ -1,4 +1,4 @@
-"""Points that people send for a prediction: checked whole before the first is answered."""
+"""New points for a prediction: checked whole before the first is answered."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What new points are predicted with: the functions of a solve, beside its predictions.
+"""Predictors of new points: the functions of a solve, in a file beside its predictions.
 
 A predictor is an uncompressed ``.npz`` without pickled objects, published whole before the
 predictions are, and removed with them (`peewit.service.predictions.store`).
@@ -177,7 +177,7 @@ class Predictor:
 
 
 def predictor_of(store: PredictionStore, job: Job) -> Predictor:
-    """What a job predicts new points with.
+    """Predictor of a job.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Reading predictions as people ask for them: the latest or one job's, by the ids they know."""
+"""Reader of predictions: the latest or one job's, by external ids."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class NodeNotPredicted(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """What became of the nodes that were asked for, each in the order of asking.
+    """Predictions of the nodes asked for, and those without one, each in the order of asking.
 
     Attributes
     ----------
@@ -94,20 +94,20 @@ class PredictionReader:
             )
         return latest
 
-    def at_hand(
+    def cached(
         self, graph: GraphRecord, node: NodeId, *, model: str | None, job_id: str | None
     ) -> tuple[PredictionFile, Prediction] | None:
-        """What `find`, `open` and `one` come to, if memory tells; else None, and they have to.
+        """Result of `find`, `open` and `one` where memory has it; else None.
 
         For callers who must not wait: it reads no row and opens no file.
         """
         key = _freshest(graph, model) if job_id is None else ("job", job_id)
-        if not self.recent.at_hand(key):
+        if not self.recent.is_cached(key):
             return None
-        file = self.store.at_hand(self.find(graph, model=model, job_id=job_id))
+        file = self.store.cached(self.find(graph, model=model, job_id=job_id))
         if file is None:
             return None
-        dense = self.nodes.at_hand(graph, node_array([node], graph.settings.node_ids))
+        dense = self.nodes.cached_ids(graph, node_array([node], graph.settings.node_ids))
         if dense is None or dense[0] >= file.n_nodes:
             return None
         return file, file.lookup(dense)[0]

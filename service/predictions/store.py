@@ -58,7 +58,7 @@ class PredictionStore:
         self._lock = Lock()
 
     def directory(self, graph_id: str) -> Path:
-        """Where the files of one graph lie."""
+        """Directory of the files of one graph."""
         return GraphPaths(root=self._graphs_directory / graph_id).predictions
 
     def read(self, job: Job) -> PredictionFile:
@@ -72,21 +72,21 @@ class PredictionStore:
         if job.status is not JobStatus.SUCCEEDED or job.result is None:
             raise PredictionsNotFound(f"job {job.id} has no predictions: it is {job.status}")
         try:
-            return self._opened(self.directory(job.graph_id) / job.result["file"])
+            return self._open_file(self.directory(job.graph_id) / job.result["file"])
         except FileNotFoundError:
             raise PredictionsNotFound(
                 f"the predictions of job {job.id} were removed, since the last {KEEP_PER_MODEL} of "
                 "each model are kept; read the latest or solve again"
             ) from None
 
-    def at_hand(self, job: Job) -> PredictionFile | None:
+    def cached(self, job: Job) -> PredictionFile | None:
         """The predictions of a job if their file is open and was not removed."""
         if job.result is None:
             return None
         path = self.directory(job.graph_id) / job.result["file"]
         return self._open.get(path) if path.exists() else None
 
-    def _opened(self, path: Path) -> PredictionFile:
+    def _open_file(self, path: Path) -> PredictionFile:
         """The file, which stays open for those who ask next, until it is removed."""
         with self._lock:
             if not path.exists():
@@ -157,7 +157,7 @@ class PredictionStore:
             active = connection.execute(select(jobs.c.id, jobs.c.attempt).where(running)).all()
         named = {row.result["file"] for row in published}
         named |= {file_name(row.id, row.attempt) for row in active}
-        replaced = _replaced(published)
+        replaced = _replaced_files(published)
         removed = []
         for path, written_at in files.items():
             name = path.with_suffix(SUFFIX).name  # of the predictions, also for their predictor
@@ -168,7 +168,7 @@ class PredictionStore:
         return removed
 
 
-def _replaced(published: Sequence[Row[Any]]) -> set[str]:
+def _replaced_files(published: Sequence[Row[Any]]) -> set[str]:
     """Of rows with the freshest first: files that enough fresher ones replaced long enough ago."""
     of_model: dict[str, list[Row[Any]]] = {}
     for row in published:

@@ -110,7 +110,7 @@ class _Candidates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Labeled:
+class _LabeledNodes:
     """Dense ids of the nodes that have a label, increasing, after a label event."""
 
     labels_seq: int
@@ -149,7 +149,7 @@ class Suggester:
         self._nodes = nodes
         self._graphs_directory = graphs_directory
         self._candidates: OrderedDict[str, _Candidates] = OrderedDict()
-        self._labeled: OrderedDict[str, _Labeled] = OrderedDict()
+        self._labeled: OrderedDict[str, _LabeledNodes] = OrderedDict()
         self._unsure: OrderedDict[Path, Int64Array] = OrderedDict()
         self._lock = Lock()
 
@@ -274,7 +274,7 @@ class Suggester:
                 raise
             return None
 
-    def _labeled_nodes(self, graph: GraphRecord) -> _Labeled:
+    def _labeled_nodes(self, graph: GraphRecord) -> _LabeledNodes:
         """The nodes that have a label now; looked up again when a label has changed."""
         with self._lock:
             known = self._labeled.get(graph.id)
@@ -283,7 +283,7 @@ class Suggester:
         current = self._labels.current(graph.id)
         kind = pa.large_string() if graph.settings.node_ids == "string" else pa.int64()
         dense = self._nodes.lookup(graph, current.nodes.cast(kind))
-        found = _Labeled(
+        found = _LabeledNodes(
             labels_seq=current.labels_seq, nodes=np.sort(dense[dense >= 0]).astype(np.int64)
         )
         with self._lock:
@@ -320,7 +320,7 @@ class Suggester:
                 f"graph {graph.settings.name} has no embedding yet; submit a job of kind embed "
                 "and wait for it"
             )
-        nodes = _sampled(embedding, graph.settings.seed or 0)
+        nodes = _sample_nodes(embedding, graph.settings.seed or 0)
         found = _Candidates(
             embedding=embedding,
             version=version,
@@ -385,7 +385,7 @@ def _spread(
     return nodes[rows]
 
 
-def _sampled(embedding: NodeEmbedding, seed: int) -> Int64Array:
+def _sample_nodes(embedding: NodeEmbedding, seed: int) -> Int64Array:
     """Nodes of large components, all or a sample; increasing.
 
     Those of at least a hundredth of all nodes count as large, and the largest until they hold half

@@ -1,1 +1,1 @@
-"""Tables in and out: formats, what a table will take once decoded, and reading what was sent."""
+"""Tables in and out: formats, decoded sizes, and uploads."""

@@ -1,4 +1,4 @@
-"""What an Arrow IPC stream will take once it is decoded, from the metadata of its messages.
+"""Decoded size of an Arrow IPC stream, from the metadata of its messages.
 
 Nothing is decompressed here: a compressed buffer says in its first bytes how long it will be, and
 the decoder allocates what stands there.
@@ -21,12 +21,12 @@ _PLAIN: Final = -1
 
 
 class UnboundedArrow(ValueError):
-    """What decoding the stream would take cannot be told, or the stream is damaged."""
+    """The decoded size of the stream is unknown, or the stream is damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowSurvey:
-    """What decoding a stream takes.
+    """Rows and bytes of a decoded stream.
 
     Attributes
     ----------

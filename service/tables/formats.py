@@ -1,4 +1,4 @@
-"""The four table formats that Peewit speaks, and writing a stream of rows in each of them.
+"""Table formats: the four that Peewit reads and writes, and a writer of rows in each.
 
 Rows go out a batch at a time, so that a table larger than memory passes through. Reading what
 people send is `peewit.service.tables.uploads`.
@@ -23,7 +23,7 @@ MAX_EXACT_INTEGER: Final = 2**53
 
 
 class Format(StrEnum):
-    """How a table is written."""
+    """Format of a table."""
 
     ARROW = "arrow"
     """Arrow IPC stream."""
@@ -41,7 +41,7 @@ class Format(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """How a file of this format is named, with the dot."""
+        """Suffix of a file of this format, with the dot."""
         return _SUFFIXES[self][0]
 
     @classmethod
@@ -178,7 +178,7 @@ def _json_objects(batch: pa.RecordBatch) -> bytes:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         opening = "," if parts else "{"
         parts += [_text(f"{opening}{orjson.dumps(name).decode()}:"), _json_values(column)]
-    lines = _joined(*parts, _text("}\n"))
+    lines = _join(*parts, _text("}\n"))
     _, _, data = lines.buffers()
     return bytes(memoryview(data)[: pc.sum(pc.binary_length(lines)).as_py()])
 
@@ -195,17 +195,17 @@ def _json_values(column: pa.Array) -> pa.Array:
         is_large = pc.or_(
             pc.greater(column, MAX_EXACT_INTEGER), pc.less(column, -MAX_EXACT_INTEGER)
         )
-        values = pc.if_else(is_large, _joined(_QUOTE, values, _QUOTE), values)
+        values = pc.if_else(is_large, _join(_QUOTE, values, _QUOTE), values)
     elif pa.types.is_floating(kind):
         is_whole = pc.match_substring_regex(values, r"^-?\d+$")
-        values = pc.if_else(is_whole, _joined(values, _text(".0")), values)
+        values = pc.if_else(is_whole, _join(values, _text(".0")), values)
         values = pc.if_else(pc.is_finite(column), values, None)
     return pc.fill_null(values, "null")
 
 
 def _json_strings(strings: pa.Array) -> pa.Array:
     if not pc.any(pc.match_substring_regex(strings, _ESCAPED)).as_py():
-        return _joined(_QUOTE, strings, _QUOTE)
+        return _join(_QUOTE, strings, _QUOTE)
     escaped = (
         None if value is None else orjson.dumps(value).decode() for value in strings.to_pylist()
     )
@@ -216,7 +216,7 @@ def _text(value: str) -> pa.Scalar:
     return pa.scalar(value, pa.large_string())
 
 
-def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
+def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
     return pc.binary_join_element_wise(*parts, _text(""))
 
 

@@ -1,4 +1,4 @@
-"""What a Parquet file will take once it is decoded, from its footer and its page headers.
+"""Decoded size of a Parquet file, from its footer and its page headers.
 
 Nothing is decompressed here. A footer may lie; page headers may not, since they are what the
 decoder goes by. So every page of the columns that will be read is looked at.
@@ -35,12 +35,12 @@ Struct = dict[int, Any]
 
 
 class UnboundedParquet(ValueError):
-    """What decoding the file would take cannot be told, or the file is damaged."""
+    """The decoded size of the file is unknown, or the file is damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSurvey:
-    """What decoding some columns takes.
+    """Rows and bytes of some decoded columns.
 
     Attributes
     ----------
@@ -225,9 +225,9 @@ class _Compact:
             case 4 | 5 | 6:
                 return self._zigzag()
             case 7:
-                return self._taken(8)
+                return self._take(8)
             case 8:
-                return self._taken(self._varint())
+                return self._take(self._varint())
             case 9 | 10:
                 return self._list(depth)
             case 12:
@@ -264,7 +264,7 @@ class _Compact:
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 
-    def _taken(self, n_bytes: int) -> bytes:
+    def _take(self, n_bytes: int) -> bytes:
         if self.position + n_bytes > len(self._content):
             raise IndexError(f"{n_bytes} bytes are not there")
         taken = self._content[self.position : self.position + n_bytes]

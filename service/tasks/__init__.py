@@ -1,1 +1,1 @@
-"""What each kind of job may be asked, and how it runs; what worker and child say to each other."""
+"""Tasks: the parameters of each kind of job, how it runs, and messages of worker and child."""

@@ -1,4 +1,4 @@
-"""What predictions are worth: what a solve job may be asked to say of its own answer.
+"""Assessment of a solve's own answer: cross-validation, bounds and uncertainty.
 
 Variance, bound and cross-validation speak of the snapshot that was solved, H, whatever the job
 refined on the full graph.
@@ -27,7 +27,7 @@ Phase = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answered:
-    """A model's answer and all that it was made from.
+    """Solution of a model, and all that it was made from.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Answered:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Assessment:
-    """What was asked for.
+    """Figures that were asked for.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def assess(
     progress: Progress,
     cancelled: Cancelled,
 ) -> Assessment:
-    """Whatever the options ask for, each in a phase of its own.
+    """Compute the figures that the options ask for, each in a phase of its own.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Jobs of kind ``certify``: what they may be asked, and how a child runs them."""
+"""Certify jobs: their parameters, and how a child runs them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +10,8 @@ from peewit.service.tasks.contract import Child, GraphKind, JobStores, Options, 
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.passes.certificate import CertifySettings, certify
+from peewit.streaming.passes.certificate import CertifySettings
+from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 
@@ -124,10 +125,10 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
         except PassStopped:
             return Stopped()
         except RawEdgesGone as error:
-            raise explained(error, keep_raw=task.keep_raw) from error
+            raise with_remedy(error, keep_raw=task.keep_raw) from error
         return Done(result={**asdict(certificate), "message": certificate.message})
 
 
-def explained(error: RawEdgesGone, *, keep_raw: bool) -> ValueError:
+def with_remedy(error: RawEdgesGone, *, keep_raw: bool) -> ValueError:
     """The error with what would have kept the edges."""
     return ValueError(str(error) if keep_raw else f"{error}; pushed edges stay only with keep_raw")

@@ -1,4 +1,4 @@
-"""Jobs of kind ``embed``: how a child runs them. They may be asked nothing."""
+"""Embed jobs: how a child runs them. They have no parameters."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass

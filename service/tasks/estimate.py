@@ -1,4 +1,4 @@
-"""What a solve would take, said before anything runs; and the refusal of one that cannot fit.
+"""Estimate of a solve's memory and time before it runs, and refusal of one that cannot fit.
 
 The memory of a Gram matrix is what the process that solves will plan with; that of a graph follows
 from its size. Time is what the last equal job took, or nothing: other figures would be guesses.
@@ -31,7 +31,7 @@ _LEAST_CLASSES: Final = 2
 
 
 class NoSnapshot(ValueError):
-    """There is nothing to solve yet."""
+    """The graph has no snapshot to solve on yet."""
 
 
 class DoesNotFit(ValueError):
@@ -106,7 +106,7 @@ class _Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
-    """Says what solves would take.
+    """Estimates the memory and time of solves.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Estimator:
         )
 
     def require_room(self, graph: GraphRecord, model: str, parameters: Mapping[str, Any]) -> None:
-        """Raise `DoesNotFit` for a solve that cannot fit; one that cannot be told of passes."""
+        """Raise `DoesNotFit` for a solve that cannot fit; one without an estimate passes."""
         try:
             estimate = self.estimate(graph, model, parameters)
         except NoSnapshot:  # the job says so, unless one is there when it begins

@@ -1,4 +1,4 @@
-"""When a job will end: by its own pace, and by what the last equal job took."""
+"""Forecast of a job's end, from its own pace and from the last equal job."""
 
 from collections.abc import Callable, Mapping
 from itertools import dropwhile
@@ -28,13 +28,13 @@ def last_equal(
 
 
 def seconds_by_stage(job: Job | None) -> dict[str, float]:
-    """What each stage of a finished job took, in their order; empty where it does not say."""
+    """Seconds of each stage of a finished job, in order; empty where they are unknown."""
     taken = None if job is None or job.result is None else job.result.get("seconds")
     return dict(taken) if isinstance(taken, Mapping) else {}
 
 
 class Forecast:
-    """Follows one attempt and tells how long it has still to go.
+    """Forecast of the time that one attempt has left.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Jobs of kind ``knn``: what they may be asked, how a child runs them, how their edges come in.
+"""k-NN jobs: their parameters, how a child runs them, and how their edges come in.
 
 The edges go the way of all edges: a file of the manifest, pending until ingest takes it. It is
 listed in the transaction that ends the job, so that a job that succeeded has given its file, and
@@ -199,7 +199,7 @@ def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path)
 
 
 def sweep_knn(queue: JobQueue, directory: Path) -> None:
-    """Remove what jobs that are over have left of lists, and of edges that came to nothing.
+    """Remove the lists of jobs that have ended, and edges of those that failed or were cancelled.
 
     An attempt that was interrupted leaves lists to the next, until the job is over.
 

@@ -1,4 +1,4 @@
-"""What a worker and its warm child say to each other over their pipe.
+"""Messages between a worker and its warm child, over their pipe.
 
 A task carries all that the child needs besides the files of the graph, so that the child never
 talks to the database. It answers each task once, after any number of progress messages.

@@ -1,4 +1,4 @@
-"""The passes of a solve job with ``refine``: from the answer on the snapshot to the exact one."""
+"""Refinement of a solve: passes from the answer on the snapshot to the exact one."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from peewit.service.tasks.certify import explained
+from peewit.service.tasks.certify import with_remedy
 from peewit.service.tasks.labels import LabelsTask
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iterate import Progress, ProgressReport
@@ -73,7 +73,7 @@ def refined(
         )
         passes = _Passes(edges, max_passes, progress, cancelled)
         try:
-            edges.open(on_fraction=passes.telling("reading"), cancelled=cancelled)
+            edges.open(on_fraction=passes.report_phase("reading"), cancelled=cancelled)
             return refine(
                 model,
                 prepared,
@@ -81,15 +81,15 @@ def refined(
                 solution,
                 passes,
                 max_passes=max_passes,
-                progress=passes.solving,
+                progress=passes.report_solving,
                 cancelled=cancelled,
             )
         except RawEdgesGone as error:
-            raise explained(error, keep_raw=task.keep_raw) from error
+            raise with_remedy(error, keep_raw=task.keep_raw) from error
 
 
 class _Passes:
-    """Products with the full graph, counted and told."""
+    """Products with the full graph, counted and reported."""
 
     def __init__(
         self,
@@ -109,16 +109,16 @@ class _Passes:
         self._n_passes += 1
         return self._edges.laplacian_product(
             block,
-            on_fraction=self.telling(f"pass {self._n_passes}"),
+            on_fraction=self.report_phase(f"pass {self._n_passes}"),
             cancelled=self._cancelled,
         )
 
-    def solving(self, _report: ProgressReport) -> None:
+    def report_solving(self, _report: ProgressReport) -> None:
         """The pass is over, what follows is done in memory."""
-        self.telling(f"pass {self._n_passes}: solving")
+        self.report_phase(f"pass {self._n_passes}: solving")
 
-    def telling(self, phase: str) -> Callable[[float], None]:
-        """What tells the fraction of one phase."""
+    def report_phase(self, phase: str) -> Callable[[float], None]:
+        """Callback that reports the fraction of one phase."""
 
         def tell(fraction: float) -> None:
             self._progress(

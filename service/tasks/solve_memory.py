@@ -1,4 +1,4 @@
-"""How the memory of a solving process is divided, from sizes alone: before a job runs, and in it.
+"""Memory of a solving process: how it is divided, from sizes alone, before and in a job.
 
 Context: a job that does not fit should be refused when it is asked for, not after minutes of work.
 Decision: the figures follow from the graph, the model and the settings, never from what else is in
@@ -29,7 +29,7 @@ def graph_bytes(n_nodes: int, n_edges: int) -> int:
 
 
 def kept_bytes(memory_bytes: int, model: Model, graph: SnapshotMeta) -> int:
-    """What a model may keep beside a graph, of the memory of a process.
+    """Bytes that a model may keep beside a graph, of the memory of a process.
 
     Models of points plan all of it, since a Gram matrix and its factors are all that they keep.
     The others get half: what they keep comes on top of what they work in.

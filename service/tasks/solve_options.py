@@ -1,4 +1,4 @@
-"""What a solve job may be asked beside its model's hyperparameters.
+"""Options of a solve job beside its model's hyperparameters.
 
 Context: people give one flat set of parameters, on the command line, over HTTP and in
 ``auto_solve``. Decision: options of the job stand among the hyperparameters, and are split from
@@ -43,7 +43,7 @@ def option(default: Any, rule: Rule, *, needs: type = Model, verb: str = "") -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveOptions:
-    """What is asked of a solve job whatever its model; see the rule of each field.
+    """Options of a solve job, whatever its model; see the rule of each field.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""What operators do: backup, restore, doctor."""
+"""Upkeep by operators: backup, restore, doctor."""

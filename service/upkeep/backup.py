@@ -152,9 +152,9 @@ def back_up(
             created_at = reader.execute(select(now())).scalar_one().isoformat()
             outside = tuple(_outside(reader))
             missing = tuple(_missing(reader, settings.graphs_directory, staging))
-            rows = _copied_rows(reader, unfinished / DATABASE, progress)
-            copied = _copied_files(staging, unfinished, progress)
-        whole = _described(unfinished / DATABASE, name=DATABASE)
+            rows = _copy_rows(reader, unfinished / DATABASE, progress)
+            copied = _copy_files(staging, unfinished, progress)
+        whole = _describe(unfinished / DATABASE, name=DATABASE)
         manifest = BackupManifest(
             peewit=version_of("peewit"),
             schema=newest_revision(),
@@ -304,7 +304,7 @@ def _missing(reader: Connection, root: Path, staging: Path) -> Iterator[str]:
             yield str(root / graph_id / path)
 
 
-def _copied_rows(reader: Connection, path: Path, progress: Progress) -> dict[str, int]:
+def _copy_rows(reader: Connection, path: Path, progress: Progress) -> dict[str, int]:
     target = open_private_database(path)
     try:
         with target.write() as connection:
@@ -313,7 +313,7 @@ def _copied_rows(reader: Connection, path: Path, progress: Progress) -> dict[str
         target.close()
 
 
-def _copied_files(staging: Path, target: Path, progress: Progress) -> list[BackupFile]:
+def _copy_files(staging: Path, target: Path, progress: Progress) -> list[BackupFile]:
     """Copy what has second names; files of two names, as checkpoints share them, only once."""
     found = list(files_below(staging / GRAPHS))
     total, done = sum(path.stat().st_size for path in found), 0
@@ -337,7 +337,7 @@ def _copied_files(staging: Path, target: Path, progress: Progress) -> list[Backu
     return copied
 
 
-def _described(path: Path, *, name: str) -> BackupFile:
+def _describe(path: Path, *, name: str) -> BackupFile:
     """Flush a file that is there, and say what it is."""
     fsync_file(path)
     status = path.stat()

@@ -1,4 +1,4 @@
-"""What a backup holds: rows in a SQLite file, files of the graphs, and a page that lists them.
+"""Format of a backup: rows in a SQLite file, files of the graphs, and a page that lists them.
 
 The rows are those of every table but ``workers`` and ``leases``, copied through the tables of
 `peewit.service.database.tables`, so that a backup does not depend on the database it came from.
@@ -63,7 +63,7 @@ class BackupFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupManifest:
-    """The page that lists a backup.
+    """Page that lists the files and rows of a backup.
 
     Attributes
     ----------

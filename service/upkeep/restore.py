@@ -118,7 +118,7 @@ def restore(
     home = settings.home
     home.mkdir(parents=True, exist_ok=True)
     if (home / MARK).exists():
-        finished = _finished_before(database, settings, manifest)
+        finished = _earlier_report(database, settings, manifest)
         if finished is not None:
             return finished
     else:
@@ -126,7 +126,7 @@ def restore(
     page = {"backup": str(directory.absolute()), "created_at": manifest.created_at}
     publish_json(home / MARK, page)
     try:
-        report = _restored(database, settings, directory, manifest, progress)
+        report = _restore(database, settings, directory, manifest, progress)
     except BaseException:
         with database.read() as connection:
             is_empty = not _rows_there(connection)
@@ -138,7 +138,7 @@ def restore(
     return report
 
 
-def _finished_before(
+def _earlier_report(
     database: Database, settings: Settings, manifest: BackupManifest
 ) -> RestoreReport | None:
     """What an earlier call has brought in, None where it died before and its files are gone now."""
@@ -201,7 +201,7 @@ def _remove_ours(settings: Settings) -> None:
     (settings.home / MARK).unlink(missing_ok=True)
 
 
-def _restored(
+def _restore(
     database: Database,
     settings: Settings,
     directory: Path,

@@ -1,1 +1,1 @@
-"""Who runs jobs: the worker, its warm children, and what passes between them."""
+"""Worker that runs jobs, and its warm children."""

@@ -1,4 +1,4 @@
-"""The process of a warm child: read tasks from the pipe, answer each, work ahead in between."""
+"""Warm child's process: read tasks from the pipe, answer each, work ahead in between."""
 
 import os
 import traceback

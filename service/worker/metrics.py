@@ -1,4 +1,4 @@
-"""Numbers of one worker since its start, for Prometheus: attempts, solves, solving processes."""
+"""Prometheus metrics of one worker since its start: attempts, solves, solving processes."""
 
 import os
 from typing import Final, Literal

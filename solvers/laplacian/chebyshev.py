@@ -5,7 +5,6 @@ communities lives in a direction that hardly any right-hand side contains, and g
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -21,17 +20,26 @@ _WIDEN_BELOW = 0.5
 _WIDEN_ABOVE = 1.2
 
 
-class Cycles(Protocol):
-    """Where an iteration in cycles stands, each ended by a look at the residual."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class ChebyshevState:
+    """Iterate, residual and direction of every column, and where the present cycle stands.
 
+    A cycle ends with a look at the residual.
+    """
+
+    iterate: RealArray
+    residual: RealArray
+    direction: RealArray
+    scratch: RealArray
     first_energy: FloatArray
     bounds: SpectralBounds
-    n_left: int
-    relative: float
-    n_cycles: int
+    n_left: int = 0
+    ratio: float = 1.0
+    relative: float = 1.0
+    n_cycles: int = 0
 
 
-def end_cycle(state: Cycles, energy: FloatArray) -> None:
+def end_cycle(state: ChebyshevState, energy: FloatArray) -> None:
     """Note what is left of the residual, and widen the bounds for another cycle."""
     left = np.divide(
         energy, state.first_energy, out=np.zeros_like(energy), where=state.first_energy > 0
@@ -46,7 +54,7 @@ def end_cycle(state: Cycles, energy: FloatArray) -> None:
     )
 
 
-def cycle_status(state: Cycles, rtol: float) -> Status | None:
+def cycle_status(state: ChebyshevState, rtol: float) -> Status | None:
     """Converged after a cycle whose check is passed; stagnated after too many that are not."""
     if state.relative <= rtol:
         return Status.CONVERGED
@@ -55,27 +63,11 @@ def cycle_status(state: Cycles, rtol: float) -> Status | None:
     return None
 
 
-def cycle_fraction(state: Cycles, rtol: float) -> float:
+def cycle_fraction(state: ChebyshevState, rtol: float) -> float:
     """Share of the present cycle that is done."""
     if state.relative <= rtol:
         return 1.0
     return 1 - state.n_left / state.bounds.n_chebyshev_steps(rtol)
-
-
-@dataclass(slots=True, eq=False)
-class ChebyshevState:
-    """Iterate, residual and direction of every column, and where the present cycle stands."""
-
-    iterate: RealArray
-    residual: RealArray
-    direction: RealArray
-    scratch: RealArray
-    first_energy: FloatArray
-    bounds: SpectralBounds
-    n_left: int
-    ratio: float = 1.0
-    relative: float = 1.0
-    n_cycles: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,7 +109,6 @@ class Chebyshev:
             scratch=np.empty_like(self.rhs),
             first_energy=np.zeros(self.rhs.shape[1]),
             bounds=self.bounds,
-            n_left=0,
         )
         self.preconditioner.apply(state.residual, state.scratch)
         state.first_energy = column_dots(state.residual, state.scratch)

@@ -15,27 +15,16 @@ from peewit.solvers.kernels.chebyshev import (
     scaled_energies,
     smooth_rows,
 )
-from peewit.solvers.laplacian.chebyshev import cycle_fraction, cycle_status, end_cycle
+from peewit.solvers.laplacian.chebyshev import (
+    ChebyshevState,
+    cycle_fraction,
+    cycle_status,
+    end_cycle,
+)
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.spectrum import SpectralBounds
 from peewit.solvers.parallel import RowRanges
 from peewit.solvers.solution import Status
-
-
-@dataclass(slots=True, eq=False)
-class JacobiChebyshevState:
-    """Iterate, residual and directions of all columns, and where the present cycle stands."""
-
-    solution: Float32Array
-    residual: Float32Array
-    direction: Float32Array
-    spare: Float32Array
-    first_energy: FloatArray
-    bounds: SpectralBounds
-    n_left: int = 0
-    ratio: float = 1.0
-    relative: float = 1.0
-    n_cycles: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,13 +58,13 @@ class JacobiChebyshev:
     bounds: SpectralBounds
     rtol: float
 
-    def init(self) -> JacobiChebyshevState:
+    def init(self) -> ChebyshevState:
         """The first direction, from a zero solution."""
-        state = JacobiChebyshevState(
-            solution=np.zeros_like(self.rhs),
+        state = ChebyshevState(
+            iterate=np.zeros_like(self.rhs),
             residual=self.rhs,
             direction=np.empty_like(self.rhs),
-            spare=np.empty_like(self.rhs),
+            scratch=np.empty_like(self.rhs),
             first_energy=np.zeros(self.rhs.shape[1]),
             bounds=self.bounds,
         )
@@ -85,7 +74,7 @@ class JacobiChebyshev:
         self._begin_cycle(state)
         return state
 
-    def step(self, state: JacobiChebyshevState) -> JacobiChebyshevState:
+    def step(self, state: ChebyshevState) -> ChebyshevState:
         """One pass over the matrix, and at the end of a cycle the check."""
         centre, half = state.bounds.centre, state.bounds.half_width
         ratio = 1 / (2 * centre / half - state.ratio)
@@ -97,8 +86,8 @@ class JacobiChebyshev:
                 self.operator.diagonal,
                 self.inverse_diagonal,
                 state.direction,
-                state.spare,
-                state.solution,
+                state.scratch,
+                state.iterate,
                 state.residual,
                 gain,
                 keep,
@@ -107,7 +96,7 @@ class JacobiChebyshev:
             )
 
         self.rows.run(rows)
-        state.direction, state.spare = state.spare, state.direction
+        state.direction, state.scratch = state.scratch, state.direction
         state.ratio = ratio
         state.n_left -= 1
         if state.n_left == 0:
@@ -115,26 +104,26 @@ class JacobiChebyshev:
             self._begin_cycle(state)
         return state
 
-    def terminate(self, state: JacobiChebyshevState) -> Status | None:
+    def terminate(self, state: ChebyshevState) -> Status | None:
         """Converged after a cycle whose check is passed; stagnated after too many that are not."""
         return cycle_status(state, self.rtol)
 
-    def fraction(self, state: JacobiChebyshevState) -> float:
+    def fraction(self, state: ChebyshevState) -> float:
         """Share of the present cycle that is done."""
         return cycle_fraction(state, self.rtol)
 
-    def smoothed(self, state: JacobiChebyshevState) -> Float32Array:
+    def smoothed(self, state: ChebyshevState) -> Float32Array:
         """``diag(M)^-1 A Z`` of the solutions Z, in memory that the state no longer needs."""
 
         def rows(start: int, stop: int) -> None:
             smooth_rows(
-                *self._matrix, self.inverse_diagonal, state.solution, state.residual, start, stop
+                *self._matrix, self.inverse_diagonal, state.iterate, state.residual, start, stop
             )
 
         self.rows.run(rows)
         return state.residual
 
-    def _begin_cycle(self, state: JacobiChebyshevState) -> None:
+    def _begin_cycle(self, state: ChebyshevState) -> None:
         """Start anew from the present residual."""
         gain = 1 / state.bounds.centre
 

@@ -24,28 +24,19 @@ import numpy as np
 import numpy.typing as npt
 
 from peewit.solvers.arrays import (
-    BoolArray,
     Float32Array,
     FloatArray,
     Int32Array,
-    IntArray,
-    RealArray,
     UInt32Array,
     UInt64Array,
     checked_nodes,
     frozen,
-    index_dtype,
 )
 from peewit.solvers.iterate import Cancelled, Outcome, iterate
-from peewit.solvers.kernels.chebyshev import project_rows, smooth_rows
-from peewit.solvers.kernels.components import join_edges, number_components
+from peewit.solvers.kernels.chebyshev import smooth_rows
 from peewit.solvers.kernels.edges import (
-    add_projected_nodes,
-    count_ends,
     estimated_resistances,
-    fill_rows,
     row_sums,
-    spread_over_edges,
 )
 from peewit.solvers.laplacian.chebyshev import Chebyshev
 from peewit.solvers.laplacian.jacobi_chebyshev import JacobiChebyshev
@@ -58,17 +49,18 @@ from peewit.solvers.laplacian.preconditioners import (
     check_preconditioner,
 )
 from peewit.solvers.laplacian.random_walk import RandomWalk
+from peewit.solvers.laplacian.resistance_records import (
+    UINT64_MASK,
+    EdgeRecords,
+    locality_order,
+    record_matrix,
+    right_hand_sides,
+)
 from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
 from peewit.solvers.parallel import Parallel, RowRanges
 from peewit.solvers.solution import Status
 
-_UINT64_MASK = 2**64 - 1
-_NODE_SIGNS = 0x6E6F6465
-_LANES = 32
-_SIGNS_PER_WORD = 64
 _COLUMNS_AT_ONCE = 8
-_ORDER_EDGES = 8
-_ORDER_STEPS = 12
 _WALK_STEPS = 3
 _N_LANCZOS = 2
 _JACOBI_LOWEST = 0.015
@@ -193,7 +185,7 @@ class ResistanceSystem:
 
     def __init__(
         self,
-        records: "_Records",
+        records: EdgeRecords,
         *,
         seed: int,
         ridge: float,
@@ -203,7 +195,7 @@ class ResistanceSystem:
         parallel: Parallel,
     ) -> None:
         self._records = records
-        self._matrix = _matrix(records, np.arange(records.n_nodes), ridge, parallel)
+        self._matrix = record_matrix(records, np.arange(records.n_nodes), ridge, parallel)
         self._seed = seed
         self._ridge = ridge
         self._max_iter = max_iter
@@ -233,7 +225,7 @@ class ResistanceSystem:
         if not 0 <= ridge < np.inf:
             raise ValueError(f"ridge must be finite and >= 0, got {ridge}")
         check_preconditioner(preconditioner)
-        records = _Records.checked(u, v, weight, sign_key, n_nodes)
+        records = EdgeRecords.checked(u, v, weight, sign_key, n_nodes)
         return cls(
             records,
             seed=seed,
@@ -274,7 +266,7 @@ class ResistanceSystem:
         gap = self.spectral_gap()
         if gap <= 0.0:
             return None
-        seed = self._seed & _UINT64_MASK
+        seed = self._seed & UINT64_MASK
         return self._walk().returns(_WALK_STEPS, last_factor=1.0 / gap, seed=seed)
 
     def embedding(self, *, n_probes: int, rtol: float = 1e-2) -> Embedding:
@@ -291,13 +283,13 @@ class ResistanceSystem:
         node = np.arange(component.size)
         if isinstance(system.preconditioner, Jacobi):
             # the bounds hold in any order, the products are faster in this one
-            node = _locality_order(self._records, self._seed, self._parallel)
+            node = locality_order(self._records, self._seed, self._parallel)
             del self._matrix
-            ordered = _matrix(self._records, node, self._ridge, self._parallel)
+            ordered = record_matrix(self._records, node, self._ridge, self._parallel)
             system = replace(system, operator=ordered, preconditioner=Jacobi(ordered))
         operator = system.operator
         rows = RowRanges.of(operator.indptr, self._parallel)
-        rhs = _right_hand_sides(
+        rhs = right_hand_sides(
             self._records, operator, node, rows, self._ridge, self._seed, n_probes
         )
         del self._records
@@ -345,7 +337,7 @@ class ResistanceSystem:
 
     def _walk_bounds(self, *, max_iter: int, give_up_below: float = 0.0) -> SpectralBounds:
         return self._walk().spectral_bounds(
-            seed=self._seed & _UINT64_MASK,
+            seed=self._seed & UINT64_MASK,
             max_iter=max_iter,
             run=self._run,
             give_up_below=give_up_below,
@@ -371,7 +363,7 @@ class ResistanceSystem:
         preconditioner = ApproximateCholesky(operator)
 
         def bounds_from(start: int) -> SpectralBounds:
-            seed = (self._seed + start) & _UINT64_MASK
+            seed = (self._seed + start) & UINT64_MASK
             lanczos = Lanczos(operator=operator, preconditioner=preconditioner, seed=seed)
             return spectral_bounds(lanczos, max_iter=self._max_iter, run=self._run)
 
@@ -389,49 +381,6 @@ class ResistanceSystem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Records:
-    """Checked records of a graph, loops among them."""
-
-    u: IntArray
-    v: IntArray
-    weight: RealArray
-    key: UInt64Array | UInt32Array
-    n_nodes: int
-
-    @classmethod
-    def checked(
-        cls,
-        u: npt.ArrayLike,
-        v: npt.ArrayLike,
-        weight: npt.ArrayLike,
-        key: UInt64Array | UInt32Array,
-        n_nodes: int,
-    ) -> "_Records":
-        """Records whose ids, weights and keys fit; see `resistance_embedding`."""
-        heads = checked_nodes("u", u, n_nodes)
-        tails = checked_nodes("v", v, n_nodes)
-        weights = np.asarray(weight)
-        if weights.dtype.kind != "f":
-            weights = weights.astype(np.float64)
-        if not heads.size == tails.size == weights.size or weights.ndim != 1:
-            raise ValueError(
-                "u, v and weight must have equal lengths, "
-                f"got {heads.size}, {tails.size} and {weights.size}"
-            )
-        valid: BoolArray = np.isfinite(weights) & (weights > 0)
-        if not valid.all():
-            row = int(np.argmin(valid))
-            raise ValueError(f"weight must be finite and > 0, got {weights[row]} in row {row}")
-        keys: Any = np.asarray(key)
-        if keys.dtype not in (np.uint64, np.uint32) or keys.shape != heads.shape:
-            raise ValueError(
-                f"sign_key must be uint64 or uint32 of shape {heads.shape}, "
-                f"got {keys.dtype} of {keys.shape}"
-            )
-        return cls(u=heads, v=tails, weight=weights, key=keys, n_nodes=n_nodes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Conditioned:
     """A Laplacian, the preconditioner chosen for it, and how well that fits."""
 
@@ -439,74 +388,6 @@ class _Conditioned:
     preconditioner: Preconditioner
     bounds: SpectralBounds
     n_iter: int
-
-
-def _locality_order(records: _Records, seed: int, parallel: Parallel) -> IntArray:
-    """(n_nodes,) nodes in an order in which neighbors stand close together.
-
-    They are sorted by a random vector that was averaged over neighbors a few times, which makes it
-    nearly constant on communities. Products then find most of what they need in the cache: 4 times
-    the speed on communities of 1,000 nodes among 200,000, nothing lost but the sorting on a random
-    graph. A tenth of the edges of a dense graph tell as much as all.
-    """
-    n_nodes = records.n_nodes
-    rng = np.random.default_rng(seed & _UINT64_MASK)
-    vector = rng.standard_normal(n_nodes, np.float32)
-    stride = max(1, records.u.size // max(_ORDER_EDGES * n_nodes, 1))
-    for _ in range(_ORDER_STEPS):
-        sums, totals = np.zeros(n_nodes, np.float32), np.zeros(n_nodes, np.float32)
-        edges = records.u, records.v, records.weight, stride, vector, sums, totals
-        _over_halves(partial(spread_over_edges, *edges), n_nodes, parallel)
-        np.divide(sums, totals, out=vector, where=totals > 0)
-    return np.argsort(vector, kind="stable")
-
-
-def _over_halves(task: Callable[[int, int], None], n_nodes: int, parallel: Parallel) -> None:
-    """Run ``task(low, high)`` for the lower and the upper half of the nodes."""
-    cuts = (0, n_nodes // 2, n_nodes)
-    for _ in parallel(lambda half: task(cuts[half], cuts[half + 1]), range(2)):
-        pass
-
-
-def _matrix(
-    records: _Records, node: IntArray, ridge: float, parallel: Parallel
-) -> ShiftedLaplacian:
-    """L + ridge I in float32, row r that of ``node[r]``; parallel records are entries each."""
-    n_nodes, ids = records.n_nodes, index_dtype(2 * records.u.size, records.n_nodes)
-    rank = _rank(node, ids)
-    indptr = np.zeros(n_nodes + 1, ids)
-    count_ends(records.u, records.v, rank, indptr[1:])
-    np.cumsum(indptr, out=indptr)
-    indices, data = np.empty(int(indptr[-1]), ids), np.empty(int(indptr[-1]), np.float32)
-    columns = records.u, records.v, records.weight
-    fill = partial(fill_rows, *columns, rank, indptr[:-1].copy(), indices, data)
-    _over_halves(fill, n_nodes, parallel)
-    degree = np.empty(n_nodes)
-    row_sums(indptr, data, degree)
-    parent = np.arange(n_nodes, dtype=np.int32)
-    component = np.empty(n_nodes, np.int32)
-    join_edges(records.u, records.v, parent)
-    n_components = number_components(parent, component)
-    return ShiftedLaplacian(
-        indptr=indptr,
-        indices=indices,
-        weight=frozen(data),
-        scale=1.0,
-        diagonal=frozen((degree + ridge).astype(np.float32)),
-        shift=frozen(np.full(n_nodes, ridge, np.float32)),
-        component=frozen(component[node]),
-        component_size=np.bincount(component, minlength=n_components).astype(np.float64),
-        ranges=RowRanges.of(indptr, map),
-        projected=np.full(n_components, ridge == 0.0),
-        projects_products=False,
-    )
-
-
-def _rank(node: IntArray, ids: type[np.int32] | type[np.int64]) -> IntArray:
-    """Row of each node, the inverse of ``node``."""
-    rank = np.empty(node.size, ids)
-    rank[node] = np.arange(node.size, dtype=ids)
-    return rank
 
 
 def _in_float64(operator: ShiftedLaplacian) -> ShiftedLaplacian:
@@ -526,40 +407,6 @@ def _worst(statuses: list[Status]) -> Status:
     if not failed:
         return Status.CONVERGED
     return Status.CANCELLED if Status.CANCELLED in failed else failed[0]
-
-
-def _right_hand_sides(
-    records: _Records,
-    operator: ShiftedLaplacian,
-    node: IntArray,
-    rows: RowRanges,
-    ridge: float,
-    seed: int,
-    n_probes: int,
-) -> Float32Array:
-    """Columns of B' W^(1/2) Q (B8), and of ridge^(1/2) Q' for the ridge, with zeros behind them.
-
-    (n_nodes, next multiple of 32) float32.
-    """
-    rank = _rank(node, index_dtype(operator.indices.size, node.size))
-    key = np.empty(operator.indices.size, records.key.dtype)
-    keyed = records.u, records.v, records.key
-    fill = partial(fill_rows, *keyed, rank, operator.indptr[:-1].copy(), operator.indices, key)
-    _over_halves(fill, node.size, rows.parallel)
-    rhs = np.zeros((operator.n_nodes, -(-n_probes // _LANES) * _LANES), np.float32)
-    scale = 1.0 / np.sqrt(n_probes)
-    with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-        hash_seed = np.uint64(seed & _UINT64_MASK)
-        matrix = operator.indptr, operator.indices, operator.weight, key, node
-        for first in range(0, n_probes, _SIGNS_PER_WORD):
-            columns = rhs[:, first : min(first + _SIGNS_PER_WORD, n_probes)]
-            word = first // _SIGNS_PER_WORD
-            rows.run(partial(project_rows, *matrix, hash_seed, scale, word, columns))
-            if ridge > 0.0:
-                node_seed = hash_seed ^ np.uint64(_NODE_SIGNS)
-                add_projected_nodes(node, ridge, node_seed, scale, word, columns)
-    operator.project(rhs)
-    return rhs
 
 
 def _smoothed_by_jacobi(

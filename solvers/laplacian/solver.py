@@ -12,15 +12,17 @@ import numpy.typing as npt
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Cancelled, Outcome, Progress, iterate
+from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.kernels.block_products import column_dots, component_sums
 from peewit.solvers.laplacian.amended import AmendedCycle
 from peewit.solvers.laplacian.hierarchy import Hierarchy
-from peewit.solvers.laplacian.leading import LEAST_COLUMNS, LeadingDirections
+from peewit.solvers.laplacian.leading import LEAST_COLUMNS
+from peewit.solvers.laplacian.led import lead
 from peewit.solvers.laplacian.multigrid import Multigrid
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
-from peewit.solvers.laplacian.pcg import FIRST_FORECAST, BlockPCG, PCGState
-from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi, Preconditioner
+from peewit.solvers.laplacian.pcg import FIRST_FORECAST
+from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
+from peewit.solvers.laplacian.system import Runs, System
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Status
 
@@ -37,11 +39,8 @@ _LARGEST_EXPONENT: Final = 300  # binary; of what is not brought to size 1 first
 _LARGEST_FACTOR: Final = 2.0**40  # taken out of the matrix instead of multiplied into its weights
 _FARTHEST_EXPONENT: Final = 1000  # so that its inverse is a number, too
 
-_LEFT_OUT: Final = 0.75  # of rtol; of the start's residual, when a few directions stand for it
 _BLOCK: Final = 0.25  # of rtol; so that many later solves can leave so much out
-_DIRECTIONS: Final = 1 / 16  # of rtol; what solves for directions may add
 _FINEST: Final = 1e-10  # residuals below are near what rounding leaves
-_ROWS_AT_ONCE: Final = 1 << 16
 
 _BY_TRIAL: Final = ("jacobi", "multigrid", "approx-chol")
 
@@ -71,61 +70,6 @@ class LinearSolution:
     residual: FloatArray
     n_iter: int
     preconditioner: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """How the runs of one solve are watched; what sets them up asks before it begins, too."""
-
-    phase: str
-    progress: Progress | None
-    cancelled: Cancelled | None
-
-    def is_cancelled(self) -> bool:
-        return self.cancelled is not None and self.cancelled()
-
-    def iterate(self, method: BlockPCG, max_iter: int) -> Outcome[PCGState]:
-        return iterate(
-            method,
-            max_iter=max_iter,
-            phase=self.phase,
-            progress=self.progress,
-            cancelled=self.cancelled,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _System:
-    """The matrix, its preconditioner, and how its nodes are numbered (None: as they are)."""
-
-    operator: ShiftedLaplacian
-    preconditioner: Preconditioner
-    order: IntArray | None
-
-    def in_single(self) -> "_System | None":
-        """The system in float32, where it is not yet and where that holds it."""
-        single = self.operator.in_single() if self.operator.dtype == np.float64 else None
-        if single is None:
-            return None
-        is_jacobi = isinstance(self.preconditioner, Jacobi)
-        return _System(
-            operator=single,
-            preconditioner=Jacobi(single) if is_jacobi else self.preconditioner,
-            order=self.order,
-        )
-
-    def inside(self, block: RealArray) -> RealArray:
-        """The block in the system's numbering and type; itself where that is how it is."""
-        rows = block if self.order is None else np.take(block, self.order, axis=0)
-        return np.ascontiguousarray(rows, dtype=self.operator.dtype)
-
-    def outside(self, block: RealArray) -> RealArray:
-        """The block in the graph's numbering."""
-        if self.order is None:
-            return block
-        out = np.empty_like(block)
-        out[self.order] = block
-        return out
 
 
 class LaplacianSolver:
@@ -219,7 +163,7 @@ class LaplacianSolver:
             by_trial if preconditioner == "auto" else (preconditioner,)
         )
         self._is_settled = preconditioner != "auto"
-        self._prepared: _System | None = None
+        self._prepared: System | None = None
         self._cycle_before = cycle_before
 
     @property
@@ -284,29 +228,27 @@ class LaplacianSolver:
             raise ValueError(f"start must have the shape of rhs {block.shape}, got {first.shape}")
         if not (project or self.zero_mean):
             _require_zero_sums(self.graph, self.shift, block)
-        run = _Run(phase=phase, progress=progress, cancelled=cancelled)
+        runs = Runs(phase=phase, progress=progress, cancelled=cancelled)
         n_iter = 0
         needs_trial = not self._is_settled and self.chosen == "jacobi"
         if needs_trial and block.shape[1] > 1 and not first.any():
-            trial = self._attempt(block[:, :1], first[:, :1], self.max_iter, run)
+            trial = self._attempt(block[:, :1], first[:, :1], self.max_iter, runs)
             first[:, :1], n_iter = trial.x, trial.n_iter
             if trial.status is Status.STAGNATED:
                 self._give_up()
             elif trial.status is not Status.CANCELLED:
                 n_iter = 0  # the block takes as many, or more
-        attempt = self._tried(block, first, self.max_iter, run)
+        attempt = self._tried(block, first, self.max_iter, runs)
         answer = attempt.x.astype(self._dtype, copy=False)
         return replace(attempt, x=answer.reshape(shape), n_iter=attempt.n_iter + n_iter)
 
-    def _tried(
-        self, rhs: RealArray, start: RealArray, max_iter: int, run: "_Run"
-    ) -> LinearSolution:
+    def _tried(self, rhs: RealArray, start: RealArray, max_iter: int, runs: Runs) -> LinearSolution:
         """One PCG run after another, until a preconditioner serves."""
-        attempt = self._attempt(rhs, start, max_iter, run)
+        attempt = self._attempt(rhs, start, max_iter, runs)
         while attempt.status is Status.STAGNATED and len(self._candidates) > 1:
             self._give_up()
             left = max_iter - attempt.n_iter
-            later = self._attempt(rhs, attempt.x, left, run)
+            later = self._attempt(rhs, attempt.x, left, runs)
             attempt = replace(later, n_iter=later.n_iter + attempt.n_iter)
         # a solve of a few steps may have been an easy one: it proves nothing
         self._is_settled |= attempt.status is Status.CONVERGED and attempt.n_iter >= FIRST_FORECAST
@@ -317,15 +259,15 @@ class LaplacianSolver:
         self._candidates, self._prepared = self._candidates[1:], None
 
     def _attempt(
-        self, rhs: RealArray, start: RealArray, max_iter: int, run: "_Run"
+        self, rhs: RealArray, start: RealArray, max_iter: int, runs: Runs
     ) -> LinearSolution:
         """One PCG run with the present preconditioner, in the type it works in.
 
         Both blocks may be overwritten; ``rhs`` stays a right-hand side of the same system.
         """
-        if self._prepared is None and not run.is_cancelled():
+        if self._prepared is None and not runs.is_cancelled():
             self._prepared = self._system()
-        if self._prepared is None or run.is_cancelled():
+        if self._prepared is None or runs.is_cancelled():
             return LinearSolution(
                 x=start,
                 status=Status.CANCELLED,
@@ -347,12 +289,22 @@ class LaplacianSolver:
             first *= self._factor
         operator.project(first)
         norms = np.where(norms > 0, norms, 1.0)
-        led = self._led(system, inside, first, norms, max_iter, run)
+        patience = self._patience()
+        led = lead(
+            system,
+            inside,
+            first,
+            norms,
+            rtol=self.rtol,
+            max_iter=max_iter,
+            patience=patience,
+            runs=runs,
+        )
         first, status, residual, n_iter = led.x, led.status, led.residual, led.n_iter
         goes_on = status is not Status.STAGNATED or len(self._candidates) == 1
         if goes_on and not (residual <= self.rtol).all():
-            method = self._method(system, inside, first, norms, self._block_rtol(inside))
-            outcome = run.iterate(method, max_iter - n_iter)
+            method = system.pcg(inside, first, norms, self._block_rtol(inside), patience)
+            outcome = runs.iterate(method, max_iter - n_iter)
             first, residual = method.finish(outcome.state)
             status, n_iter = outcome.status, n_iter + outcome.n_iter
             if (residual <= self.rtol).all():
@@ -369,89 +321,6 @@ class LaplacianSolver:
             preconditioner=system.preconditioner.name,
         )
 
-    def _led(
-        self,
-        system: _System,
-        rhs: RealArray,
-        start: RealArray,
-        norms: FloatArray,
-        max_iter: int,
-        run: "_Run",
-    ) -> LinearSolution:
-        """The start, and added to it a solution for the few directions that hold its residual.
-
-        Residuals are bounds, infinite where nothing is known of them.
-        """
-        led = LinearSolution(
-            x=start,
-            status=Status.CONVERGED,
-            residual=np.full(rhs.shape[1], np.inf),
-            n_iter=0,
-            preconditioner=system.preconditioner.name,
-        )
-        if rhs.shape[1] < LEAST_COLUMNS or not start.any():
-            return led
-        residual = _residual(system.operator, rhs, start)
-        leading = LeadingDirections.of_residuals(residual, norms, _LEFT_OUT * self.rtol)
-        del residual
-        if leading is None:
-            return led
-        n_directions = leading.columns.shape[1]
-        if n_directions == 0:
-            return replace(led, residual=leading.left)
-        found = self._solved_directions(
-            system, leading.columns, _DIRECTIONS * self.rtol / np.sqrt(n_directions), max_iter, run
-        )
-        mix = leading.mix.astype(found.x.dtype)
-        for row in range(0, len(start), _ROWS_AT_ONCE):
-            start[row : row + _ROWS_AT_ONCE] += found.x[row : row + _ROWS_AT_ONCE] @ mix
-        return replace(
-            led,
-            status=found.status,
-            residual=leading.left + found.residual @ np.abs(leading.mix) / norms,
-            n_iter=found.n_iter,
-        )
-
-    def _solved_directions(
-        self, system: _System, rhs: RealArray, allowed: float, max_iter: int, run: _Run
-    ) -> LinearSolution:
-        """Columns with residuals of norms up to ``allowed``; in float32 as far as that goes."""
-        start, norms, n_iter = np.zeros_like(rhs), np.ones(rhs.shape[1]), 0
-        single = system.in_single()
-        if single is not None:
-            method = replace(
-                self._method(single, rhs, start, norms, allowed), exact=system.operator
-            )
-            outcome = run.iterate(method, max_iter)
-            is_spent = outcome.status is Status.STAGNATED and outcome.state.is_spent
-            start, residual = method.finish(outcome.state)
-            n_iter = outcome.n_iter
-        if single is None or is_spent:
-            method = self._method(system, rhs, start, norms, allowed)
-            outcome = run.iterate(method, max_iter - n_iter)
-            start, residual = method.finish(outcome.state)
-            n_iter += outcome.n_iter
-        return LinearSolution(
-            x=start,
-            status=outcome.status,
-            residual=residual,
-            n_iter=n_iter,
-            preconditioner=system.preconditioner.name,
-        )
-
-    def _method(
-        self, system: _System, rhs: RealArray, start: RealArray, norms: FloatArray, rtol: float
-    ) -> BlockPCG:
-        return BlockPCG(
-            operator=system.operator,
-            preconditioner=system.preconditioner,
-            rhs=rhs,
-            start=start,
-            norms=norms,
-            rtol=rtol,
-            patience=self._patience(),
-        )
-
     def _patience(self) -> int | None:
         """Steps that the present preconditioner may be forecast to take; None where it must do."""
         is_last = len(self._candidates) == 1
@@ -462,14 +331,14 @@ class LaplacianSolver:
         is_fine = self._dtype == np.float32 or self.rtol * _BLOCK < _FINEST
         return self.rtol if is_fine or rhs.shape[1] < LEAST_COLUMNS else _BLOCK * self.rtol
 
-    def _system(self) -> _System:
+    def _system(self) -> System:
         """The operator and the chosen preconditioner."""
         if self.chosen == "multigrid":
             if self._hierarchy is None:
                 self._hierarchy = Hierarchy.of_graph(self.graph)
             hierarchy = self._hierarchy
             operator = self._operator(hierarchy.graph, self.shift[hierarchy.order], np.float64)
-            return _System(
+            return System(
                 operator=operator,
                 preconditioner=self._cycle(operator, hierarchy),
                 order=hierarchy.order,
@@ -477,9 +346,9 @@ class LaplacianSolver:
         if self.chosen == "approx-chol":
             operator = self._operator(self.graph, self.shift, np.float64)
             factor = ApproximateCholesky(operator)
-            return _System(operator=operator, preconditioner=factor, order=None)
+            return System(operator=operator, preconditioner=factor, order=None)
         operator = self._operator(self.graph, self.shift, self._dtype)
-        return _System(operator=operator, preconditioner=Jacobi(operator), order=None)
+        return System(operator=operator, preconditioner=Jacobi(operator), order=None)
 
     def _cycle(self, operator: ShiftedLaplacian, hierarchy: Hierarchy) -> Multigrid | AmendedCycle:
         """A multigrid cycle for the operator: the one before, if it can be amended."""
@@ -512,15 +381,6 @@ class LaplacianSolver:
         if not np.isfinite(block).all():
             raise ValueError(f"{name} must be finite, got nan or infinity")
         return block[:, None] if block.ndim == 1 else block
-
-
-def _residual(operator: ShiftedLaplacian, rhs: RealArray, x: RealArray) -> RealArray:
-    """A new block of what M x leaves of ``rhs``."""
-    residual = np.empty_like(rhs)
-    operator.product(x, residual)
-    np.subtract(rhs, residual, out=residual)
-    operator.project(residual)
-    return residual
 
 
 def _unit_exponents(largest: RealArray) -> IntArray:

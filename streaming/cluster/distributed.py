@@ -57,7 +57,7 @@ from peewit.streaming.cluster.shares import (
     sparsify_coded,
     sparsify_dense,
 )
-from peewit.streaming.edges.blocks import BadEdges, shown
+from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.nodes.index import DenseNodes, NodeIndex, Nodes
 from peewit.streaming.sparsifier.cards import NodeCards
@@ -122,7 +122,7 @@ class Cluster:
         except (OSError, ValueError) as error:
             raise ClusterError(
                 f"scheduler must be the address of a dask scheduler that answers, got {scheduler}: "
-                f"{shown(error)}"
+                f"{excerpt(error)}"
             ) from error
 
     def __enter__(self) -> Self:
@@ -215,11 +215,11 @@ class Cluster:
         try:
             root = self._root(state, nodes, _shares(staged, wave, state.n_blocks))
         except (CancelledError, CommClosedError) as error:
-            self._lost(error)
+            self._raise_lost(error)
         except KilledWorker as error:
             raise ClusterError(
                 f"dask workers at {self._address} died of the same task again and again, for want "
-                f"of memory perhaps: {shown(error)}"
+                f"of memory perhaps: {excerpt(error)}"
             ) from error
         except FileNotFoundError as error:
             if Path(staged.local_path).exists():
@@ -251,14 +251,14 @@ class Cluster:
                 for share in shares
             ]
         else:
-            leaves = self._numbered(bare, nodes, shares, cards)
+            leaves = self._number_shares(bare, nodes, shares, cards)
         combine = partial(self._submit, merge_shares)
         root = fold_tree(leaves, lambda a, b: combine(a, b, self._settings.sparsifier))
         del leaves
         result: SparsifierState | BadEdges = self._result(root)
         return _good(result)
 
-    def _numbered(
+    def _number_shares(
         self, bare: SparsifierState, nodes: NodeIndex, shares: Sequence[Share], cards: Future[Any]
     ) -> list[Future[Any]]:
         """Number the ids of the shares in order; each goes on as soon as its numbers are known."""
@@ -267,7 +267,7 @@ class Cluster:
         leaves = []
         for at, share in enumerate(shares):
             even, odd = _good(self._result(distinct[at]))
-            numbers = self._numbers(nodes, share, even, odd)
+            numbers = self._number_ids(nodes, share, even, odd)
             sparsified = self._submit(
                 sparsify_coded,
                 coded[at],
@@ -280,13 +280,13 @@ class Cluster:
             leaves.append(sparsified)
         return leaves
 
-    def _numbers(self, nodes: NodeIndex, share: Share, even: Any, odd: Any) -> Int32Array:
+    def _number_ids(self, nodes: NodeIndex, share: Share, even: Any, odd: Any) -> Int32Array:
         try:
             u, v = nodes.map(even, odd)
         except BadEdges as error:
             # The row counts pairs of distinct ids; the reader wants the row of the file.
             at = error.row or 0
-            node = even[at] if shown(even[at].as_py()) == error.value else odd[at]
+            node = even[at] if excerpt(even[at].as_py()) == error.value else odd[at]
             row = self._result(self._submit(first_row_of, share, self._settings, node))
             raise BadEdges(
                 error.reason, argument=error.argument, row=row, value=error.value
@@ -298,7 +298,7 @@ class Cluster:
     def _cards_of(self, state: SparsifierState) -> Future[Any]:
         """The embedding on the cluster, sent anew when it has changed."""
         if self._cards is None or self._cards[0] is not state.cards:
-            self._cards = (state.cards, self._submit(_given, state.cards))
+            self._cards = (state.cards, self._submit(_resendable, state.cards))
         return self._cards[1]
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -331,20 +331,20 @@ class Cluster:
 
     def _has_workers(self) -> bool:
         if self._client.status != "running":
-            self._lost(None)
+            self._raise_lost(None)
         try:
             return bool(self._client.nthreads())
         except OSError as error:  # CommClosedError among them
-            self._lost(error)
+            self._raise_lost(error)
 
-    def _lost(self, error: BaseException | None) -> NoReturn:
+    def _raise_lost(self, error: BaseException | None) -> NoReturn:
         raise ClusterError(
             f"the dask scheduler {self._address} is lost; nothing of the work in hand is in the "
             "graph, and the same call goes on from the last checkpoint"
         ) from error
 
 
-def _given(value: _T) -> _T:
+def _resendable(value: _T) -> _T:
     """Argument of other tasks that the scheduler can make again."""
     return value
 

@@ -125,14 +125,14 @@ def sparsify_dense(
     settings : ShareSettings
         Of the stream.
     start : SparsifierState
-        From ``merging.leaf``, without its embedding.
+        From ``merge_tree.leaf``, without its embedding.
     cards : NodeCards
         The embedding of ``start``, which may be the same for many shares.
     """
     nodes = DenseNodes(n_nodes=start.n_nodes, max_nodes=settings.max_nodes)
     try:
         mapped = ((block, nodes.n_nodes) for block in mapped_blocks(share, settings, nodes))
-        return _sparsified(mapped, settings, start, cards)
+        return _absorb_blocks(mapped, settings, start, cards)
     except BadEdges as error:
         return error.bare()
 
@@ -190,7 +190,7 @@ def sparsify_coded(
     numbered = (
         (replace(block, u=numbers[block.u], v=numbers[block.v]), n_nodes) for block in coded.blocks
     )
-    return _sparsified(numbered, settings, start, cards)
+    return _absorb_blocks(numbered, settings, start, cards)
 
 
 def first_row_of(share: Share, settings: ShareSettings, node: pa.Scalar) -> int:
@@ -206,7 +206,7 @@ def first_row_of(share: Share, settings: ShareSettings, node: pa.Scalar) -> int:
 def merge_shares(
     a: SparsifierState | BadEdges, b: SparsifierState | BadEdges, settings: SparsifierSettings
 ) -> SparsifierState | BadEdges:
-    """``merging.merge``, or the rule that the earlier of the two broke."""
+    """``merge_tree.merge``, or the rule that the earlier of the two broke."""
     if isinstance(a, BadEdges):
         return a
     if isinstance(b, BadEdges):
@@ -262,7 +262,7 @@ def _raw_blocks(share: Share, settings: ShareSettings) -> Iterator[RawBlock]:
         )
 
 
-def _sparsified(
+def _absorb_blocks(
     blocks: Iterable[tuple[EdgeBlock, int]],
     settings: ShareSettings,
     start: SparsifierState,

@@ -1,7 +1,7 @@
 """Parts of a Parquet file: consecutive rows that are read, checked and absorbed together.
 
 ``open_staged`` cuts a file into parts by its footer alone, so part numbers are positions. A part is
-some whole row groups, or a slice of a row group that is too large to be held at once. ``reading``
+some whole row groups, or a slice of a row group that is too large to be held at once. ``reader``
 reads them.
 """
 
@@ -16,7 +16,8 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.streaming.edges.blocks import COLUMNS, BadEdges, check_column_names, shown
+from peewit.streaming.edges.blocks import COLUMNS, BadEdges, excerpt
+from peewit.streaming.edges.columns import check_column_names
 
 PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
@@ -199,11 +200,11 @@ def content_faults(what: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise BadEdges(f"{what}: {shown(error)}") from error
+        raise BadEdges(f"{what}: {excerpt(error)}") from error
     except OSError as error:
         if error.errno is not None:
             raise
-        raise BadEdges(f"{what}: {shown(error)}") from error
+        raise BadEdges(f"{what}: {excerpt(error)}") from error
 
 
 def _cut(metadata: pq.FileMetaData, part_rows: int) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Reading parts: one, or many of them through dask, in order and ahead of the caller.
+"""Reader of parts: one, or many of them through dask, in order and ahead of the caller.
 
 A part that breaks a rule becomes a value, ``BadEdges``, in its place among the blocks. In flight is
 a fixed number of parts, never a whole file.
@@ -17,7 +17,8 @@ import dask
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock, read_columns
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.parts import (
     Part,
     StagedFile,
@@ -52,7 +53,7 @@ def read_part(staged: StagedFile, part: Part, *, node_kind: NodeKind, max_nodes:
     Parameters
     ----------
     staged : StagedFile
-        From ``sources.stage``.
+        From ``staging.stage``.
     part : Part
         One of its parts.
     node_kind : {"string", "int64", "dense"}
@@ -67,7 +68,7 @@ def read_part(staged: StagedFile, part: Part, *, node_kind: NodeKind, max_nodes:
     OSError
         The file cannot be read, which is no fault of its content.
     """
-    return _read(_reading(staged), part, node_kind=node_kind, max_nodes=max_nodes)
+    return _read(_source(staged), part, node_kind=node_kind, max_nodes=max_nodes)
 
 
 def read_parts(
@@ -119,8 +120,8 @@ def read_parts(
             n_ahead = 0
             while waiting or pending or results:
                 while waiting and n_ahead + len(waiting[0][1]) <= 2 * n_threads:
-                    reading, run = waiting.popleft()
-                    pending.append(submit(reading, run))
+                    source, run = waiting.popleft()
+                    pending.append(submit(source, run))
                     n_ahead += len(run)
                 if not results:
                     results.extend(pending.popleft().result())
@@ -135,7 +136,7 @@ def read_parts(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _Source:
     """What a task must know of a staged file."""
 
     path: str
@@ -143,45 +144,45 @@ class _Reading:
     stamp: Stamp
 
 
-def _reading(staged: StagedFile) -> _Reading:
-    return _Reading(path=staged.file.path, local_path=staged.local_path, stamp=staged.stamp)
+def _source(staged: StagedFile) -> _Source:
+    return _Source(path=staged.file.path, local_path=staged.local_path, stamp=staged.stamp)
 
 
 def _runs(
     parts: Sequence[tuple[StagedFile, Part]], longest: int
-) -> Iterator[tuple[_Reading, list[Part]]]:
+) -> Iterator[tuple[_Source, list[Part]]]:
     """Parts that one task reads: one, or consecutive slices of a row group."""
-    reading: _Reading | None = None
+    source: _Source | None = None
     run: list[Part] = []
     for staged, part in parts:
-        next_reading = _reading(staged)
+        next_source = _source(staged)
         if (
             run
             and len(run) < longest
             and part.skipped_rows
-            and (next_reading, part.row_group) == (reading, run[-1].row_group)
+            and (next_source, part.row_group) == (source, run[-1].row_group)
         ):
             run.append(part)
             continue
-        if reading is not None:
-            yield reading, run
-        reading, run = next_reading, [part]
-    if reading is not None:
-        yield reading, run
+        if source is not None:
+            yield source, run
+        source, run = next_source, [part]
+    if source is not None:
+        yield source, run
 
 
 @contextmanager
 def _engine(
     read: Callable[..., Run], n_threads: int, scheduler: "str | Client | None"
-) -> Iterator[tuple[Callable[[_Reading, list[Part]], _Task], int]]:
-    """What submits a run as a dask task, in threads or on a cluster; and its greatest length."""
+) -> Iterator[tuple[Callable[[_Source, list[Part]], _Task], int]]:
+    """Function that submits a run as a dask task, and the most parts of a run."""
     if scheduler is None:
         turns = _Turns()
         with ThreadPoolExecutor(n_threads, thread_name_prefix="read-part") as pool:
 
-            def submit(reading: _Reading, run: list[Part]) -> _Task:
-                turn = turns.next(reading, run[0])
-                return pool.submit(_compute, partial(read, reading, run, turn=turn))
+            def submit(source: _Source, run: list[Part]) -> _Task:
+                turn = turns.next(source, run[0])
+                return pool.submit(_compute, partial(read, source, run, turn=turn))
 
             try:
                 yield submit, 1
@@ -221,13 +222,13 @@ class _Turns:
     """Turns of slices in the order in which their tasks begin, so that none waits for ever."""
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[_Reading, int], _Turn] | None = None
+        self._last: tuple[tuple[_Source, int], _Turn] | None = None
 
-    def next(self, reading: _Reading, part: Part) -> _Turn | None:
+    def next(self, source: _Source, part: Part) -> _Turn | None:
         """Return the turn of the next part; None if it need not wait for any other."""
         if not part.is_slice:
             return None
-        key = (reading, part.row_group)
+        key = (source, part.row_group)
         before = self._last[1].done if self._last is not None and self._last[0] == key else None
         turn = _Turn(before, threading.Event())
         self._last = (key, turn)
@@ -235,7 +236,7 @@ class _Turns:
 
 
 def _read_run(
-    reading: _Reading,
+    source: _Source,
     parts: list[Part],
     *,
     node_kind: NodeKind,
@@ -245,7 +246,7 @@ def _read_run(
     results: Run = []
     for part in parts:
         try:
-            block = _read(reading, part, node_kind=node_kind, max_nodes=max_nodes, turn=turn)
+            block = _read(source, part, node_kind=node_kind, max_nodes=max_nodes, turn=turn)
             results.append(block)
         except BadEdges as error:
             results.append(error.bare())
@@ -253,7 +254,7 @@ def _read_run(
 
 
 def _read(
-    reading: _Reading,
+    source: _Source,
     part: Part,
     *,
     node_kind: NodeKind,
@@ -261,15 +262,15 @@ def _read(
     turn: _Turn | None = None,
 ) -> RawBlock:
     try:
-        with content_faults(f"{_row_groups(part)} of {reading.path} cannot be decoded"):
+        with content_faults(f"{_row_groups(part)} of {source.path} cannot be decoded"):
             if part.is_slice:
                 with turn or nullcontext():
-                    table = _read_slice(reading, part, use_threads=turn is not None)
+                    table = _read_slice(source, part, use_threads=turn is not None)
             else:
-                table = _read_groups(reading, part)
+                table = _read_groups(source, part)
         if table.num_rows != part.n_rows:
             raise BadEdges(
-                f"{_row_groups(part)} of {reading.path} must hold {part.n_rows} rows, as "
+                f"{_row_groups(part)} of {source.path} must hold {part.n_rows} rows, as "
                 f"the footer says, got {table.num_rows}"
             )
         return read_columns(
@@ -289,9 +290,9 @@ def _row_groups(part: Part) -> str:
     return f"row group {last}" if part.n_groups == 1 else f"row groups {part.row_group} to {last}"
 
 
-def _read_groups(reading: _Reading, part: Part) -> pa.Table:
+def _read_groups(source: _Source, part: Part) -> pa.Table:
     groups = list(range(part.row_group, part.row_group + part.n_groups))
-    with open_parquet(reading.local_path, _metadata(reading.local_path, reading.stamp)) as parquet:
+    with open_parquet(source.local_path, _metadata(source.local_path, source.stamp)) as parquet:
         return parquet.read_row_groups(groups, columns=projection(parquet), use_threads=False)
 
 
@@ -305,11 +306,11 @@ def _metadata(local_path: str, stamp: Stamp) -> pq.FileMetaData:  # noqa: ARG001
 class _SliceReader:
     """Reads one row group from its first row on, slice by slice."""
 
-    def __init__(self, reading: _Reading, part: Part, *, use_threads: bool) -> None:
-        self.key = (reading, part.row_group)
+    def __init__(self, source: _Source, part: Part, *, use_threads: bool) -> None:
+        self.key = (source, part.row_group)
         self.next_row = 0
-        metadata = _metadata(reading.local_path, reading.stamp)
-        self._parquet = open_parquet(reading.local_path, metadata)
+        metadata = _metadata(source.local_path, source.stamp)
+        self._parquet = open_parquet(source.local_path, metadata)
         self._n_rows: int = self._parquet.metadata.row_group(part.row_group).num_rows
         self._batches = self._parquet.iter_batches(
             part.n_rows,
@@ -355,9 +356,9 @@ class _OpenSlices:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._readers: OrderedDict[tuple[_Reading, int], _SliceReader] = OrderedDict()
+        self._readers: OrderedDict[tuple[_Source, int], _SliceReader] = OrderedDict()
 
-    def take(self, key: tuple[_Reading, int], row: int) -> _SliceReader | None:
+    def take(self, key: tuple[_Source, int], row: int) -> _SliceReader | None:
         """Return the reader that stands at ``row`` of the row group, if there is one."""
         with self._lock:
             reader = self._readers.pop(key, None)
@@ -389,10 +390,10 @@ class _OpenSlices:
 _OPEN_SLICES = _OpenSlices()
 
 
-def _read_slice(reading: _Reading, part: Part, *, use_threads: bool) -> pa.Table:
-    reader = _OPEN_SLICES.take((reading, part.row_group), part.skipped_rows)
+def _read_slice(source: _Source, part: Part, *, use_threads: bool) -> pa.Table:
+    reader = _OPEN_SLICES.take((source, part.row_group), part.skipped_rows)
     if reader is None:
-        reader = _SliceReader(reading, part, use_threads=use_threads)
+        reader = _SliceReader(source, part, use_threads=use_threads)
     try:
         reader.skip(part.skipped_rows - reader.next_row, at_once=part.n_rows)
         table = reader.read(part.n_rows)

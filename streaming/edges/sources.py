@@ -1,7 +1,7 @@
-"""Where edges come from: files in a fixed order, each cut into numbered parts.
+"""Sources of edges: files in a fixed order, each cut into numbered parts.
 
 A position in a source is (file, part). ``ParquetEdges`` lists the files of a directory, a glob or
-any fsspec URL. ``staging`` makes them readable here, ``parts`` cuts, ``reading`` reads them.
+any fsspec URL. ``staging`` makes them readable here, ``parts`` cuts, ``reader`` reads them.
 """
 
 import itertools
@@ -11,22 +11,8 @@ from contextlib import suppress
 from glob import has_magic
 from typing import Any, Protocol
 
-from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, Part, StagedFile
-from peewit.streaming.edges.reader import read_part, read_parts
-from peewit.streaming.edges.staging import Staging, edge_file, open_file_system, stage
-
-__all__ = [
-    "PART_ROWS",
-    "EdgeFile",
-    "EdgeSource",
-    "ParquetEdges",
-    "Part",
-    "StagedFile",
-    "Staging",
-    "read_part",
-    "read_parts",
-    "stage",
-]
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.staging import edge_file, open_file_system
 
 _UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".crc", ".inprogress", "._copying_", "~")
 

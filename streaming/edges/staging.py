@@ -1,4 +1,4 @@
-"""Making files readable here: digests, local copies of remote files, one file ahead.
+"""Staging: files made readable here, with digests, copies of remote files, and one file ahead.
 
 ``stage`` computes the digest of a file and reads its footer. ``Staging`` does that in a thread, for
 the next file while the caller absorbs the present one.
@@ -74,7 +74,7 @@ def stage(
     name = hashlib.blake2b(file.path.encode(), digest_size=16).hexdigest()
     copy_path = directory / f"staged-{name}.parquet"
     try:
-        copied, digest = _copied(file, file_system, path, copy_path, is_abandoned)
+        copied, digest = _copy_remote(file, file_system, path, copy_path, is_abandoned)
         return open_staged(
             copied,
             str(copy_path),
@@ -89,7 +89,7 @@ def stage(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Staged:
+class _Job:
     """A file that is being staged, or was."""
 
     file: EdgeFile
@@ -121,7 +121,7 @@ class Staging:
         self._part_rows = part_rows
         self._check = check
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="stage")
-        self._ahead: _Staged | None = None
+        self._ahead: _Job | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -136,7 +136,7 @@ class Staging:
         A fault of a file that was staged ahead, or a change of it since, makes it be staged again:
         what is said of it holds when it is taken.
         """
-        staged = self._taken_ahead(file)
+        staged = self._take_ahead(file)
         if staged is None:
             begun = self._begin(file)
             self._wait(begun)
@@ -145,7 +145,7 @@ class Staging:
             self._ahead = self._begin(following)
         return staged
 
-    def _begin(self, file: EdgeFile) -> _Staged:
+    def _begin(self, file: EdgeFile) -> _Job:
         abandoned = threading.Event()
         result = self._pool.submit(
             stage,
@@ -154,9 +154,9 @@ class Staging:
             part_rows=self._part_rows,
             is_abandoned=abandoned.is_set,
         )
-        return _Staged(file=file, abandoned=abandoned, result=result)
+        return _Job(file=file, abandoned=abandoned, result=result)
 
-    def _taken_ahead(self, file: EdgeFile) -> StagedFile | None:
+    def _take_ahead(self, file: EdgeFile) -> StagedFile | None:
         ahead, self._ahead = self._ahead, None
         if ahead is None or ahead.file != file:
             self._drop(ahead)
@@ -170,7 +170,7 @@ class Staging:
         staged.release()
         return None
 
-    def _wait(self, staged: _Staged) -> None:
+    def _wait(self, staged: _Job) -> None:
         try:
             while not wait([staged.result], timeout=_CHECK_SECONDS).done:
                 self._check()
@@ -179,7 +179,7 @@ class Staging:
             raise
 
     @staticmethod
-    def _drop(staged: _Staged | None) -> None:
+    def _drop(staged: _Job | None) -> None:
         if staged is not None:
             staged.abandoned.set()
             if staged.result.exception() is None:
@@ -193,11 +193,11 @@ def _stage_in_place(path: str, part_rows: int, is_abandoned: Callable[[], bool])
     file = _local_file(path, stamp)
     staged = open_staged(file, path, digest=digest, is_copy=False, stamp=stamp, part_rows=part_rows)
     if not staged.is_unchanged():
-        raise _changed(path)
+        raise _change_fault(path)
     return staged
 
 
-def _copied(
+def _copy_remote(
     file: EdgeFile,
     file_system: Any,
     path: str,
@@ -211,12 +211,12 @@ def _copied(
         digest = _copy_and_digest(content, copy, is_abandoned)
     file_system.invalidate_cache()
     if edge_file(file_system, path, file.storage_options) != before:
-        raise _changed(file.path)
+        raise _change_fault(file.path)
     return before, digest
 
 
 def edge_file(file_system: Any, path: str, storage_options: Mapping[str, Any]) -> EdgeFile:
-    """What a path is now."""
+    """Path, size and version of a file as it is now."""
     if _is_local(file_system):
         return _local_file(path, file_stamp(path))
     info = file_system.info(path)
@@ -279,5 +279,5 @@ def _copy_and_digest(
     return f"blake3:{digest.hexdigest()}"
 
 
-def _changed(path: str) -> BadEdges:
+def _change_fault(path: str) -> BadEdges:
     return BadEdges(f"{path} changed while it was read; it is new once its writer is done")

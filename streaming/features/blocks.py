@@ -16,14 +16,8 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int64Array
-from peewit.streaming.edges.blocks import (
-    BadEdges,
-    NodeKind,
-    check_no_nulls,
-    check_valid,
-    checked_ids,
-    shown,
-)
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, excerpt
+from peewit.streaming.edges.columns import check_no_nulls, check_valid, checked_ids
 from peewit.streaming.edges.faults import BadTable
 
 NODE: Final = "node"
@@ -53,7 +47,7 @@ class FeatureBlock:
     Attributes
     ----------
     nodes : pyarrow.Array
-        (n_rows,) external ids as `blocks.checked_ids` returns them.
+        (n_rows,) external ids as `columns.checked_ids` returns them.
     values : (n_rows, n_columns) float32 array or scipy.sparse.csr_array
         Finite. A sparse block has as many columns as its own indices ask for, each at most once in
         a row and in order.
@@ -95,7 +89,7 @@ def is_sparse_schema(names: list[str]) -> bool:
     BadFeatures
         They are those of neither kind, of both, or one of them stands twice.
     """
-    held = ", ".join(shown(name) for name in names) or "no columns"
+    held = ", ".join(excerpt(name) for name in names) or "no columns"
     for column in COLUMNS:
         if names.count(column) > 1:
             raise BadFeatures(
@@ -151,7 +145,7 @@ def read_features(
     is_sparse = is_sparse_schema(names)
     if NODE not in names:
         raise BadFeatures(
-            f"column 'node' is missing; the columns are {', '.join(map(shown, names))}",
+            f"column 'node' is missing; the columns are {', '.join(map(excerpt, names))}",
             argument="node",
         )
     with as_bad_features():
@@ -246,7 +240,7 @@ def _lists(name: str, column: pa.Array | pa.ChunkedArray, first_row: int) -> pa.
     wanted = "integers" if name == "indices" else "numbers"
     if not is_list or not _is_number(kind.value_type, is_index=name == "indices"):
         raise BadFeatures(
-            f"column {name!r} must hold lists of {wanted}, got type {shown(kind)}", argument=name
+            f"column {name!r} must hold lists of {wanted}, got type {excerpt(kind)}", argument=name
         )
     with as_bad_features():
         check_valid(column, name, first_row)

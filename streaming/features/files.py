@@ -146,7 +146,7 @@ def read_tables(
                     continue
                 while pending:
                     yield _first(pending)
-                yield from _decoded(piece, columns)
+                yield from _decode(piece, columns)
             while pending:
                 yield _first(pending)
         finally:
@@ -163,7 +163,7 @@ def n_rows_of(paths: Sequence[Path]) -> int:
 
 
 def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
-    """Publish blocks as one Arrow file, the form in which sets wait; its directory is there.
+    """Publish blocks as the Arrow file of a waiting set; its directory must exist.
 
     Writing Parquet instead takes ten times as long.
 
@@ -183,7 +183,7 @@ def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
             for block in blocks:
                 if not block.n_rows:
                     continue
-                shape = _joined_shape(shape, block)
+                shape = _add_shape(shape, block)
                 table = _table_of(block)
                 if writer is None:
                     sink = stack.enter_context(pa.OSFile(str(temporary), "wb"))
@@ -306,14 +306,14 @@ class ParquetFeatures:
             if self.is_sparse:
                 values = sparse_values(table, first_row=first_row)
                 if n_columns is not None:
-                    values = _widened(values, n_columns, first_row)
+                    values = _widen(values, n_columns, first_row)
             else:
                 values = dense_values(table, first_row=first_row, n_columns=n_columns)
                 n_columns = values.shape[1]
             yield slice(first_row, first_row + table.num_rows), values
 
 
-def _widened(rows: Any, n_columns: int, first_row: int) -> Any:
+def _widen(rows: Any, n_columns: int, first_row: int) -> Any:
     """Sparse rows with so many columns."""
     if rows.shape[1] > n_columns:
         entry = int(np.argmax(rows.indices >= n_columns))
@@ -411,7 +411,7 @@ def _read_groups(piece: _Piece, columns: Sequence[str] | None) -> pa.Table:
         )
 
 
-def _decoded(piece: _Piece, columns: Sequence[str] | None) -> Iterator[tuple[int, pa.Table]]:
+def _decode(piece: _Piece, columns: Sequence[str] | None) -> Iterator[tuple[int, pa.Table]]:
     """The rows of one large row group, a piece at a time."""
     first_row = piece.first_row
     with open_parquet(str(piece.path)) as parquet:
@@ -436,7 +436,7 @@ def _first(pending: deque[tuple[int, Future[pa.Table]]]) -> tuple[int, pa.Table]
     return first_row, future.result()
 
 
-def _joined_shape(shape: SetShape, block: FeatureBlock) -> SetShape:
+def _add_shape(shape: SetShape, block: FeatureBlock) -> SetShape:
     """The shape with a block more."""
     if shape.n_rows and shape.is_sparse != block.is_sparse:
         kinds = ("sparse", "dense") if shape.is_sparse else ("dense", "sparse")

@@ -36,7 +36,7 @@ class FeaturesNotFound(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturesMeta:
-    """What one version holds.
+    """Description of one version.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class FeatureStore:
         """
         meta = self.meta(version)
         try:
-            return _loaded(self._directory_of(version), meta, n_nodes)
+            return _load_rows(self._directory_of(version), meta, n_nodes)
         except FileNotFoundError:  # retired since
             raise self._missing(version) from None
 
@@ -149,7 +149,7 @@ class FeatureStore:
         created_at: float,
         guard: Callable[[], None] = lambda: None,
     ) -> FeaturesMeta:
-        """Publish a version; one of this number that nobody was told of is replaced.
+        """Publish a version; replace an unannounced one of the same number.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class FeatureStore:
         return meta
 
     def retire(self, present: int, *, grace_seconds: float, now: float) -> list[int]:
-        """Remove versions that gave way to the next one so long ago; return the removed.
+        """Remove versions that were replaced so long ago; return the removed.
 
         Newer ones than ``present`` stay: ingest may be publishing one.
         """
@@ -294,7 +294,7 @@ class _Version:
             yield self.array(_NODES)[first:stop], block
 
 
-def _loaded(directory: Path, meta: FeaturesMeta, n_nodes: int) -> FeatureRows:
+def _load_rows(directory: Path, meta: FeaturesMeta, n_nodes: int) -> FeatureRows:
     version = _Version(directory)
     nodes = version.array(_NODES)
     n_rows = int(np.searchsorted(nodes, n_nodes))

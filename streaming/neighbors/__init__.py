@@ -1,1 +1,1 @@
-"""Edges from features: nearest neighbors of rows on the disk."""
+"""k-NN edges from features: nearest neighbors of rows on the disk."""

@@ -1,7 +1,7 @@
-"""The graph of nearest neighbors of a graph's features, as a Parquet file of ordinary edges.
+"""k-NN graph of a graph's features, as a Parquet file of ordinary edges.
 
 Lists first, on the disk; from them the edges, block by block. Whoever ingests the file need not
-know where it comes from. Memory: that of `neighbor_search`, and the external ids of the nodes.
+know where it comes from. Memory: that of `search`, and the external ids of the nodes.
 """
 
 import shutil
@@ -44,7 +44,7 @@ ROWS_PER_GROUP: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnSettings:
-    """Which graph to make, and how.
+    """Settings of a k-NN graph.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class KnnSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnSummary:
-    """What was made.
+    """Counts of the edges made.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class KnnSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnPlace:
-    """Where edges go.
+    """Paths of one run, and the kind of ids that it writes.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ def make_knn(
     seed: int,
     watch: Watch,
 ) -> KnnSummary:
-    """Write the edges of the graph of nearest neighbors; returns what they are.
+    """Write the edges of the k-NN graph; returns their counts.
 
     Parameters
     ----------
@@ -314,13 +314,13 @@ def _row_groups(lists: NeighborLists, rule: TieRule, watch: Watch) -> Iterator[W
         watch.step("writing edges", place.start, lists.n_rows)
         waiting.append(edges_of(lists, place, rule))
         if sum(each.u.size for each in waiting) >= ROWS_PER_GROUP:
-            yield _joined(waiting)
+            yield _concatenate(waiting)
             waiting = []
     if waiting:
-        yield _joined(waiting)
+        yield _concatenate(waiting)
 
 
-def _joined(edges: list[WeightedEdges]) -> WeightedEdges:
+def _concatenate(edges: list[WeightedEdges]) -> WeightedEdges:
     return WeightedEdges(
         u=np.concatenate([each.u for each in edges]),
         v=np.concatenate([each.v for each in edges]),

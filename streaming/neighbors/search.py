@@ -1,4 +1,4 @@
-"""Lists of nearest neighbors of rows that lie on the disk, shard by shard.
+"""k-NN lists of rows that lie on the disk, shard by shard.
 
 A shard is as many consecutive rows as fit `SHARD_BYTES`. Every row looks for its neighbors in one
 shard after the other, and what it has found so far lies in a memory map. Memory: a shard, an index
@@ -72,7 +72,7 @@ class Searcher(Protocol):
 
     @property
     def n_looked_at(self) -> int:
-        """Rows, or as much work, that each query costs."""
+        """Cost of a query, in rows compared."""
 
 
 class AllPairs:
@@ -90,14 +90,14 @@ class AllPairs:
         self, queries: Any, n_nearest: int, own: Int64Array
     ) -> tuple[Int64Array, FloatArray]:
         """See `Searcher.nearest`."""
-        return self._held().nearest(queries, n_nearest, own=own)
+        return self._require_search().nearest(queries, n_nearest, own=own)
 
     @property
     def n_looked_at(self) -> int:
         """See `Searcher.n_looked_at`."""
-        return int(self._held().points.shape[0])
+        return int(self._require_search().points.shape[0])
 
-    def _held(self) -> PointSearch:
+    def _require_search(self) -> PointSearch:
         if self._search is None:
             raise RuntimeError("no rows are held")
         return self._search
@@ -158,7 +158,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NeighborSearch:
-    """A search for the lists of all rows.
+    """k-NN search for all rows.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ class NeighborSearch:
         """
         done = _position(directory, asked)
         searcher = self._searcher(watch) if done < self._n_searches else None
-        lists = [self._opened(directory, name, is_new=done == 0) for name in self._files]
+        lists = [self._open_lists(directory, name, is_new=done == 0) for name in self._files]
         n_rows, saved_at = self.rows.n_rows, monotonic()
         for shard, (first, points) in enumerate(self._shards()):
             n_before = shard * n_rows
@@ -219,9 +219,9 @@ class NeighborSearch:
                 if n_before + place.stop <= done:
                     continue
                 watch.step("searching", n_before + place.start, self._n_searches)
-                found = self._found(place, searcher, first, points.shape[0])
+                found = self._search_shard(place, searcher, first, points.shape[0])
                 if shard:
-                    found = _merged(old.neighbors[place], old.distances[place], *found)
+                    found = _merge(old.neighbors[place], old.distances[place], *found)
                 new.neighbors[place], new.distances[place] = found
                 if monotonic() - saved_at >= self.save_seconds:
                     _save(directory, lists, asked, n_before + place.stop)
@@ -279,16 +279,16 @@ class NeighborSearch:
         sample = _float32(metric_rows(self.rows.values[chosen], self.metric))
         return Cells(sample, n_cells=n_cells, n_probes=self.n_probes, seed=self.seed)
 
-    def _found(
+    def _search_shard(
         self, place: slice, searcher: Searcher, first: int, n_points: int
     ) -> tuple[Int64Array, FloatArray]:
-        """What the shard that starts at row ``first`` holds for some rows."""
+        """Neighbors of some rows in the shard that starts at row ``first``."""
         queries = metric_rows(self.rows.values[place], self.metric)
         own = _places_in(np.arange(place.start, place.stop), first, n_points)
         places, distances = searcher.nearest(queries, self.n_neighbors, own)
         return np.where(places >= 0, places + first, -1), distances
 
-    def _opened(self, directory: Path, name: str, *, is_new: bool) -> NeighborLists:
+    def _open_lists(self, directory: Path, name: str, *, is_new: bool) -> NeighborLists:
         shape = (self.rows.n_rows, self.n_neighbors)
         arrays = [
             reserved_array(path, shape, dtype) if is_new else np.load(path, mmap_mode="r+")
@@ -334,7 +334,7 @@ def _places_in(rows: Int64Array, first: int, n_points: int) -> Int64Array:
     return np.where((places >= 0) & (places < n_points), places, -1)
 
 
-def _merged(
+def _merge(
     ids: AnyArray, distances: AnyArray, more_ids: Int64Array, more_distances: FloatArray
 ) -> tuple[Int64Array, FloatArray]:
     """The nearest in two sets of lists, which have no neighbor in common."""

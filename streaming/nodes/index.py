@@ -1,6 +1,6 @@
 """Node index: external id -> dense id, in order of first appearance.
 
-The truth is a directory of append-only segments (``node_segments``); the hash table in memory is
+The truth is a directory of append-only segments (``segments``); the hash table in memory is
 rebuilt from them. One process writes, with ``map``, ``publish`` and ``truncate``; readers follow
 what is published. ``DenseNodes`` does the same for graphs whose ids are dense already.
 """
@@ -24,10 +24,9 @@ from peewit.streaming.edges.blocks import (
     check_max_nodes,
     check_node_kind,
     drop_self_loops,
-    node_ids,
-    shown,
-    values_of,
+    excerpt,
 )
+from peewit.streaming.edges.columns import node_ids, values_of
 from peewit.streaming.kernels.node_table import COLLISION, DONE
 from peewit.streaming.nodes.ids import IdColumn, IntegerIds, StringIds
 from peewit.streaming.nodes.segments import (
@@ -130,7 +129,7 @@ class NodeIndex:
             directory, ids.arrow_type, start=0, stop=n_nodes, verify=writable
         )
         if writable:
-            index._built_table()
+            index._build_table()
         return index
 
     @property
@@ -153,7 +152,7 @@ class NodeIndex:
         Parameters
         ----------
         src, dst : pyarrow.Array
-            (n_rows,) as ``blocks.read_columns`` returns them: without nulls, of the index's kind.
+            (n_rows,) as ``columns.read_columns`` returns them: without nulls, of the index's kind.
         first_row : int
             Row within the file of the first row here; errors count from there.
 
@@ -174,11 +173,11 @@ class NodeIndex:
             if not isinstance(ids, pa.Array) or ids.type not in self._ids.mapped_types:
                 raise TypeError(
                     f"map takes arrays of {self._ids.arrow_type} as read_columns returns them, "
-                    f"got {type(ids).__name__} of {shown(ids.type)}"
+                    f"got {type(ids).__name__} of {excerpt(ids.type)}"
                 )
         if len(src) != len(dst):
             raise ValueError(f"src and dst must be equally long, got {len(src)} and {len(dst)}")
-        table = self._built_table()
+        table = self._build_table()
         n_before = self.n_nodes
         numbers: Int32Array = np.empty((len(src), 2), dtype=np.int32)
         for start in range(0, len(src), _MAP_ROWS):
@@ -193,7 +192,7 @@ class NodeIndex:
                 self._forget(n_before)
                 row, side = divmod(mapped.n_mapped, 2)
                 value = (dst_rows if side else src_rows)[row].as_py()
-                self._refuse(mapped.status, row=first_row + start + row, value=shown(value))
+                self._refuse(mapped.status, row=first_row + start + row, value=excerpt(value))
             numbers[start : start + len(src_rows)] = mapped.ids.reshape(-1, 2)
         return np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
 
@@ -226,7 +225,7 @@ class NodeIndex:
             if keys.type == pa.uint64():
                 unknown |= keys.to_numpy() > np.iinfo(np.int64).max
             keys = pc.cast(keys, pa.int64(), safe=False)
-        found = self._built_table().find(*self._hashes(keys))
+        found = self._build_table().find(*self._hashes(keys))
         found[unknown] = -1
         return found
 
@@ -291,7 +290,7 @@ class NodeIndex:
             self._directory, self._ids.arrow_type, start=start, stop=stop, verify=verify
         )
 
-    def _built_table(self) -> HashTable:
+    def _build_table(self) -> HashTable:
         if self._table is None:
             if not self._writable:  # what a reader has mapped was not verified yet
                 self._published = self._read(0, self.n_published, verify=True)
@@ -307,7 +306,7 @@ class NodeIndex:
                 ids = chunk.ids.slice(start, _REBUILD_ROWS)
                 mapped = table.map(*self._hashes(ids), max_nodes=MAX_NODES)
                 if mapped.status == COLLISION:
-                    self._refuse(COLLISION, row=0, value=shown(ids[mapped.n_mapped].as_py()))
+                    self._refuse(COLLISION, row=0, value=excerpt(ids[mapped.n_mapped].as_py()))
                 if len(mapped.added) < len(ids):
                     raise CorruptSegment(f"an id stands twice in the segments of {self._directory}")
 
@@ -318,7 +317,7 @@ class NodeIndex:
         return hashes, fingerprints
 
     def _forget(self, n_nodes: int) -> None:
-        table = self._built_table()
+        table = self._build_table()
         for chunk in self.external_ids(n_nodes).chunks:
             for start in range(0, len(chunk), _REBUILD_ROWS):
                 hashes, _ = self._hashes(chunk.slice(start, _REBUILD_ROWS))

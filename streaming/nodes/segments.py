@@ -228,18 +228,20 @@ def _map(segment: Segment, arrow_type: pa.DataType, *, verify: bool) -> pa.Array
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise _damaged(segment, str(error)) from error
+        raise _corrupt_segment(segment, str(error)) from error
     if names != [_COLUMN] or batch.schema.types != [arrow_type]:
-        raise _damaged(segment, f"it must hold one column of {arrow_type}, got {batch.schema}")
+        raise _corrupt_segment(
+            segment, f"it must hold one column of {arrow_type}, got {batch.schema}"
+        )
     ids = batch.column(0)
     if len(ids) != segment.stop - segment.start or ids.null_count:
-        raise _damaged(segment, f"it holds {len(ids)} ids, {ids.null_count} of them null")
+        raise _corrupt_segment(segment, f"it holds {len(ids)} ids, {ids.null_count} of them null")
     if verify and (batch.schema.metadata or {}).get(_CHECKSUM) != _checksum(ids):
-        raise _damaged(segment, "its checksum differs")
+        raise _corrupt_segment(segment, "its checksum differs")
     return ids
 
 
-def _damaged(segment: Segment, reason: str) -> CorruptSegment:
+def _corrupt_segment(segment: Segment, reason: str) -> CorruptSegment:
     return CorruptSegment(
         f"{segment.path} is damaged: {reason}; restore the graph from a backup or ingest it again"
     )

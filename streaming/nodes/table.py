@@ -15,7 +15,7 @@ _MIN_BITS = 10
 
 
 class Mapped(NamedTuple):
-    """What ``HashTable.map`` did.
+    """Result of ``HashTable.map``.
 
     Attributes
     ----------

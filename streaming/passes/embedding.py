@@ -1,4 +1,4 @@
-"""Where the nodes of a snapshot lie: a resistance embedding, kept in one file for each graph.
+"""Node embedding of a snapshot by effective resistances, kept in one file for each graph.
 
 Context: which nodes to label next depends on what is close to what, which takes minutes to compute
 on a large snapshot and changes little from one to the next. Decision: one embedding for each graph,
@@ -44,7 +44,7 @@ class EmbeddingStopped(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingMeta:
-    """What an embedding is of.
+    """Provenance of an embedding.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class EmbeddingStore:
         self._path = paths.embedding / _FILE
 
     def version(self) -> tuple[int, int] | None:
-        """What changes whenever the embedding is replaced; None while there is none."""
+        """Version, which every replacement changes; None while there is no embedding."""
         try:
             stat = self._path.stat()
         except FileNotFoundError:
@@ -131,7 +131,7 @@ class EmbeddingStore:
         )
 
     def publish(self, embedding: NodeEmbedding) -> None:
-        """Take the place of the present one, whole or not at all; raises OSError."""
+        """Replace the embedding, whole or not at all; raises OSError."""
         meta = embedding.meta
         point = pa.list_(pa.float32(), meta.n_coordinates)
         schema = pa.schema(
@@ -242,10 +242,10 @@ def locate(
         cancelled=cancelled,
         parallel=parallel,
     )
-    return replace(found, vectors=_centred(found.vectors, found.component))
+    return replace(found, vectors=_center(found.vectors, found.component))
 
 
-def _centred(vectors: Float32Array, component: Int32Array) -> Float32Array:
+def _center(vectors: Float32Array, component: Int32Array) -> Float32Array:
     """The same around the origin of each component, where only nearly so before."""
     n_components = int(component.max(initial=-1)) + 1
     size = np.bincount(component, minlength=n_components)

@@ -1,4 +1,4 @@
-"""The engine: passes over the raw edges of one snapshot, in the memory of one block per thread.
+"""Raw-edge passes over the files of one snapshot, in the memory of one block per thread.
 
 The raw edges are those of the files that the stream had absorbed when the snapshot was published.
 Each file is the file that was absorbed, by its digest, or it is named as missing or changed and
@@ -71,12 +71,12 @@ class RawEdgesGone(ValueError):
 
 
 class PassStopped(Exception):
-    """A pass was told to stop; nothing came of it."""
+    """A pass was asked to stop and has no result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RawComponents:
-    """What a first look at all edges shows.
+    """Connected components of the raw graph, and its number of edges.
 
     Attributes
     ----------
@@ -98,11 +98,11 @@ def _never() -> bool:
 
 
 def _ignore(_fraction: float) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 class RawEdges:
-    """The raw edges of one snapshot, as often as they are wanted.
+    """Raw edges of one snapshot, read anew for every pass.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class RawEdges:
         on_fraction: OnFraction = _ignore,
         cancelled: Callable[[], bool] = _never,
     ) -> None:
-        """Check every file and spool those that need it; the other methods come after.
+        """Check every file and spool those that need it; to be called before the other methods.
 
         A look at the names comes first, so that what is gone is told at once; digests follow. A
         newer version of a file is no fault while its content is the same.
@@ -190,7 +190,7 @@ class RawEdges:
             opened: StagedFile | SpooledFile | None = spooled[file.digest]
             if opened is None:
                 try:
-                    opened = self._checked(file, cancelled)
+                    opened = self._check(file, cancelled)
                 except (BadEdges, FileNotFoundError) as error:
                     faults.append((file.path, _fault(error)))
                     continue
@@ -266,13 +266,11 @@ class RawEdges:
 
         for _ in self._rounds(add, on_fraction, cancelled):
             pass
-        return _summed(lanes, np.zeros_like(block, order="C"))
+        return _add_sums(lanes, np.zeros_like(block, order="C"))
 
-    def _checked(
-        self, file: AbsorbedFile, cancelled: Callable[[], bool]
-    ) -> StagedFile | SpooledFile:
+    def _check(self, file: AbsorbedFile, cancelled: Callable[[], bool]) -> StagedFile | SpooledFile:
         """The file to read in later passes; raises BadEdges unless it is what was absorbed."""
-        with stage(_listed(file), self._staging, part_rows=self._chunk_rows) as staged:
+        with stage(_stat(file), self._staging, part_rows=self._chunk_rows) as staged:
             if staged.digest != file.digest:
                 raise BadEdges("its content has changed since it was ingested")
             if self._node_kind == "dense" and not staged.is_copy:
@@ -373,7 +371,7 @@ class RawEdges:
 
 
 def spool_directory(paths: GraphPaths) -> Path:
-    """Where a graph keeps its spooled raw edges."""
+    """Directory of a graph's spooled raw edges."""
     return paths.root / "spool"
 
 
@@ -416,7 +414,7 @@ def _aligned_zeros(n_nodes: int) -> FloatArray:
     return room[skipped : skipped + n_nodes * per_line].reshape(n_nodes, per_line)
 
 
-def _summed(lanes: Sequence[Sequence[FloatArray]], product: FloatArray) -> FloatArray:
+def _add_sums(lanes: Sequence[Sequence[FloatArray]], product: FloatArray) -> FloatArray:
     """Add the sums of all lanes to ``product``, in order."""
     for lane in lanes:
         for group, sums in enumerate(lane):
@@ -425,7 +423,7 @@ def _summed(lanes: Sequence[Sequence[FloatArray]], product: FloatArray) -> Float
     return product
 
 
-def _listed(file: AbsorbedFile) -> EdgeFile:
+def _stat(file: AbsorbedFile) -> EdgeFile:
     """The file as it stands now; raises FileNotFoundError where it is gone."""
     found = ParquetEdges(file.path).list()
     if len(found) != 1 or found[0].path != file.path:
@@ -435,7 +433,7 @@ def _listed(file: AbsorbedFile) -> EdgeFile:
 
 def _is_missing(file: AbsorbedFile) -> bool:
     try:
-        _listed(file)
+        _stat(file)
     except FileNotFoundError:
         return True
     return False

@@ -1,1 +1,1 @@
-"""What a stream leaves on the disk: snapshots for readers, checkpoints to resume from."""
+"""Snapshots for readers and checkpoints to resume from, as a stream leaves them on disk."""

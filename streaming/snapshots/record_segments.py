@@ -26,7 +26,7 @@ _RECORD_BYTES = sum(dtype.itemsize for dtype in _COLUMNS.values())
 
 
 class ArrayIdentity:
-    """Tells whether arrays are those of another time, without keeping them alive.
+    """Identity of arrays, remembered without keeping them alive.
 
     Equal means the same objects: a state is immutable, so they hold the same values.
     """
@@ -43,7 +43,7 @@ class ArrayIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SavedRecords:
-    """What of a buffer lies in which segments.
+    """Segments that hold the records of a buffer.
 
     Attributes
     ----------

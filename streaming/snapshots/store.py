@@ -31,7 +31,7 @@ class SnapshotNotFound(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphPaths:
-    """Where one graph keeps what; all below ``root``."""
+    """Paths of one graph, all below ``root``."""
 
     root: Path
 
@@ -72,17 +72,17 @@ class GraphPaths:
 
     @property
     def knn(self) -> Path:
-        """Edges made from features, one Parquet file for each time."""
+        """k-NN edges, one Parquet file for each run."""
         return self.root / "knn"
 
     @property
     def knn_work(self) -> Path:
-        """Lists of neighbors while such edges are made, a directory for each attempt."""
+        """k-NN lists while they are made, a directory for each attempt."""
         return self.root / "knn_work"
 
     @property
     def embedding(self) -> Path:
-        """Where the nodes of a snapshot lie, made when somebody asks for it."""
+        """Node embedding of a snapshot, made on request."""
         return self.root / "embedding"
 
     @property
@@ -147,7 +147,7 @@ class SnapshotMeta:
 
     @property
     def note(self) -> str:
-        """One sentence where the accuracy asked is not the accuracy to expect; else empty."""
+        """Warning where the accuracy to expect is not the one asked; empty where it is."""
         if self.epsilon_expected <= self.epsilon_asked:
             return ""
         if self.max_edges_bound:
@@ -312,7 +312,7 @@ class SnapshotStore:
         return removed
 
     def directory(self, number: int) -> Path:
-        """Where a snapshot of this number lies, if there is one."""
+        """Directory of the snapshot of this number, if there is one."""
         return self._directory / f"{number:08d}"
 
     def _missing(self, number: int) -> SnapshotNotFound:

@@ -1,4 +1,4 @@
-"""Node cards: what the sparsifier remembers of a graph's resistances, a few bytes for each node."""
+"""Node cards: resistances that the sparsifier remembers, a few bytes for each node."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +60,7 @@ class NodeCards:
 
     @property
     def squared_scale(self) -> float:
-        """What a squared distance between coordinates is to be multiplied by."""
+        """Factor that makes a squared distance between coordinates a resistance."""
         return self.scale**2
 
     @property
@@ -78,7 +78,7 @@ class NodeCards:
     @staticmethod
     def empty() -> "NodeCards":
         """Return the cards of no node."""
-        return NodeCards(array=_aligned(0, CARD_HEADER), scale=1.0, total_degree=0.0)
+        return NodeCards(array=_aligned_zeros(0, CARD_HEADER), scale=1.0, total_degree=0.0)
 
     @staticmethod
     def of_embedding(
@@ -92,7 +92,7 @@ class NodeCards:
         )
         scale = largest / _LARGEST if largest > 0.0 else 1.0
         vectors, component = embedding.vectors, embedding.component
-        return _packed(vectors, local_resistance, component, scale, CARD_WIDTH, total_degree)
+        return _pack(vectors, local_resistance, component, scale, CARD_WIDTH, total_degree)
 
     @staticmethod
     def of_bounds(
@@ -100,18 +100,18 @@ class NodeCards:
     ) -> "NodeCards":
         """Cards without vectors: the sum of two local resistances bounds the one between them."""
         none = np.empty((resistance.size, 0), np.float32)
-        return _packed(none, resistance, component, 1.0, CARD_HEADER, total_degree)
+        return _pack(none, resistance, component, 1.0, CARD_HEADER, total_degree)
 
     @staticmethod
     def restored(array: AnyArray, scale: float, total_degree: float) -> "NodeCards":
         """Cards from a stored array, aligned anew."""
-        aligned: Any = _aligned(*array.shape)
+        aligned: Any = _aligned_zeros(*array.shape)
         aligned[:] = array
         aligned.setflags(write=False)
         return NodeCards(array=aligned, scale=scale, total_degree=total_degree)
 
 
-def _packed(
+def _pack(
     vectors: Float32Array,
     local: Float32Array,
     component: Int32Array,
@@ -119,13 +119,15 @@ def _packed(
     width: int,
     total_degree: float,
 ) -> NodeCards:
-    cards = NodeCards(array=_aligned(component.size, width), scale=scale, total_degree=total_degree)
+    cards = NodeCards(
+        array=_aligned_zeros(component.size, width), scale=scale, total_degree=total_degree
+    )
     pack_cards(vectors, local, component, 1.0 / scale, *cards.views)
     cards.array.setflags(write=False)
     return cards
 
 
-def _aligned(n_nodes: int, width: int) -> AnyArray:
+def _aligned_zeros(n_nodes: int, width: int) -> AnyArray:
     """New zeros (n_nodes, width) int16, so that rows of 64 bytes lie in one cache line each."""
     n_bytes = n_nodes * width * 2
     memory = np.zeros(n_bytes + _CACHE_LINE, np.uint8)

@@ -28,7 +28,7 @@ _SHARD_SHIFT = 40
 
 
 class CopiesSettings(Protocol):
-    """What both forms say about themselves.
+    """Contract of the settings of both forms.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ def merge(first: CopiesState, second: CopiesState, settings: CopiesSettings) -> 
         )
     return resparsify(
         replace(
-            _appended(first, second),
+            _append(first, second),
             n_edges=first.n_edges + second.n_edges,
             n_rounds=max(first.n_rounds, second.n_rounds),
             shard=min(first.shard, second.shard),
@@ -360,10 +360,10 @@ def _with_block(state: CopiesState, block: EdgeBlock) -> CopiesState:
         copies=np.full(n_new, state.birth_copies, np.int64),
         key=np.uint64(state.shard << _SHARD_SHIFT) + number,
     )
-    return replace(_appended(state, arrived), n_edges=state.n_edges + n_new)
+    return replace(_append(state, arrived), n_edges=state.n_edges + n_new)
 
 
-def _appended(state: CopiesState, other: CopiesState) -> CopiesState:
+def _append(state: CopiesState, other: CopiesState) -> CopiesState:
     """``state`` with the records of ``other`` behind its own."""
     return replace(
         state,
@@ -383,13 +383,13 @@ def _recut(blocks: Iterable[EdgeBlock], n_edges: int) -> Iterator[EdgeBlock]:
     for block in blocks:
         start = 0
         while block.u.size - start >= missing:
-            yield _joined([*gathered, _part(block, start, start + missing)])
+            yield _concatenate([*gathered, _part(block, start, start + missing)])
             start, gathered, missing = start + missing, [], n_edges
         if start < block.u.size:
             gathered.append(_part(block, start, block.u.size))
             missing -= block.u.size - start
     if gathered:
-        yield _joined(gathered)
+        yield _concatenate(gathered)
 
 
 def _part(block: EdgeBlock, start: int, stop: int) -> EdgeBlock:
@@ -397,7 +397,7 @@ def _part(block: EdgeBlock, start: int, stop: int) -> EdgeBlock:
     return _block(block.u[rows], block.v[rows], block.weight[rows])
 
 
-def _joined(parts: Sequence[EdgeBlock]) -> EdgeBlock:
+def _concatenate(parts: Sequence[EdgeBlock]) -> EdgeBlock:
     if len(parts) == 1:
         return parts[0]
     return _block(

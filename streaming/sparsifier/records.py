@@ -1,4 +1,4 @@
-"""What a sparsifier is made of: its settings, its records and its state, all immutable.
+"""Settings, records and state of a sparsifier, all immutable.
 
 ``sparsifier`` turns one state into the next, ``checkpoints`` keeps states on disk.
 """
@@ -182,7 +182,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SparsifierState:
-    """Everything the next edge's fate depends on.
+    """Buffer, cards and counters: all that the next coins depend on.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Counted resistances of a buffer, on cards: bounds, or an embedding, whichever serves.
+"""Resistances between the nodes of a buffer, on cards: bounds or an embedding, whichever serves.
 
 *Bounds.* ``R_uv <= r_u + r_v`` with ``r_u = s_u / d_u`` and s_u not much more than 1: the
 probabilities of returning to u in a few steps of a random walk, the last one divided by the
@@ -121,7 +121,7 @@ def _cards_of(
     """Cards by the sample that ``choose`` makes of every chunk."""
     everything = range(len(chunks))
     parts = list(parallel(lambda number: choose(chunks[number], on_forest[number]), everything))
-    u, v, conductance, full, key = _joined(parts)
+    u, v, conductance, full, key = _concatenate(parts)
     system = ResistanceSystem.of(
         u,
         v,
@@ -150,7 +150,7 @@ def _cards_of(
     return NodeCards.of_embedding(embedding, local_resistance=local, total_degree=total)
 
 
-def _joined(parts: list[_Sample]) -> list[AnyArray]:
+def _concatenate(parts: list[_Sample]) -> list[AnyArray]:
     """Columns of all parts, each let go once it is joined."""
     columns = [[part[column] for part in parts] for column in range(len(parts[0]))]
     parts.clear()

@@ -1,4 +1,4 @@
-"""How many records an accuracy asks for.
+"""Sample size: number of records that an accuracy asks for.
 
 An edge of leverage ``w R`` is kept with probability ``min(1, c w R)``, ``c = ln(n) / epsilon^2``
 (B10'). The logarithm is the price of independence: some node of n has bad luck with all

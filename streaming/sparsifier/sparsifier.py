@@ -1,8 +1,8 @@
 """The incremental spectral sparsifier: pure functions from state and edges to state.
 
 A *record* is a stored edge ``(u, v, weight, keep_probability)``: one coin per edge, weight
-``weight / keep_probability`` in the sparsifier, hence unbiased (section B.6), dependent coins
-but for what `kernels.balancing` tells. Records arrive scored by the last resistance embedding,
+``weight / keep_probability`` in the sparsifier, hence unbiased (section B.6); dependent coins
+nearly so, see `kernels.balancing`. Records arrive scored by the last resistance embedding,
 without a solve (section B.5); when the buffer reaches its cap they are resparsified: a new
 embedding, ``p' = min(p, ...)``, one more coin. No files and no clock in here.
 """
@@ -48,7 +48,7 @@ def is_full(state: SparsifierState, settings: SparsifierSettings) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Arrivals:
-    """What stays of a group of arriving blocks.
+    """Records kept of a group of arriving blocks.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""One resparsification: which records of a buffer survive it, and with which probability.
+"""Resparsification: which records of a buffer survive, and with which probability.
 
 A record is kept by its *counted* resistance: the part that degrees tell, times `local_factor`, and
 the rest (see `sample_size`), both on the cards that `resistances` makes of the buffer.
@@ -77,7 +77,7 @@ class Survivors(Sequence[Records]):
     def __getitem__(self, index: int | slice) -> "Records | Survivors":
         if isinstance(index, slice):
             return Survivors(chunks=self.chunks[index], lowered=self.lowered[index])
-        return _surviving(self.chunks[index], self.lowered[index])
+        return _select(self.chunks[index], self.lowered[index])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,7 +148,7 @@ def thin(
     Thinning or None
         None when the embedding did not converge or was cancelled.
     """
-    degree, on_forest = _surveyed(chunks, n_nodes, parallel)
+    degree, on_forest = _survey(chunks, n_nodes, parallel)
     factor = local_factor(settings, n_nodes)
     new_cards = counted_resistances(
         chunks,
@@ -169,7 +169,7 @@ def thin(
     if is_even and not new_cards.has_vectors and settings.max_edges is None:
         lowered, toss = [np.empty(chunk.n_records, np.float32) for chunk in chunks], _toss_at_once
     else:
-        lowered, constant = _lowered(
+        lowered, constant = _lower(
             chunks, on_forest, new_cards, settings, constant, factor, parallel
         )
         toss = _toss_leaning if is_even else _toss_apart
@@ -199,7 +199,7 @@ def thin(
     )
 
 
-def _surveyed(
+def _survey(
     chunks: Sequence[Records], n_nodes: int, parallel: Parallel
 ) -> tuple[FloatArray, list[BoolArray]]:
     """Weighted degrees, and the mask of a spanning forest; one by each of two threads."""
@@ -235,7 +235,7 @@ def _scores(
     return scores
 
 
-def _lowered(
+def _lower(
     chunks: Sequence[Records],
     on_forest: Sequence[BoolArray],
     cards: NodeCards,
@@ -349,13 +349,13 @@ def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterat
     del chunks, lowered
     parts: list[Records] = []
     while waiting:
-        parts.append(_surviving(*waiting.popleft()))
+        parts.append(_select(*waiting.popleft()))
         if sum(part.n_records for part in parts) >= CHUNK_RECORDS or not waiting:
             yield Records.concatenate(parts)
             parts.clear()
 
 
-def _surviving(chunk: Records, lowered: Float32Array) -> Records:
+def _select(chunk: Records, lowered: Float32Array) -> Records:
     n_survivors = int(np.count_nonzero(lowered))
     taken = Records.uninitialized(n_survivors + 1)
     take_survivors(

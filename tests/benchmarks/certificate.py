@@ -24,7 +24,8 @@ from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.spool import Spool
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import DenseNodes
-from peewit.streaming.passes.certificate import Certificate, CertifySettings, certify
+from peewit.streaming.passes.certificate import Certificate, CertifySettings
+from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edges import RawEdges
 from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings

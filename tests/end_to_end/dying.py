@@ -26,6 +26,9 @@ WATCHED = (
     "streaming/features/store.py",
     "streaming/nodes/index.py",
     "streaming/pipeline.py",
+    "streaming/stream/absorption.py",
+    "streaming/stream/commitment.py",
+    "streaming/stream/publication.py",
     "streaming/snapshots/store.py",
 )
 

@@ -36,7 +36,8 @@ from peewit.service.tables.uploads import (
     point_batches,
     read_labels,
 )
-from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges, NodeKind, RawBlock, read_columns
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.features.blocks import BadFeatures
 from tests.service.damaged import Sent, damaged
 

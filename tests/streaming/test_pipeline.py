@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import peewit.streaming.pipeline
+import peewit.streaming.stream.commitment
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import ParquetEdges
@@ -399,7 +399,7 @@ def test_a_half_absorbed_file_that_was_cut_in_another_way_is_begun_again(
 
     paths = GraphPaths(root=tmp_path / "graph")
     with monkeypatch.context() as earlier:
-        earlier.setattr(peewit.streaming.pipeline, "CUTTING", 1)
+        earlier.setattr(peewit.streaming.stream.commitment, "CUTTING", 1)
         stream = Stream(paths, settings(), on_event=recorder, should_stop=is_inside)
         with pytest.raises(Interrupted):
             stream.ingest(listing(data))

@@ -75,7 +75,7 @@ async def push_edges(
         limits=stores.upload_limits,
     )
     if wait:
-        push = await _waited(request, stores, graph, push.id, wait)
+        push = await _wait_for_push(request, stores, graph, push.id, wait)
     if push.file is not None and push.status == "quarantined":
         reason = push.file.reason or "the block was refused"
         raise BadEdges(reason, row=push.file.row, value=push.file.value)
@@ -96,10 +96,10 @@ async def get_push(
 
     A push without Idempotency-Key is forgotten ten minutes after it went in, others after a month.
     """
-    return push_of(await _waited(request, stores, graph, push_id, wait))
+    return push_of(await _wait_for_push(request, stores, graph, push_id, wait))
 
 
-async def _waited(
+async def _wait_for_push(
     request: Request, stores: Stores, graph: GraphRecord, push_id: str, seconds: float
 ) -> PushRecord:
     return await wait_until(

@@ -70,7 +70,7 @@ async def put_features(
     The rows are checked, then written to disk and flushed: from the answer on they cannot be lost.
     202 while they wait, 200 once they are in the graph, for which `wait` can wait.
     """
-    return await _taken(request, response, stores, graph, body, wait, mode="replace")
+    return await _take_set(request, response, stores, graph, body, wait, mode="replace")
 
 
 @router.post("", **_TAKES)
@@ -83,7 +83,7 @@ async def add_features(
     wait: WaitSeconds = 0,
 ) -> FeatureSet:
     """Add rows, or overwrite those of the same nodes; the others stay. Answers as PUT does."""
-    return await _taken(request, response, stores, graph, body, wait, mode="add")
+    return await _take_set(request, response, stores, graph, body, wait, mode="add")
 
 
 @router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -101,10 +101,10 @@ async def get_feature_set(
     request: Request, set_id: str, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
 ) -> FeatureSet:
     """One set and what became of it; `wait` can wait until it is pending no more."""
-    return feature_set_of(await _waited(request, stores, graph, set_id, wait))
+    return feature_set_of(await _wait_for_set(request, stores, graph, set_id, wait))
 
 
-async def _taken(
+async def _take_set(
     request: Request,
     response: Response,
     stores: Stores,
@@ -120,7 +120,7 @@ async def _taken(
 
     taken = await run_in_threadpool(add)
     if wait:
-        taken = await _waited(request, stores, graph, taken.id, wait)
+        taken = await _wait_for_set(request, stores, graph, taken.id, wait)
     if taken.status == "refused":
         raise BadFeatures(
             taken.reason or "the set was refused",
@@ -133,7 +133,7 @@ async def _taken(
     return feature_set_of(taken)
 
 
-async def _waited(
+async def _wait_for_set(
     request: Request, stores: Stores, graph: GraphRecord, set_id: str, seconds: float
 ) -> FeatureSetRecord:
     return await wait_until(

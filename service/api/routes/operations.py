@@ -1,4 +1,4 @@
-"""Whether the service runs, what runs, and which models it has."""
+"""Health, version, metrics and the catalogue of models."""
 
 from importlib.metadata import version
 from inspect import getdoc

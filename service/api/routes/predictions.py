@@ -91,7 +91,7 @@ async def get_prediction(
     asked = node_id(node, graph.settings.node_ids, name="id")
     reader = stores.predictions
     # Changing over to a thread and back takes as long as all the rest.
-    told = reader.at_hand(graph, asked, model=model, job_id=job_id)
+    told = reader.cached(graph, asked, model=model, job_id=job_id)
     if told is None:
         told = await run_in_threadpool(_read_one, reader, graph, asked, model, job_id)
     file, prediction = told

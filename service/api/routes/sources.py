@@ -1,4 +1,4 @@
-"""What the ingest daemon reads, and what became of it."""
+"""Sources that the ingest daemon reads, and their files."""
 
 from http import HTTPStatus
 from typing import Annotated
@@ -54,7 +54,7 @@ def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: R
             max_sources=stores.settings.max_sources,
         )
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/sources/{source.id}"
-    return _shown(source, graph, stores)
+    return _source_answer(source, graph, stores)
 
 
 @router.get("/sources", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -66,7 +66,9 @@ def list_sources(
     page_size: PageSize = 100,
 ) -> SourceList:
     """The sources, and a page of the manifest: pending, committed, quarantined with the reason."""
-    sources = [_shown(each, graph, stores) for each in stores.manifest.list_sources(graph.id)]
+    sources = [
+        _source_answer(each, graph, stores) for each in stores.manifest.list_sources(graph.id)
+    ]
     files = _page(graph, stores, status, page, page_size)
     return SourceList(sources=sources, files=files.files, next_page=files.next_page)
 
@@ -132,7 +134,7 @@ def _require_readable(url: str) -> None:
         ) from error
 
 
-def _shown(source: SourceRecord, graph: GraphRecord, stores: Stores) -> Source:
+def _source_answer(source: SourceRecord, graph: GraphRecord, stores: Stores) -> Source:
     return source_of(source, dict(stores.manifest.counts(graph.id, source_id=source.id)))
 
 

@@ -1,4 +1,4 @@
-"""Which nodes to label next."""
+"""Suggestions of nodes to label next."""
 
 from http import HTTPStatus
 from typing import Annotated, Any

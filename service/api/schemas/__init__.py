@@ -1,1 +1,1 @@
-"""What JSON bodies look like, in and out; pydantic ends here."""
+"""Schemas of JSON bodies, in and out; pydantic ends here."""

@@ -1,4 +1,4 @@
-"""What every body is, how answers are made of records of the stores, and how an error looks."""
+"""Base schemas: bodies, answers made of records of the stores, and errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

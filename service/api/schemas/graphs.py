@@ -53,7 +53,7 @@ class _GraphFields(Body):
         None, description="Solved again after every new snapshot and every change of a label."
     )
 
-    def _given(self) -> dict[str, Any]:
+    def _given_fields(self) -> dict[str, Any]:
         """The fields that the body holds, as the catalog wants them."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         if isinstance(each := given.get("snapshot_every"), SnapshotEveryIn):
@@ -75,7 +75,7 @@ class GraphCreate(_GraphFields):
 
     def to_settings(self) -> GraphSettings:
         """The same for the catalog; raises ValueError."""
-        return GraphSettings(**self._given())
+        return GraphSettings(**self._given_fields())
 
 
 class GraphPatch(_GraphFields):
@@ -85,7 +85,7 @@ class GraphPatch(_GraphFields):
 
     def changed(self, settings: GraphSettings) -> GraphSettings:
         """The settings with these changes; raises ValueError."""
-        return replace(settings, **self._given())
+        return replace(settings, **self._given_fields())
 
 
 def graph_of(graph: GraphRecord) -> Graph:

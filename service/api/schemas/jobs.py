@@ -1,4 +1,4 @@
-"""Jobs: what may be asked for, and how they stand."""
+"""Jobs: requests of each kind, and their state."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, Union
 

@@ -1,4 +1,4 @@
-"""Where edges come from: sources, their files, and pushes."""
+"""Sources of edges, their files, and pushes."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What several calls share: reading answers, pages, and waiting for an end."""
+"""Parts that several calls share: reading answers, pages, and waiting for an end."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -103,7 +103,7 @@ def until(
     seen: T | None = None
     wait = 0.0
     while True:
-        value = yield from read(kind, _waiting(request, wait))
+        value = yield from read(kind, _with_wait(request, wait))
         if progress is not None and value != seen:
             progress(value)
         remaining = longest if deadline is None else deadline - time.monotonic()
@@ -112,7 +112,7 @@ def until(
         seen, wait = value, min(longest, remaining)
 
 
-def _waiting(request: Request, seconds: float) -> Request:
+def _with_wait(request: Request, seconds: float) -> Request:
     """The same request with ``?wait=``."""
     params = {**request.params, "wait": seconds or None}
     return replace(request, params=params, wait_seconds=seconds)

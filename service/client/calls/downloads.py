@@ -29,7 +29,7 @@ from peewit.service.tables.formats import Format
 
 def table_of(request: Request) -> Call[tuple[pa.Table, httpx.Headers]]:
     """A table in memory, and the headers that it came with."""
-    streamed = _streamed(request, Format.ARROW)
+    streamed = _as_stream(request, Format.ARROW)
 
     def attempt() -> Call[tuple[pa.Table, httpx.Headers]]:
         answer = yield from once(streamed)
@@ -53,7 +53,7 @@ def rest_of_table(answer: Answer) -> Call[pa.Table | None]:
 def batches_of(request: Request) -> Flow[pa.RecordBatch]:
     """A table a batch at a time; what breaks off after the first batch is not tried again."""
     decoder = ArrowDecoder()
-    yield from answered(_streamed(request, Format.ARROW))
+    yield from answered(_as_stream(request, Format.ARROW))
     try:
         while (piece := (yield NextPiece())) is not None:
             for batch in decoder.feed(piece):
@@ -84,11 +84,11 @@ def download(request: Request, target: Path | str, table_format: str | None) -> 
     """
     target = Path(target)
     chosen = Format.of_path(target) if table_format is None else Format(table_format)
-    streamed = _streamed(request, chosen)
+    streamed = _as_stream(request, chosen)
 
     def attempt() -> Call[Path]:
         yield from once(streamed)
-        with _published(target) as file:
+        with _publish(target) as file:
             while (piece := (yield NextPiece())) is not None:
                 file.write(piece)
         return target
@@ -96,7 +96,7 @@ def download(request: Request, target: Path | str, table_format: str | None) -> 
     return (yield from repeated(streamed, attempt))
 
 
-def _streamed(request: Request, table_format: Format) -> Request:
+def _as_stream(request: Request, table_format: Format) -> Request:
     headers = {**request.headers, "Accept": table_format.media_type}
     return replace(request, headers=headers, is_streamed=True)
 
@@ -110,7 +110,7 @@ def _require_end(decoder: ArrowDecoder) -> None:
 
 
 @contextmanager
-def _published(target: Path) -> Generator[IO[bytes]]:
+def _publish(target: Path) -> Generator[IO[bytes]]:
     """A file beside the target that takes its place if nothing goes wrong."""
     part = target.with_name(f".{target.name}.{uuid4().hex}")
     try:

@@ -54,7 +54,7 @@ def push_edges(
     pushed = yield from read(Push, request)
     if pushed.status == "pending" and wait != 0:
         return (yield from push(graph, pushed.id, wait=wait))
-    return _taken(pushed)
+    return _require_taken(pushed)
 
 
 def push(graph: str, push_id: str, *, wait: float | None = 0.0) -> Call[Push]:
@@ -70,7 +70,7 @@ def push(graph: str, push_id: str, *, wait: float | None = 0.0) -> Call[Push]:
         The push was refused when it went in.
     """
     request = get("graphs", graph, "pushes", push_id)
-    return _taken(
+    return _require_taken(
         (yield from until(Push, request, lambda each: each.status != "pending", seconds=wait))
     )
 
@@ -134,7 +134,7 @@ def file(graph: str, file_id: int) -> Call[File]:
     return (yield from read(File, get("graphs", graph, "files", file_id)))
 
 
-def _taken(push: Push) -> Push:
+def _require_taken(push: Push) -> Push:
     """The push, unless ingest has refused it."""
     if push.status != "quarantined":
         return push

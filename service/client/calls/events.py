@@ -1,4 +1,4 @@
-"""The history of a job as it is written, over as many connections as it takes."""
+"""Events of a job as they are written, over as many connections as it takes."""
 
 import json
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ def put_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Ca
     RateLimited
         The backlog stayed full.
     """
-    return (yield from _sent("PUT", graph, rows, wait))
+    return (yield from _send("PUT", graph, rows, wait))
 
 
 def add_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Call[FeatureSet]:
@@ -43,7 +43,7 @@ def add_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Ca
 
     Not repeated after a broken connection: what others have written since would be overwritten.
     """
-    return (yield from _sent("POST", graph, rows, wait))
+    return (yield from _send("POST", graph, rows, wait))
 
 
 def features(graph: str) -> Call[Features]:
@@ -62,12 +62,12 @@ def feature_set(graph: str, set_id: str, *, wait: float | None = 0.0) -> Call[Fe
         The set was refused when it went in.
     """
     request = get("graphs", graph, "features", "sets", set_id)
-    return _taken(
+    return _require_taken(
         (yield from until(FeatureSet, request, lambda each: each.status != "pending", seconds=wait))
     )
 
 
-def _sent(
+def _send(
     method: Literal["PUT", "POST"], graph: str, rows: TableLike, wait: float | None
 ) -> Call[FeatureSet]:
     request = Request(
@@ -79,10 +79,10 @@ def _sent(
     sent = yield from read(FeatureSet, request)
     if sent.status == "pending" and wait != 0:
         return (yield from feature_set(graph, sent.id, wait=wait))
-    return _taken(sent)
+    return _require_taken(sent)
 
 
-def _taken(sent: FeatureSet) -> FeatureSet:
+def _require_taken(sent: FeatureSet) -> FeatureSet:
     """The set, unless ingest has refused it."""
     if sent.status != "refused":
         return sent

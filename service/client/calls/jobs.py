@@ -51,7 +51,7 @@ def submit_solve(
     InvalidArgument
         There is no such model, or a parameter breaks a rule.
     """
-    return (yield from _submitted("solve", graph, model, parameters, priority, key))
+    return (yield from _submit("solve", graph, model, parameters, priority, key))
 
 
 def submit_tune(
@@ -73,7 +73,7 @@ def submit_tune(
     priority, key
         As in `submit_solve`.
     """
-    return (yield from _submitted("tune", graph, model, parameters, priority, key))
+    return (yield from _submit("tune", graph, model, parameters, priority, key))
 
 
 def submit_certify(
@@ -94,7 +94,7 @@ def submit_certify(
     priority, key
         As in `submit_solve`.
     """
-    return (yield from _submitted("certify", graph, None, parameters, priority, key))
+    return (yield from _submit("certify", graph, None, parameters, priority, key))
 
 
 def submit_knn(
@@ -119,7 +119,7 @@ def submit_knn(
     -----
     On a graph without features, or with edges that were made of them before, the job fails.
     """
-    return (yield from _submitted("knn", graph, None, parameters, priority, key))
+    return (yield from _submit("knn", graph, None, parameters, priority, key))
 
 
 def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Call[Job]:
@@ -132,7 +132,7 @@ def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Ca
     priority, key
         As in `submit_solve`.
     """
-    return (yield from _submitted("embed", graph, None, None, priority, key))
+    return (yield from _submit("embed", graph, None, None, priority, key))
 
 
 def estimate(
@@ -239,7 +239,7 @@ def solve(
     return (yield from predictions(graph, job=ended.id))
 
 
-def _submitted(
+def _submit(
     kind: str,
     graph: str,
     model: str | None,

@@ -123,7 +123,7 @@ def look_up(
             json={"nodes": asked},
             is_repeatable=True,
         )
-        yield Item(_as_asked((yield from read(Lookup, request)), asked))
+        yield Item(_with_given_ids((yield from read(Lookup, request)), asked))
 
 
 def predict(job: str, points: TableLike) -> Call[Predictions]:
@@ -170,7 +170,7 @@ def download_snapshot_edges(
     return (yield from download(request, target, table_format))
 
 
-def _as_asked(found: Lookup, asked: Sequence[NodeId]) -> Lookup:
+def _with_given_ids(found: Lookup, asked: Sequence[NodeId]) -> Lookup:
     """The same with the caller's ids: JSON has integers above 2^53 as strings."""
     named = {str(node): node for node in asked}
     return replace(

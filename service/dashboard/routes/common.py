@@ -1,4 +1,4 @@
-"""What several pages have."""
+"""Parts that several pages share."""
 
 from typing import Annotated
 

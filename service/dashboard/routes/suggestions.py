@@ -153,12 +153,12 @@ def _card(
         **{
             **values,
             **shown,
-            "classes": _keyed(sorted(classes, key=str)[:_CLASSES_SHOWN]),
+            "classes": _assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN]),
         },
     )
 
 
-def _keyed(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
+def _assign_keys(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
     """Classes with the keys that give them: digits their own, others their number, up to nine."""
     if all(len(str(each)) == 1 and str(each) in _DIGITS for each in classes):
         return [(each, str(each)) for each in classes]

@@ -1,4 +1,4 @@
-"""The steps from one version of the schema to the next, run by `open_database`.
+"""Migrations: steps from one version of the schema to the next, run by `open_database`.
 
 A step is a file in `versions`, written by hand beside the change in
 `peewit.service.database.tables`; a test compares the two on both back ends. The schema is only ever

@@ -23,7 +23,7 @@ def edge_batches(
     *,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of edges in order, ready for `peewit.streaming.edges.blocks.read_columns`.
+    """Batches of edges in order, ready for `peewit.streaming.edges.columns.read_columns`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tables as CSV with a header line; a value that is none of its column's is named by its row."""
+"""CSV tables with a header line; a value of the wrong type is reported with its row."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from peewit.service.tables.uploads.faults import BadUpload, named_faults, shown
+from peewit.service.tables.uploads.faults import BadUpload, excerpt, named_faults
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
-from peewit.streaming.edges.blocks import NodeKind, check_column_names
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.columns import check_column_names
 from peewit.streaming.features.blocks import NODE
 
 
@@ -21,7 +22,7 @@ def csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
         columns = {}
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             wanted = pa.float64() if name == "weight" else id_type
-            columns[name] = _converted(column, wanted, name, first_row)
+            columns[name] = _convert(column, wanted, name, first_row)
         yield pa.record_batch(columns)
         first_row += batch.num_rows
 
@@ -38,7 +39,7 @@ def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.Reco
         node = "" if node_kind is None else "node, once, and "
         raise BadUpload(
             f"the columns must be {node}at least one of numbers, each of another name; "
-            f"they are {shown(', '.join(names), 200)}"
+            f"they are {excerpt(', '.join(names), 200)}"
         )
     file.seek(start)
     options = pa.csv.ConvertOptions(
@@ -58,7 +59,7 @@ def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.Reco
             told = {"features": lists}
             if node_kind is not None:
                 kind = pa.string() if node_kind == "string" else pa.int64()
-                told[NODE] = _converted(batch.column(NODE), kind, NODE, first_row)
+                told[NODE] = _convert(batch.column(NODE), kind, NODE, first_row)
             yield pa.record_batch(told)
             first_row += batch.num_rows
 
@@ -99,7 +100,7 @@ def _require_no_null(batch: pa.RecordBatch, columns: list[str], first_row: int) 
             )
 
 
-def _converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) -> pa.Array:
+def _convert(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) -> pa.Array:
     if column.type == wanted:
         return column
     if _casts(column, wanted):

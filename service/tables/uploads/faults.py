@@ -1,4 +1,4 @@
-"""What is wrong with a table that was sent, and how far it may go."""
+"""Faults of a table that was sent: unreadable, or too large."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class BadUpload(BadTable):
         row: int | None = None,
         value: object = None,
     ) -> None:
-        text = None if value is None else shown(value) or "''"
+        text = None if value is None else excerpt(value) or "''"
         super().__init__(reason, argument=argument, row=row, value=text)
 
 
@@ -34,19 +34,19 @@ class TableTooLarge(BadUpload):
 
 @contextmanager
 def named_faults(rule: str, *, argument: str | None = None) -> Iterator[None]:
-    """What Arrow says about a file or column that it cannot read, as `BadUpload`."""
+    """Turn Arrow's errors about a file that it cannot read into `BadUpload`."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         match = _CSV_ROW.search(str(error))
         if match is None:
-            raise BadUpload(f"{rule} ({shown(error, 200)})", argument=argument) from error
+            raise BadUpload(f"{rule} ({excerpt(error, 200)})", argument=argument) from error
         # Arrow counts lines from 1 and the header is the first.
         row = int(match["line"]) - 2
-        raise BadUpload(f"{rule} ({shown(match['rest'], 200)})", row=row) from error
+        raise BadUpload(f"{rule} ({excerpt(match['rest'], 200)})", row=row) from error
 
 
-def shown(value: object, limit: int = _MAX_SHOWN) -> str:
+def excerpt(value: object, limit: int = _MAX_SHOWN) -> str:
     """A value from outside, cut to a length that errors can hold."""
     text = str(value)
     return text if len(text) <= limit else text[:limit] + "..."

@@ -1,4 +1,4 @@
-"""Tables as NDJSON, a chunk of lines at a time, and as objects that were read already."""
+"""NDJSON tables, a chunk of lines at a time, and objects that were read already."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

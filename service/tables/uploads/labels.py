@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads.csv_tables import csv_batches
-from peewit.service.tables.uploads.faults import BadUpload, shown
+from peewit.service.tables.uploads.faults import BadUpload, excerpt
 from peewit.service.tables.uploads.identifiers import (
     INTEGER,
     LIMIT,
@@ -95,8 +95,8 @@ def read_labels(
         nodes += _label_column(batch, "node").to_pylist()
         labels += _label_column(batch, "label").to_pylist()
     if table_format is Format.CSV:
-        labels = _typed_labels(labels)
-    return _checked_labels(nodes, labels, node_kind)
+        labels = _parse_labels(labels)
+    return _check_labels(nodes, labels, node_kind)
 
 
 def json_labels(rows: Sequence[object], node_kind: NodeKind) -> UploadedLabels:
@@ -110,10 +110,10 @@ def json_labels(rows: Sequence[object], node_kind: NodeKind) -> UploadedLabels:
                 raise BadUpload(f"{name!r} is missing", argument=name, row=number)
     objects = cast("Sequence[dict[str, Any]]", rows)
     nodes, labels = ([row[name] for row in objects] for name in LABEL_COLUMNS)
-    return _checked_labels(nodes, labels, node_kind)
+    return _check_labels(nodes, labels, node_kind)
 
 
-def _checked_labels(nodes: list[Any], labels: list[Any], node_kind: NodeKind) -> UploadedLabels:
+def _check_labels(nodes: list[Any], labels: list[Any], node_kind: NodeKind) -> UploadedLabels:
     """Columns of a million rows at the cost of a few looks at all of it, where nothing is wrong."""
     seen = set()
     for row, label in enumerate(labels):
@@ -159,7 +159,7 @@ def _are_plain(nodes: list[Any], node_kind: NodeKind) -> bool:
     return longest * _MAX_UTF8_BYTES <= MAX_NODE_BYTES and is_text("".join(nodes))
 
 
-def _typed_labels(labels: list[str]) -> list[Any]:
+def _parse_labels(labels: list[str]) -> list[Any]:
     """Labels of a CSV column, all in the type that fits all of them."""
     if all(INTEGER.fullmatch(label) for label in labels):
         return [int(label) for label in labels]
@@ -177,7 +177,7 @@ def _check_names(names: Sequence[str]) -> None:
                 f"column {column!r} must stand once, the file has it {count} times", argument=column
             )
         if count == 0:
-            held = ", ".join(shown(name) for name in names) or "no columns"
+            held = ", ".join(excerpt(name) for name in names) or "no columns"
             raise BadUpload(f"column {column!r} is missing; the file has {held}", argument=column)
 
 
@@ -187,6 +187,6 @@ def _label_column(batch: pa.RecordBatch, name: str) -> pa.Array:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
         raise BadUpload(
-            f"column {name!r} must be valid Arrow data ({shown(error)})", argument=name
+            f"column {name!r} must be valid Arrow data ({excerpt(error)})", argument=name
         ) from error
     return column

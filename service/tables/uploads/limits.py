@@ -1,4 +1,4 @@
-"""How much a table may come to, however few bytes it was sent in."""
+"""Upload limits: rows and decoded bytes of a table, however few bytes it was sent in."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ BYTES_PER_BATCH: Final = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadLimits:
-    """What a table may come to, however few bytes it was sent in.
+    """Most rows and decoded bytes of a table.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ def require_decodable(n_bytes: int, n_at_once: int, limits: UploadLimits) -> Non
 def counted(
     batches: Iterable[pa.RecordBatch], limits: UploadLimits | None
 ) -> Iterator[pa.RecordBatch]:
-    """The batches, as long as they stay within the limits: what was told of them may be wrong."""
+    """The same batches, refused once they exceed the limits: their metadata may be wrong."""
     n_rows = n_bytes = 0
     for batch in batches:
         if limits is not None:

@@ -1,4 +1,4 @@
-"""Tables as Arrow streams and Parquet files, surveyed before anything of them is decoded."""
+"""Arrow and Parquet tables, surveyed before anything of them is decoded."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final
@@ -18,7 +18,7 @@ from peewit.service.tables.uploads.limits import (
     require_decodable,
     require_rows,
 )
-from peewit.streaming.edges.blocks import string_lengths
+from peewit.streaming.edges.columns import string_lengths
 
 _VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _STRINGS: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), *_VIEWS)

@@ -1,4 +1,4 @@
-"""All checks in order, and the repair of what they found."""
+"""Examination: all checks in order, and the repair of what they found."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -72,7 +72,7 @@ def examine(patient: Patient, *, repair: bool = False) -> Sequence[Finding]:
         Whether to put right what can be; each finding then says what was done.
     """
     findings = [each for name, check in CHECKS.items() for each in _run(name, check, patient)]
-    return [_repaired(each) for each in findings] if repair else findings
+    return [_repair(each) for each in findings] if repair else findings
 
 
 def _run(name: str, check: Check, patient: Patient) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def _fault(name: str, text: str) -> Finding:
     return Finding(check=name, level=Level.FAULT, text=text)
 
 
-def _repaired(finding: Finding) -> Finding:
+def _repair(finding: Finding) -> Finding:
     if finding.repair is None:
         return finding
     try:

@@ -1,4 +1,4 @@
-"""What the checks share: the patient, a finding, and the place for what might be data."""
+"""Findings, the patient that is checked, and the place for what might be data."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -61,7 +61,7 @@ def check_node_index(patient: Patient) -> Iterator[Finding]:
                 level=Level.INFORMATION,
                 text=f"graph {graph.settings.name}: {n_published - n_nodes} ids beyond the "
                 "checkpoint, of an ingest that goes on or was killed; the next one drops them",
-                repair=partial(_truncated, patient, graph, id_type),
+                repair=partial(_truncate, patient, graph, id_type),
             )
 
 
@@ -179,7 +179,7 @@ def _names(patient: Patient, graph: GraphRecord, store: PredictionStore, number:
     return False
 
 
-def _truncated(patient: Patient, graph: GraphRecord, id_type: pa.DataType) -> str:
+def _truncate(patient: Patient, graph: GraphRecord, id_type: pa.DataType) -> str:
     """Do what the next ingest does first, unless one has the graph."""
     leases = LeaseStore(patient.database)
     lease = leases.acquire(f"ingest:{graph.id}", holder_name(), _LEASE_SECONDS)

@@ -98,7 +98,7 @@ def check_secrets(patient: Patient) -> Iterator[Finding]:
                 level=Level.FAULT,
                 text=f"{path} must be closed to others, "
                 f"its mode is {stat.S_IMODE(path.stat().st_mode):o}",
-                repair=partial(_closed, path),
+                repair=partial(_close, path),
             )
 
 
@@ -118,7 +118,7 @@ def check_clock(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _closed(path: Path) -> str:
+def _close(path: Path) -> str:
     path.chmod(stat.S_IMODE(path.stat().st_mode) & ~(stat.S_IRWXO | stat.S_IWGRP))
     return "closed to others"
 

@@ -33,7 +33,7 @@ def check_deleted_graphs(patient: Patient) -> Iterator[Finding]:
             level=Level.WARNING,
             text=f"graph {name} ({graph_id}) was deleted and is still on the disk; the ingest "
             "daemon removes such graphs",
-            repair=partial(_purged, patient),
+            repair=partial(_purge, patient),
         )
 
 
@@ -113,7 +113,7 @@ def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
                     level=Level.WARNING,
                     text=f"graph {graph.settings.name}: {path.name} belongs to no job; an idle "
                     "worker removes such files",
-                    repair=partial(_cleaned, store, graph.id),
+                    repair=partial(_clean, store, graph.id),
                 )
 
 
@@ -127,7 +127,7 @@ def check_temporary_files(patient: Patient) -> Iterator[Finding]:
             check="temporary files",
             level=Level.WARNING,
             text=f"{staging} was left by a backup that was killed; it keeps removed files",
-            repair=partial(_removed, staging),
+            repair=partial(_remove, staging),
         )
     for graph in patient.graphs():
         for path in sorted((root / graph.id).glob(f"**/{TEMPORARY_PREFIX}*")):
@@ -136,23 +136,23 @@ def check_temporary_files(patient: Patient) -> Iterator[Finding]:
                     check="temporary files",
                     level=Level.WARNING,
                     text=f"graph {graph.settings.name}: {path} was never finished",
-                    repair=partial(_removed, path),
+                    repair=partial(_remove, path),
                 )
 
 
-def _purged(patient: Patient) -> str:
+def _purge(patient: Patient) -> str:
     purged = Catalog(patient.database).purge_deleted(
         GRACE_SECONDS, patient.settings.graphs_directory
     )
     return f"removed {len(purged)} deleted graphs" if purged else "removed"
 
 
-def _cleaned(store: PredictionStore, graph_id: str) -> str:
+def _clean(store: PredictionStore, graph_id: str) -> str:
     removed = store.clean(graph_id)
     return f"removed {len(removed)} such files" if removed else "removed"
 
 
-def _removed(path: Path) -> str:
+def _remove(path: Path) -> str:
     if path.is_dir():
         shutil.rmtree(path)
     else:

@@ -56,7 +56,7 @@ def check_jobs(patient: Patient) -> Iterator[Finding]:
                 level=Level.FAULT,
                 text=f"job {row.id} was run by {row.worker_id}, which is gone, and no worker "
                 "is there to take it over; start one",
-                repair=partial(_requeued, patient),
+                repair=partial(_requeue, patient),
             )
 
 
@@ -71,7 +71,7 @@ def check_leases(patient: Patient) -> Iterator[Finding]:
                 check="leases",
                 level=Level.FAULT,
                 text=f"the lease {row.name} is held by {row.holder}, which has died",
-                repair=partial(_freed, patient, row),
+                repair=partial(_free, patient, row),
             )
 
 
@@ -106,13 +106,13 @@ def _damage(connection: Connection) -> list[str]:
     return [row for row in rows if row != "ok"]
 
 
-def _requeued(patient: Patient) -> str:
+def _requeue(patient: Patient) -> str:
     with patient.database.write() as connection:
         n_jobs = requeue_running(connection, reason="its worker was gone", only_lapsed=True)
     return f"{n_jobs} such jobs wait again" if n_jobs else "it waits again"
 
 
-def _freed(patient: Patient, row: Row[Any]) -> str:
+def _free(patient: Patient, row: Row[Any]) -> str:
     mine = (leases.c.name == row.name) & (leases.c.token == row.token)
     with patient.database.write() as connection:
         connection.execute(leases.update().where(mine).values(expires_at=now()))

@@ -126,15 +126,15 @@ def test_one_look_serves_a_whole_request(database: Database, recent: Recent) -> 
 def test_what_is_at_hand_needs_no_reading(database: Database, recent: Recent) -> None:
     names = Names(database)
     with arriving():
-        assert not recent.at_hand("names")
+        assert not recent.is_cached("names")
         recent.get("names", names)
-        assert recent.at_hand("names")
+        assert recent.is_cached("names")
     with arriving():
         # PostgreSQL would have to be asked first, which takes a round trip.
-        assert recent.at_hand("names") == database.is_sqlite
+        assert recent.is_cached("names") == database.is_sqlite
         add(database, "b")
     with arriving():
-        assert not recent.at_hand("names")
+        assert not recent.is_cached("names")
 
 
 def test_values_do_not_pile_up(
@@ -143,7 +143,9 @@ def test_values_do_not_pile_up(
     monkeypatch.setattr(peewit.service.database.cache, "_MAX_VALUES", 10)
     for number in range(100):
         assert recent.get(number, lambda: "value") == "value"
-    assert sum(recent.at_hand(number) for number in range(100)) <= (10 if database.is_sqlite else 0)
+    assert sum(recent.is_cached(number) for number in range(100)) <= (
+        10 if database.is_sqlite else 0
+    )
 
 
 def test_values_are_not_kept_for_ever(

@@ -30,7 +30,7 @@ from peewit.service.tables.uploads import (
     point_batches,
     read_labels,
 )
-from peewit.streaming.edges.blocks import read_columns
+from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.features.blocks import read_features
 
 limits = UploadLimits(

@@ -20,7 +20,8 @@ from peewit.service.tables.uploads import (
     read_labels,
 )
 from peewit.service.tables.uploads.limits import ROWS_PER_BATCH
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, read_columns
+from peewit.streaming.edges.blocks import BadEdges, NodeKind
+from peewit.streaming.edges.columns import read_columns
 
 
 def written(table: pa.Table, table_format: Format) -> io.BytesIO:

@@ -17,8 +17,8 @@ from peewit.streaming.edges.blocks import (
     check_max_nodes,
     check_node_kind,
     drop_self_loops,
-    read_columns,
 )
+from peewit.streaming.edges.columns import read_columns
 from tests.reference.columns import without_self_loops
 
 MAX_INT64 = 2**63 - 1

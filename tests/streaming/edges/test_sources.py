@@ -16,7 +16,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 from peewit.streaming.edges import reader as reading
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock, values_of
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.columns import values_of
 from peewit.streaming.edges.parts import EdgeFile, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_part, read_parts
 from peewit.streaming.edges.sources import ParquetEdges
@@ -482,7 +483,9 @@ def test_reading_in_threads_does_not_load_the_cluster_code(tmp_path: Path) -> No
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from peewit.streaming.edges.sources import ParquetEdges, read_parts, stage\n"
+        "from peewit.streaming.edges.reader import read_parts\n"
+        "from peewit.streaming.edges.sources import ParquetEdges\n"
+        "from peewit.streaming.edges.staging import stage\n"
         "[file] = ParquetEdges(sys.argv[1]).list()\n"
         "staged = stage(file, Path('.'))\n"
         "parts = [(staged, part) for part in staged.parts]\n"

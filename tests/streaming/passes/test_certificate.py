@@ -18,9 +18,9 @@ from peewit.streaming.passes.certificate import (
     Certificate,
     CertificateStore,
     CertifySettings,
-    certify,
     epsilon_between,
 )
+from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
 from peewit.streaming.snapshots.store import Snapshot, SnapshotNotFound, SnapshotStore
 from tests.reference.pencil import pencil_spectrum, spectral_epsilon

@@ -1,0 +1,87 @@
+"""One system as it is solved: its matrix, preconditioner and numbering, and runs of PCG on it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.iterate import Cancelled, Outcome, Progress, iterate
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.pcg import BlockPCG, PCGState
+from peewit.solvers.laplacian.preconditioners import Jacobi, Preconditioner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class System:
+    """The matrix, its preconditioner, and how its nodes are numbered (None: as they are)."""
+
+    operator: ShiftedLaplacian
+    preconditioner: Preconditioner
+    order: IntArray | None
+
+    def pcg(
+        self,
+        rhs: RealArray,
+        start: RealArray,
+        norms: FloatArray,
+        rtol: float,
+        patience: int | None,
+    ) -> BlockPCG:
+        """Conjugate gradients for a block that is inside, see `BlockPCG`."""
+        return BlockPCG(
+            operator=self.operator,
+            preconditioner=self.preconditioner,
+            rhs=rhs,
+            start=start,
+            norms=norms,
+            rtol=rtol,
+            patience=patience,
+        )
+
+    def in_single(self) -> "System | None":
+        """The system in float32, where it is not yet and where that holds it."""
+        single = self.operator.in_single() if self.operator.dtype == np.float64 else None
+        if single is None:
+            return None
+        is_jacobi = isinstance(self.preconditioner, Jacobi)
+        return System(
+            operator=single,
+            preconditioner=Jacobi(single) if is_jacobi else self.preconditioner,
+            order=self.order,
+        )
+
+    def inside(self, block: RealArray) -> RealArray:
+        """The block in the system's numbering and type; itself where that is how it is."""
+        rows = block if self.order is None else np.take(block, self.order, axis=0)
+        return np.ascontiguousarray(rows, dtype=self.operator.dtype)
+
+    def outside(self, block: RealArray) -> RealArray:
+        """The block in the graph's numbering."""
+        if self.order is None:
+            return block
+        out = np.empty_like(block)
+        out[self.order] = block
+        return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """How the runs of one solve are watched; what sets them up asks before it begins, too."""
+
+    phase: str
+    progress: Progress | None
+    cancelled: Cancelled | None
+
+    def is_cancelled(self) -> bool:
+        """Whether the caller has asked to stop."""
+        return self.cancelled is not None and self.cancelled()
+
+    def iterate(self, method: BlockPCG, max_iter: int) -> Outcome[PCGState]:
+        """Run the method."""
+        return iterate(
+            method,
+            max_iter=max_iter,
+            phase=self.phase,
+            progress=self.progress,
+            cancelled=self.cancelled,
+        )

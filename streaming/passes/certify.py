@@ -1,0 +1,379 @@
+"""The run that certifies a snapshot: the extreme eigenvalues of L_H^+ L_G, by block Lanczos.
+
+One pass over the raw edges per step (`peewit.solvers.laplacian.lanczos`, `raw_edges`). The state
+after each pass is on the disk, so a run that was killed goes on where it was.
+"""
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iterate import Progress, ProgressReport
+from peewit.solvers.laplacian.lanczos import (
+    End,
+    Krylov,
+    advance_krylov,
+    spectrum_ends,
+    start_krylov,
+)
+from peewit.solvers.laplacian.refinement import RefinedSolver
+from peewit.streaming.durable import publish_file, publish_json, remove_abandoned, remove_unfinished
+from peewit.streaming.passes.certificate import (
+    Certificate,
+    CertificateStatus,
+    CertificateStore,
+    CertifySettings,
+    epsilon_between,
+)
+from peewit.streaming.passes.raw_edges import (
+    PassStopped,
+    RawComponents,
+    RawEdges,
+    snapshot_edges,
+    spool_directory,
+)
+from peewit.streaming.snapshots.store import GraphPaths, Snapshot, SnapshotStore
+
+_SMALLEST_GAP: Final = 1e-3
+"""Bounds closer than this are close enough for any accuracy."""
+_UNKNOWN: Final = End(ritz=math.inf, residual=math.inf, outer=math.inf)
+_FORMAT: Final = 1
+
+
+def certify(
+    paths: GraphPaths,
+    number: int,
+    settings: CertifySettings | None = None,
+    *,
+    keep_raw: bool = True,
+    owner: str | None = None,
+    n_threads: int = 1,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+    clock: Callable[[], float] = time.monotonic,
+    wall_clock: Callable[[], float] = time.time,
+) -> Certificate:
+    """Measure a snapshot against its raw edges and store the certificate beside it.
+
+    Parameters
+    ----------
+    paths : GraphPaths
+        The graph.
+    number : int
+        The snapshot.
+    settings : CertifySettings or None
+        How hard to try.
+    keep_raw : bool
+        Whether spooled edges stay for later passes; otherwise they go in the end.
+    owner : str or None
+        Who runs it, as part of a file name; needed where two equal runs may go on at once. The
+        same owner goes on with its own run, another one with a run that was stopped.
+    n_threads : int
+        Threads; the result does not depend on it.
+    progress : callable or None
+        Told about every pass.
+    cancelled : callable
+        Asked often.
+    clock, wall_clock : callable
+        Monotonic seconds, and seconds since the epoch.
+
+    Raises
+    ------
+    SnapshotNotFound
+        No such snapshot is kept.
+    RawEdgesGone
+        Raw edges are missing or changed, with the list of files.
+    PassStopped
+        ``cancelled()`` was true; the next call goes on after the last whole pass.
+    OSError
+        A file cannot be read or written.
+    """
+    settings = CertifySettings() if settings is None else settings
+    began = clock()
+    reporter = _Reporter(progress, settings.passes)
+    reporter("loading", 0, 0.0)
+    snapshot = SnapshotStore(paths.snapshots).load(number)
+    work = _Work(paths.root / "certify", number, settings, owner=owner, now=wall_clock())
+    try:
+        edges = snapshot_edges(
+            paths,
+            snapshot.meta,
+            spool=spool_directory(paths) if keep_raw else work.edges,
+            staging=work.directory / "staging",
+            n_threads=n_threads,
+        )
+        edges.open(on_fraction=reporter.of("reading"), cancelled=cancelled)
+        components = edges.components(on_fraction=reporter.of("components", 1), cancelled=cancelled)
+        with ThreadPoolExecutor(n_threads, thread_name_prefix="certify") as pool:
+            solver = RefinedSolver(snapshot.graph, mapped=pool.map, cancelled=cancelled)
+            run = _Run(settings, edges, solver, work, reporter, cancelled)
+            status, ends, n_products = run.measure(snapshot, components)
+    except ValueError:  # another attempt would meet it again
+        work.remove()
+        raise
+    except PassStopped:
+        work.hand_over()
+        raise
+    finally:
+        work.forget_edges()
+    certificate = _certificate(
+        number,
+        settings,
+        status,
+        ends,
+        n_edges=components.n_edges,
+        n_passes=1 + n_products,
+        seconds=clock() - began,
+        created_at=wall_clock(),
+    )
+    CertificateStore(paths.snapshots).put(certificate)
+    work.remove()
+    return certificate
+
+
+class _Reporter:
+    """Progress reports by phase."""
+
+    def __init__(self, progress: Progress | None, passes: int) -> None:
+        self._progress = progress
+        self._passes = passes
+
+    def __call__(self, phase: str, n_passes: int, fraction: float) -> None:
+        if self._progress is not None:
+            report = ProgressReport(
+                phase=phase, n_iter=n_passes, max_iter=self._passes, fraction=fraction
+            )
+            self._progress(report)
+
+    def of(self, phase: str, n_passes: int = 0) -> Callable[[float], None]:
+        """Callback that reports the fraction of one phase."""
+        self(phase, n_passes, 0.0)
+        return lambda fraction: self(phase, n_passes, fraction)
+
+
+class _Run:
+    """The passes of one certificate."""
+
+    def __init__(
+        self,
+        settings: CertifySettings,
+        edges: RawEdges,
+        solver: RefinedSolver,
+        work: "_Work",
+        reporter: _Reporter,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._settings = settings
+        self._edges = edges
+        self._solver = solver
+        self._work = work
+        self._reporter = reporter
+        self._cancelled = cancelled
+
+    def measure(
+        self, snapshot: Snapshot, components: RawComponents
+    ) -> tuple[CertificateStatus, tuple[End, End] | None, int]:
+        """Status, both ends of the spectrum and the number of products."""
+        if not _same_components(snapshot.graph, components):
+            return "components-differ", None, 0
+        if self._solver.dimension == 0:
+            exact = End(ritz=1.0, residual=0.0, outer=1.0)
+            return "converged", (exact, exact), 0
+        krylov, basis = self._work.load() or self._start(snapshot)
+        while True:
+            if krylov.n_steps:
+                ends = spectrum_ends(krylov, probability=self._settings.probability)
+                if self._is_close(ends):
+                    return "converged", ends, krylov.n_steps
+                if krylov.is_exhausted:
+                    return "inexact", ends, krylov.n_steps
+                if 1 + krylov.n_steps >= self._settings.passes:
+                    return "max-passes", ends, krylov.n_steps
+            krylov, following = self._step(krylov, basis)
+            basis.append(self._work.save(krylov, following))
+
+    def _start(self, snapshot: Snapshot) -> tuple[Krylov, list[FloatArray]]:
+        self._reporter("start", 1, 0.0)
+        drawn = np.random.SeedSequence(
+            [self._settings.seed, snapshot.meta.seed, snapshot.meta.number]
+        )
+        seed = int(drawn.generate_state(1, np.uint64)[0])
+        krylov, first = start_krylov(self._solver, n_vectors=self._settings.n_vectors, seed=seed)
+        self._stop_if_asked()
+        return krylov, [self._work.save(krylov, first)]
+
+    def _step(self, krylov: Krylov, basis: Sequence[FloatArray]) -> tuple[Krylov, FloatArray]:
+        n_passes = krylov.n_steps + 2
+        product = self._edges.laplacian_product(
+            basis[-1],
+            on_fraction=self._reporter.of(f"pass {n_passes}", n_passes),
+            cancelled=self._cancelled,
+        )
+        self._reporter(f"pass {n_passes}: solving", n_passes, 0.0)
+        advanced = advance_krylov(krylov, self._solver, basis, product)
+        self._stop_if_asked()
+        return advanced
+
+    def _is_close(self, ends: tuple[End, End]) -> bool:
+        least, certified = _epsilons(ends)
+        return certified - least <= max(self._settings.gap * least, _SMALLEST_GAP)
+
+    def _stop_if_asked(self) -> None:
+        """A solve that was cut short must not enter the state."""
+        if self._cancelled():
+            raise PassStopped
+
+
+class _Work:
+    """The state of a run on the disk, so that a run that was killed goes on after its last pass.
+
+    One directory per snapshot, block size, seed and owner. The same run writes the same bytes
+    whoever owns it: one that is stopped leaves its directory to the next owner, who takes it by
+    renaming, as only one can. What other runs have left for a day is removed.
+    """
+
+    def __init__(
+        self, root: Path, number: int, settings: CertifySettings, *, owner: str | None, now: float
+    ) -> None:
+        name = f"{number:08d}-{settings.n_vectors}-{settings.seed}"
+        self._left = root / name
+        self.directory = root / (name if owner is None else f"{name}-{owner}")
+        if not self.directory.exists():
+            with suppress(FileNotFoundError):
+                self._left.rename(self.directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(self.directory)
+        remove_abandoned(root, keep=self.directory, now=now)
+
+    def load(self) -> tuple[Krylov, list[FloatArray]] | None:
+        """The state after the last whole pass with its basis, None at the beginning."""
+        try:
+            values = json.loads(self._state.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        if values.pop("format") != _FORMAT:
+            return None
+        krylov = Krylov(
+            dimension=values["dimension"],
+            widths=tuple(values["widths"]),
+            projected=_matrix(values["projected"]),
+            coupling=_matrix(values["coupling"]),
+            errors=tuple(values["errors"]),
+            start_error=values["start_error"],
+        )
+        return krylov, [self._block(number) for number in range(len(krylov.widths))]
+
+    def save(self, krylov: Krylov, block: FloatArray) -> FloatArray:
+        """Keep the newest block of the basis, then the state; the block as a map of its file."""
+        number = len(krylov.widths) - 1
+        publish_file(self._block_path(number), lambda path: _save_array(path, block))
+        values = {item.name: getattr(krylov, item.name) for item in fields(krylov)}
+        for name in ("projected", "coupling"):
+            values[name] = {"shape": values[name].shape, "values": values[name].ravel().tolist()}
+        publish_json(self._state, {"format": _FORMAT, **values})
+        return self._block(number)
+
+    @property
+    def edges(self) -> Path:
+        """Where edges are spooled that must not stay."""
+        return self.directory / "spool"
+
+    def forget_edges(self) -> None:
+        """Remove such edges, however the run ended."""
+        shutil.rmtree(self.edges, ignore_errors=True)
+
+    def hand_over(self) -> None:
+        """Leave the run to whoever comes next; forget it where another one was left already."""
+        self.forget_edges()
+        try:
+            self.directory.rename(self._left)
+        except OSError:
+            self.remove()
+
+    def remove(self) -> None:
+        """Forget the run."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def _state(self) -> Path:
+        return self.directory / "state.json"
+
+    def _block_path(self, number: int) -> Path:
+        return self.directory / f"basis-{number:04d}.npy"
+
+    def _block(self, number: int) -> FloatArray:
+        """A private map: the system may drop its pages and read them again."""
+        mapped = np.load(self._block_path(number), mmap_mode="c", allow_pickle=False)
+        block: FloatArray = np.asarray(mapped)
+        return block
+
+
+def _save_array(path: Path, block: FloatArray) -> None:
+    with path.open("wb") as sink:
+        np.save(sink, block, allow_pickle=False)
+
+
+def _matrix(stored: dict[str, Any]) -> FloatArray:
+    return np.array(stored["values"], dtype=np.float64).reshape(stored["shape"])
+
+
+def _same_components(graph: Graph, raw: RawComponents) -> bool:
+    """Whether both have the same components: as many, and no raw one in two of the graph."""
+    is_inside = np.array_equal(graph.component[raw.component], graph.component)
+    return is_inside and raw.n_components == graph.n_components
+
+
+def _epsilons(ends: tuple[End, End]) -> tuple[float, float]:
+    """The least epsilon possible, and the certified one."""
+    low, high = ends
+    return epsilon_between(low.ritz, high.ritz), epsilon_between(low.outer, high.outer)
+
+
+def _certificate(
+    number: int,
+    settings: CertifySettings,
+    status: CertificateStatus,
+    ends: tuple[End, End] | None,
+    *,
+    n_edges: int,
+    n_passes: int,
+    seconds: float,
+    created_at: float,
+) -> Certificate:
+    least, certified = (math.inf, math.inf) if ends is None else _epsilons(ends)
+    low, high = (_UNKNOWN, _UNKNOWN) if ends is None else ends
+    return Certificate(
+        snapshot=number,
+        status=status,
+        epsilon_certified=_finite(certified),
+        epsilon_least=_finite(least),
+        ritz_min=_finite(low.ritz),
+        residual_min=_finite(low.residual),
+        outer_min=_finite(low.outer),
+        ritz_max=_finite(high.ritz),
+        residual_max=_finite(high.residual),
+        outer_max=_finite(high.outer),
+        probability=settings.probability,
+        n_edges=n_edges,
+        n_passes=n_passes,
+        n_vectors=settings.n_vectors,
+        seed=settings.seed,
+        seconds=seconds,
+        created_at=created_at,
+    )
+
+
+def _finite(value: float) -> float | None:
+    """The value, None where it is infinite: JSON has no infinity."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,275 @@
+"""Absorption: parts of a staged file become records of the sparsifier and nodes of the index.
+
+Holds what is in memory: the state, the node index, the threads or the cluster that work on them,
+and the state to which a bad file goes back. Writes no file; `commitment` and `publication` do.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from peewit.solvers.parallel import Parallel
+from peewit.streaming.cluster.shares import ShareSettings
+from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.parts import Part, StagedFile
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
+from peewit.streaming.nodes.index import Nodes, open_nodes
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.checkpoints import Checkpoint
+from peewit.streaming.sparsifier.records import SparsifierState
+from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
+
+if TYPE_CHECKING:
+    from peewit.streaming.cluster.distributed import Cluster
+
+Absorbed: TypeAlias = tuple[Sequence[Part], float | None]
+"""Parts of a group, and the seconds of the resparsification that followed it, if one did."""
+
+
+class Absorption:
+    """State of a stream in memory, and the work that takes files into it.
+
+    Parameters
+    ----------
+    newest : Checkpoint
+        Where it begins.
+    directory : Path
+        Of the node index.
+    settings : StreamSettings
+        Kind of ids, sampling, threads.
+    should_stop, stop_if_asked : callable
+        Whether to end; and what raises where that is so.
+    clock : callable
+        Monotonic seconds.
+
+    Attributes
+    ----------
+    state : SparsifierState
+        Present state of the sparsifier.
+    nodes : Nodes
+        Index of the nodes.
+    is_usable : bool
+        False once a resparsification was interrupted, which loses the state.
+    """
+
+    state: SparsifierState
+    _settings: StreamSettings
+    _planned_nodes: int
+    _file_start: SparsifierState | None = None
+    """State at the start of the file in hand, while going back to it costs nothing."""
+
+    def __init__(
+        self,
+        newest: Checkpoint,
+        directory: Path,
+        settings: StreamSettings,
+        *,
+        should_stop: Callable[[], bool],
+        stop_if_asked: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._unlimited = settings
+        self._should_stop = should_stop
+        self._stop_if_asked = stop_if_asked
+        self._clock = clock
+        self._planned_nodes = settings.sparsifier.expected_nodes
+        self._plan_memory(newest.n_nodes)
+        self.nodes: Nodes = open_nodes(
+            directory,
+            kind=settings.node_kind,
+            n_nodes=newest.n_nodes,
+            max_nodes=settings.max_nodes,
+            writable=True,
+        )
+        self.state = newest.state
+        self.is_usable = True
+        self._parallel: Parallel = map
+        self._connections = ExitStack()
+        self._cluster: Cluster | None = None
+
+    def _plan_memory(self, n_nodes: int) -> None:
+        """Size the buffer for the nodes expected, times the power of 1.1 that so many need.
+
+        A stream that is opened again makes the plan that it had.
+        """
+        while self._planned_nodes < n_nodes:
+            self._planned_nodes = self._planned_nodes * 11 // 10 + 1
+        self._settings = self._unlimited.within_memory(self._planned_nodes)
+
+    @property
+    def part_rows(self) -> int:
+        """Most rows of a part."""
+        return self._settings.part_rows
+
+    @contextmanager
+    def workers(self) -> Iterator[None]:
+        """Threads for the work on the buffer, and the cluster once it is asked for."""
+        n_threads = self._settings.n_threads
+        with (
+            self._connections,
+            ThreadPoolExecutor(n_threads, thread_name_prefix="sparsify") as pool,
+        ):
+            self._parallel = pool.map
+            try:
+                yield
+            finally:
+                self._parallel = map
+
+    def begin_file(self) -> None:
+        """Keep the present state for `undo_file`, as long as that costs nothing."""
+        self._file_start = self.state
+
+    def groups(self, staged: StagedFile, *, next_part: int) -> Generator[Absorbed, None, None]:
+        """Absorb a file from a part on; yields each group of parts once it is absorbed."""
+        if self._settings.scheduler is None:
+            return self._absorb_here(staged, staged.parts[next_part:])
+        return self._absorb_on_cluster(staged, next_part=next_part)
+
+    def take_nodes(self) -> None:
+        """Count the nodes that the index has now."""
+        n_nodes = self.nodes.n_nodes
+        self.state = replace(self.state, n_nodes=n_nodes)
+        if n_nodes > self._planned_nodes:
+            self._plan_memory(n_nodes)
+
+    def thinned(self) -> SparsifierState:
+        """State to publish; the present one stays as it is."""
+        state = thinned(
+            self.state,
+            self._settings.sparsifier,
+            cancelled=self._should_stop,
+            parallel=self._parallel,
+        )
+        self._stop_if_asked()
+        return state
+
+    def forget_file_start(self) -> None:
+        """Let go of the state before the file in hand, as when more than that is on disk."""
+        self._file_start = None
+
+    def undo_file(self) -> bool:
+        """Go back to the state before the file in hand; False where that is no longer kept."""
+        if self._file_start is None:
+            return False
+        self.state = self._file_start
+        self.nodes.truncate(self.state.n_nodes)
+        return True
+
+    def _absorb_here(
+        self, staged: StagedFile, parts: Sequence[Part]
+    ) -> Generator[Absorbed, None, None]:
+        """Absorb parts in threads of this process."""
+        reading = read_parts(
+            [(staged, part) for part in parts],
+            node_kind=self._settings.node_kind,
+            max_nodes=self._settings.max_nodes,
+            n_threads=self._settings.n_readers,
+        )
+        with closing(reading) as blocks:
+            for group in _groups(parts, self._settings.blocks_per_group):
+                self._stop_if_asked()
+                yield (
+                    group,
+                    self._absorb_group(_good(block) for block in islice(blocks, len(group))),
+                )
+
+    def _absorb_on_cluster(
+        self, staged: StagedFile, *, next_part: int
+    ) -> Generator[Absorbed, None, None]:
+        """Absorb parts on the dask cluster; a group is a wave."""
+        cluster = self._connect()
+        while wave := cluster.next_wave(self.state, staged, next_part=next_part):
+            self._stop_if_asked()
+            state = cluster.absorb_wave(
+                self.state,
+                self.nodes,
+                staged,
+                wave,
+                cancelled=self._should_stop,
+                parallel=self._parallel,
+            )
+            self._stop_if_asked()
+            if state.n_resparsifications > self.state.n_resparsifications:
+                self._file_start = None  # it would keep the old buffer in memory
+            self.state = state
+            next_part = wave[-1][-1].number + 1
+            yield [part for share in wave for part in share], None
+
+    def _connect(self) -> "Cluster":
+        """Connection to the dask cluster, until `workers` ends."""
+        if self._cluster is None:
+            from peewit.streaming.cluster.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
+
+            settings = ShareSettings(
+                node_kind=self._settings.node_kind,
+                max_nodes=self._settings.max_nodes,
+                sparsifier=self._settings.sparsifier,
+                group_blocks=self._settings.blocks_per_group,
+            )
+            self._cluster = self._connections.enter_context(
+                Cluster(
+                    self._settings.scheduler or "",
+                    settings,
+                    wave_shares=self._settings.wave_shares,
+                    stop_if_asked=self._stop_if_asked,
+                )
+            )
+            self._connections.callback(self._forget_cluster)
+        return self._cluster
+
+    def _forget_cluster(self) -> None:
+        self._cluster = None
+
+    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> float | None:
+        """Absorb a group; seconds of the resparsification, None where there was none."""
+        self.state = absorb(
+            self.state,
+            self._settings.sparsifier,
+            (self.nodes.map_block(raw) for raw in raw_blocks),
+            n_nodes=0,
+            parallel=self._parallel,
+        )
+        self.take_nodes()
+        if not is_full(self.state, self._settings.sparsifier):
+            return None
+        started = self._clock()
+        self._resparsify()
+        return self._clock() - started
+
+    def _resparsify(self) -> None:
+        """Resparsify, with no other hand on the old buffer than the function that replaces it."""
+        self._file_start = None
+        held = [self.state]
+        self.is_usable = False
+        self.state = SparsifierState()
+        self.state = resparsify(
+            held.pop(),
+            self._settings.sparsifier,
+            cancelled=self._should_stop,
+            parallel=self._parallel,
+        )
+        self._stop_if_asked()
+        cap = self._settings.sparsifier.buffer_edges
+        if cap is not None and LEAST_ROOM * self.state.n_records > cap:
+            raise MemoryLimitTooSmall(
+                f"memory_limit leaves room for {cap:,} edges in the buffer, where "
+                f"{self.state.n_records:,} must be kept; raise it, raise epsilon, or set max_edges"
+            )
+        self.is_usable = True
+
+
+def _groups(parts: Sequence[Part], size: int) -> Iterator[Sequence[Part]]:
+    """Consecutive groups of at most ``size`` parts of one file."""
+    for start in range(0, len(parts), size):
+        yield parts[start : start + size]
+
+
+def _good(block: RawBlock | BadEdges) -> RawBlock:
+    if isinstance(block, BadEdges):
+        raise block
+    return block

@@ -1,0 +1,169 @@
+"""Commitment: which files are in the graph, and the checkpoints that keep them there.
+
+A file counts once it is absorbed whole; it is in the graph for good once a checkpoint at a file
+boundary (clean) has it. Within a file, the position says how many of its parts a checkpoint holds.
+"""
+
+from collections.abc import Callable
+
+from peewit.streaming.edges.parts import CUTTING, EdgeFile, StagedFile
+from peewit.streaming.nodes.index import Nodes
+from peewit.streaming.snapshots.checkpoints import (
+    AbsorbedFile,
+    Checkpoint,
+    CheckpointStore,
+    FilePosition,
+)
+from peewit.streaming.sparsifier.records import SparsifierState
+
+
+class Commitment:
+    """Files of a graph, and its checkpoints.
+
+    Parameters
+    ----------
+    checkpoints : CheckpointStore
+        Cleared.
+    newest : Checkpoint
+        The one to begin with.
+    part_rows : int
+        Most rows of a part.
+    checkpoint_seconds : float
+        A checkpoint is due when the last one is older than this.
+    guard : callable
+        Called before every change on disk; raises where this process may not write any more.
+    clock : callable
+        Monotonic seconds.
+
+    Attributes
+    ----------
+    position : FilePosition or None
+        The parts of a half-absorbed file that are in the state; None between files.
+    is_dirty : bool
+        Whether the state between files differs from the clean checkpoint.
+    """
+
+    position: FilePosition | None
+    is_dirty: bool
+
+    def __init__(
+        self,
+        checkpoints: CheckpointStore,
+        newest: Checkpoint,
+        *,
+        part_rows: int,
+        checkpoint_seconds: float,
+        guard: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._part_rows = part_rows
+        self._checkpoint_seconds = checkpoint_seconds
+        self._guard = guard
+        self._clock = clock
+        self._reported: set[tuple[str, str]] = set()
+        self._adopt(newest)
+        self.is_dirty = not newest.is_clean
+        self._checkpoint_time = clock()
+
+    def _adopt(self, checkpoint: Checkpoint) -> None:
+        self.position = checkpoint.position
+        self.is_dirty = False
+        self._unreported: list[AbsorbedFile] = []
+        self._by_path = {file.path: file for file in checkpoint.files}
+        self._path_of = {file.digest: file.path for file in checkpoint.files}
+
+    @property
+    def files(self) -> tuple[AbsorbedFile, ...]:
+        """Absorbed files, in order."""
+        return tuple(self._by_path.values())
+
+    def has(self, file: EdgeFile) -> bool:
+        """Whether this version of a file is absorbed."""
+        absorbed = self._by_path.get(file.path)
+        return absorbed is not None and absorbed.version == file.version
+
+    def has_path(self, path: str) -> bool:
+        """Whether some version of a path is absorbed."""
+        return path in self._by_path
+
+    def path_of(self, digest: str) -> str | None:
+        """Path of the absorbed file with that content."""
+        return self._path_of.get(digest)
+
+    def is_in_hand(self, file: EdgeFile) -> bool:
+        """Whether it is the half-absorbed file."""
+        return self.position is not None and self.position.path == file.path
+
+    def is_continued(self, staged: StagedFile) -> bool:
+        """Whether the parts that the position counts are those of the staged file."""
+        if self.position is None:
+            return True
+        counted = self.position.digest, self.position.part_rows, self.position.cutting
+        return counted == (staged.digest, self._part_rows, CUTTING)
+
+    def start(self, staged: StagedFile, n_self_loops: int) -> FilePosition:
+        """Where to go on in a file: the position, or its first part."""
+        return self.position or FilePosition(
+            path=staged.file.path,
+            digest=staged.digest,
+            part_rows=self._part_rows,
+            next_part=0,
+            self_loops_before=n_self_loops,
+            cutting=CUTTING,
+        )
+
+    def finish(self, file: AbsorbedFile) -> None:
+        """Count a file as absorbed."""
+        self._by_path[file.path] = file
+        self._path_of[file.digest] = file.path
+        self._unreported.append(file)
+        self.position = None
+        self.is_dirty = True
+
+    def begin_run(self) -> None:
+        """Forget which files were reported, so that every one is reported again."""
+        self._reported.clear()
+        self._unreported.clear()
+
+    def begin_pass(self) -> None:
+        """Forget which files wait to be reported; the pass will meet them again."""
+        self._unreported.clear()
+
+    def report(self, file: EdgeFile) -> None:
+        """Have an absorbed file reported, unless it was in this run."""
+        if (file.path, file.version) not in self._reported:
+            self._unreported.append(self._by_path[file.path])
+
+    def take_unreported(self) -> tuple[AbsorbedFile, ...]:
+        """Files to report now, which are durable by now."""
+        files = tuple(self._unreported)
+        self._unreported.clear()
+        self._reported.update((file.path, file.version) for file in files)
+        return files
+
+    def is_due(self) -> bool:
+        """Whether the last checkpoint is old."""
+        return self._clock() - self._checkpoint_time >= self._checkpoint_seconds
+
+    def save(self, state: SparsifierState, nodes: Nodes) -> None:
+        """Publish the nodes, then a checkpoint that counts them."""
+        self._guard()
+        nodes.publish()
+        self._checkpoints.save(
+            Checkpoint(
+                state=state, n_nodes=nodes.n_nodes, files=self.files, position=self.position
+            ),
+            guard=self._guard,
+        )
+        self._checkpoint_time = self._clock()
+        if self.position is None:
+            self.is_dirty = False
+
+    def return_to_clean(self, nodes: Nodes) -> SparsifierState:
+        """Forget all since the clean checkpoint, and the nodes since; returns its state."""
+        self._guard()
+        clean = self._checkpoints.return_to_clean()
+        nodes.truncate(clean.n_nodes)
+        self._adopt(clean)
+        return clean.state

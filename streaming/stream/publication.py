@@ -1,0 +1,88 @@
+"""Publication: snapshots of the stream, when one is due and what its description says."""
+
+import math
+from collections.abc import Callable
+
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.sparsifier.records import SparsifierState
+from peewit.streaming.sparsifier.sparsifier import expected_epsilon
+
+
+class Publication:
+    """Snapshots of one graph, and what the newest one holds.
+
+    Parameters
+    ----------
+    snapshots : SnapshotStore
+        Receives them.
+    settings : StreamSettings
+        How often, and what the description repeats.
+    guard : callable
+        Called before every change on disk; raises where this process may not write any more.
+    clock, wall_clock : callable
+        Monotonic seconds for intervals, and seconds since the epoch for ``created_at``.
+    """
+
+    def __init__(
+        self,
+        snapshots: SnapshotStore,
+        settings: StreamSettings,
+        *,
+        guard: Callable[[], None],
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._snapshots = snapshots
+        self._settings = settings
+        self._guard = guard
+        self._clock = clock
+        self._wall_clock = wall_clock
+        latest = snapshots.latest()
+        self._note(None if latest is None else snapshots.meta(latest))
+
+    def _note(self, newest: SnapshotMeta | None) -> None:
+        self._position = (newest.n_blocks, newest.n_nodes) if newest else (0, 0)
+        self._n_edges = newest.edges_seen if newest else 0
+        self._time = self._clock()
+
+    @property
+    def latest(self) -> int | None:
+        """Number of the newest snapshot."""
+        return self._snapshots.latest()
+
+    def is_due(self, state: SparsifierState) -> bool:
+        """Whether enough edges or seconds have passed since the newest snapshot."""
+        edges, seconds = self._settings.snapshot_edges, self._settings.snapshot_seconds
+        enough_edges = edges is not None and state.n_edges - self._n_edges >= edges
+        enough_time = seconds is not None and self._clock() - self._time >= seconds
+        return enough_edges or enough_time
+
+    def is_news(self, state: SparsifierState) -> bool:
+        """Whether the newest snapshot lacks blocks or nodes of the state."""
+        return (state.n_blocks, state.n_nodes) != self._position
+
+    def publish(self, state: SparsifierState, *, n_files: int) -> None:
+        """Publish a thinned state of so many files as the next snapshot."""
+        settings = self._settings.sparsifier
+        smallest = state.smallest_constant
+        meta = SnapshotMeta(
+            number=(self.latest or 0) + 1,
+            node_kind=self._settings.node_kind,
+            n_nodes=state.n_nodes,
+            edges_seen=state.n_edges,
+            edges_kept=0,  # counted while they are written
+            n_records=state.n_records,
+            self_loops=state.n_self_loops,
+            epsilon_asked=settings.epsilon,
+            epsilon_expected=expected_epsilon(state, settings),
+            sampling_constant=None if math.isinf(smallest) else smallest,
+            max_edges_bound=math.isfinite(state.constant),
+            n_resparsifications=state.n_resparsifications,
+            n_failed_embeddings=state.n_failed_embeddings,
+            n_blocks=state.n_blocks,
+            n_files=n_files,
+            seed=settings.seed,
+            created_at=self._wall_clock(),
+        )
+        self._note(self._snapshots.publish_records(meta, state.chunks, guard=self._guard))
