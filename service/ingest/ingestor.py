@@ -21,8 +21,9 @@ from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
 from peewit.service.database.leases import Lease
 from peewit.service.inbox.confinement import confine_redirects, is_within, require_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
-from peewit.service.inbox.manifest import FileRecord, Manifest, SourceRecord
+from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import gather_pushes
+from peewit.service.inbox.records import FileRecord, SourceRecord
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.settings import Settings
@@ -107,7 +108,7 @@ class Ingestor:
         """
         return sum(
             self.list_source(graph_id, source)
-            for source in self._manifest.list_sources(graph_id)
+            for source in self._manifest.sources.list(graph_id)
             if source.follow or not self._manifest.has_files(source.id)
         )
 
@@ -122,7 +123,7 @@ class Ingestor:
             if place is None or is_within(file.path, place, home=home)
         ]
         n_new = self._manifest.register_files(graph_id, source.id, listed)
-        self._manifest.note_listing(source.id)
+        self._manifest.sources.note_listing(source.id)
         return n_new
 
     def ingest_graph(
@@ -369,7 +370,7 @@ class OpenGraph:
 
         They lay elsewhere when they were listed: a link has changed.
         """
-        places = self._manifest.confinements(self.record.id)
+        places = self._manifest.sources.confinements(self.record.id)
         allowed = []
         for file in files:
             place = None if file.source_id is None else places.get(file.source_id)

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.database.engine import Database
-from peewit.service.inbox.manifest import ListedFile, Manifest
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import ListedFile
 from peewit.service.jobs.job import Job, JobQueue, JobStatus, LeaseLost, UnknownJob
 from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.tasks.certify import Reporter

@@ -10,7 +10,7 @@ from peewit.service.api.schemas.base import Answer, Body
 from peewit.service.api.schemas.features import FeaturesOut
 from peewit.service.api.schemas.jobs import Solve
 from peewit.service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
-from peewit.service.inbox.manifest import FileStatus
+from peewit.service.inbox.records import FileStatus
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.passes.certificate import Certificate
 from peewit.streaming.snapshots.store import SnapshotMeta

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, StringConstraints
 
 from peewit.service.api.schemas.base import Answer, Body
-from peewit.service.inbox.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
+from peewit.service.inbox.records import FileRecord, FileStatus, PushRecord, SourceRecord
 from peewit.service.redaction import shown_url
 
 
