@@ -27,8 +27,8 @@ from peewit.service.database.full_disk import is_disk_full
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.inbox.feature_sets import FeatureSets
-from peewit.service.inbox.manifest import SourceRecord
 from peewit.service.inbox.pushes import PushStore
+from peewit.service.inbox.records import SourceRecord
 from peewit.service.inbox.source_lister import SourceLister
 from peewit.service.ingest.ingestor import Ingestor, OpenGraph
 from peewit.service.jobs.workers import WorkerRegistry

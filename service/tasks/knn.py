@@ -13,7 +13,8 @@ from time import monotonic, time
 from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.inbox.manifest import ListedFile, Manifest
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import ListedFile
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
 from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
 from peewit.service.tasks.messages import Done, Stopped, Task

@@ -249,8 +249,8 @@ def test_edges_come_once_unless_their_file_was_refused(graph: Featured, database
     finished(graph, job, answer_to(graph, job))
     with pytest.raises(ConnectedBefore, match="pending\\) and edges cannot be deleted; make an"):
         require_connectable(manifest, graph.record, graph.paths.root)
-    (source,) = manifest.list_sources(graph.graph_id)
-    manifest.remove_source(graph.graph_id, source.id)
+    (source,) = manifest.sources.list(graph.graph_id)
+    manifest.sources.remove(graph.graph_id, source.id)
     require_connectable(manifest, graph.record, graph.paths.root)
 
 
