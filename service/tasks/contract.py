@@ -1,4 +1,4 @@
-"""The contract of a kind of job: what may be asked, what it works on, how it runs, what it leaves.
+"""Contract of a kind of job: its parameters, its input, how it runs, and what it leaves.
 
 Context: five kinds of job stood in eight files, each in its own shape. Decision: a kind is one
 class without state in a file of its own, and `peewit.service.tasks.kinds` lists them. Consequence:
@@ -46,7 +46,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Generic[SettingsT]):
-    """What a job that needs no model may be asked: the fields of a settings dataclass.
+    """Parameters of a job that needs no model: the fields of a settings dataclass.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Kind(ABC, Generic[TaskT]):
 
     @abstractmethod
     def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> TaskT:
-        """What an attempt works on, as of now; in the worker.
+        """Task of an attempt, from the present state; in the worker.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The table of kinds of job: a new kind is a file beside this one and a line below."""
+"""Kinds of job: a new one is a file beside this one and a line below."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""How far a task is: phases that are timed and reported, and the stop between two of them."""
+"""Progress of a task: phases that are timed and reported, and the stop between two of them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ class StoppedEarly(Exception):
 
 
 class Reporter:
-    """Passes on where the work is, at most every `REPORT_SECONDS` within a phase.
+    """Progress reports, at most every `REPORT_SECONDS` within a phase.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Jobs of kind ``solve``: what they may be asked, how a child runs them, how predictions come in.
+"""Solve jobs: their parameters, how a child runs them, and how predictions come in.
 
 A child knows files, not the database: a task says what to work on, an answer what the job will
 record.
@@ -99,7 +99,7 @@ class SolveKind(ModelKind[SolveTask]):
 
 
 def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
-    """What the job will say, once the file of predictions is on the disk."""
+    """Result of the job, once the file of predictions is on the disk."""
     phases, graphs, cancelled = Phases(child.report, child.cancelled), child.graphs, child.cancelled
     model, options = validate_solve(task.model, task.parameters)
     with phases.phase("loading"):

@@ -71,7 +71,7 @@ class WarmGraph:
 
 
 class WarmGraphs:
-    """What tasks keep for later ones.
+    """Graphs and prepared models that tasks keep for later ones.
 
     Of each graph one snapshot stays, the last one asked for, with what models prepared on it and
     their last solutions. After a task the graphs longest unused are dropped until the process is

@@ -1,4 +1,4 @@
-"""Wait for one job: commands and the demo run it themselves while no worker is alive."""
+"""One job, waited for: commands and the demo run it themselves while no worker is alive."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
