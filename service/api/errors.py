@@ -32,9 +32,8 @@ from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, To
 from peewit.service.database.full_disk import is_disk_full
 from peewit.service.inbox.confinement import SourceRefused
 from peewit.service.inbox.feature_log import FeatureSetNotFound
-from peewit.service.inbox.manifest import FileNotListed, SourceNotFound, TooManySources
 from peewit.service.inbox.pushes import RETRY_SECONDS, BacklogFull
-from peewit.service.inbox.records import PushNotFound
+from peewit.service.inbox.records import FileNotListed, PushNotFound, SourceNotFound, TooManySources
 from peewit.service.jobs.job import IdempotencyConflict, UnknownJob
 from peewit.service.labels.entry import LabelsRefused
 from peewit.service.labels.store import BadLabels

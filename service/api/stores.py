@@ -25,9 +25,8 @@ from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.suggestions import Suggester
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import UploadLimits
-from peewit.service.tasks.contract import JobStores
-from peewit.service.tasks.estimate import Estimator
 from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.stores import JobStores
 
 _Value = TypeVar("_Value")
 
@@ -61,7 +60,6 @@ class Stores:
     labeling: Labeling
     jobs: JobQueue
     job_stores: JobStores
-    estimator: Estimator
     predictions: PredictionReader
     suggester: Suggester
     nodes: KnownNodes
@@ -110,7 +108,6 @@ class Stores:
             labeling=Labeling(database=database, labels=labels, nodes=nodes),
             jobs=jobs,
             job_stores=job_stores,
-            estimator=job_stores.estimator,
             predictions=predictions,
             suggester=Suggester(
                 jobs=jobs,

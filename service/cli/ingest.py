@@ -20,7 +20,7 @@ from peewit.service.cli.session import (
 )
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.locations import absolute_url
-from peewit.service.inbox.manifest import FileRecord, SourceRecord
+from peewit.service.inbox.records import FileRecord, SourceRecord
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal, stop_when_stdin_ends
@@ -142,7 +142,7 @@ def _add_sources(session: Session, graph_id: str, locations: Sequence[str]) -> l
                 f"PATH must name Parquet files (of a directory *.parquet are read), none is there: "
                 f"{shown_url(url)!r}; `peewit source add --follow` waits for them"
             )
-    return [session.manifest.add_source(graph_id, url) for url in urls]
+    return [session.manifest.sources.add(graph_id, url) for url in urls]
 
 
 def read_all(

@@ -17,7 +17,7 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.cli.submission import print_failure, require_valid, submit_and_wait
-from peewit.service.inbox.manifest import FileRecord
+from peewit.service.inbox.records import FileRecord
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
 from peewit.service.tasks.kinds import KINDS
@@ -92,7 +92,7 @@ def _ingest_edges(session: Session, graph_id: str, job: Job, *, is_quiet: bool) 
     directory = GraphPaths(root=session.settings.graphs_directory / graph_id).knn
     sources = [
         source
-        for source in session.manifest.list_sources(graph_id)
+        for source in session.manifest.sources.list(graph_id)
         if Path(source.url).parent == directory and Path(source.url).name.startswith(job.id)
     ]
     with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from peewit.service.inbox.manifest import FileRecord
+from peewit.service.inbox.records import FileRecord
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 
 LINE_SECONDS: Final = 5.0

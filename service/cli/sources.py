@@ -16,7 +16,7 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.inbox.locations import absolute_url
-from peewit.service.inbox.manifest import SourceNotFound, SourceRecord
+from peewit.service.inbox.records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained
 from peewit.service.redaction import shown_url
 from peewit.streaming.edges.sources import ParquetEdges
@@ -47,7 +47,7 @@ def add(
             raise
         say(f"not listed yet, will be tried again: {explained(error)}")
     with open_session() as session:
-        source = session.manifest.add_source(session.graph(name).id, location, follow=follow)
+        source = session.manifest.sources.add(session.graph(name).id, location, follow=follow)
     if json:
         print_json(_public(source))
     else:
@@ -60,7 +60,7 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
     """List sources with their files by status, their errors, and the quarantined files."""
     with open_session() as session:
         graph_id = session.graph(name).id
-        sources = session.manifest.list_sources(graph_id)
+        sources = session.manifest.sources.list(graph_id)
         counts = [session.manifest.counts(graph_id, source_id=each.id) for each in sources]
         refused = session.manifest.list_files(graph_id, status="quarantined", limit=1000)
     if json:
@@ -110,7 +110,7 @@ def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
     with open_session() as session:
         graph_id = session.graph(name).id
         found = _find_source(session, name, source)
-        session.manifest.remove_source(graph_id, found.id)
+        session.manifest.sources.remove(graph_id, found.id)
     if json:
         print_json({"removed": _public(found)})
     else:
@@ -136,7 +136,7 @@ def _public(source: SourceRecord) -> SourceRecord:
 
 
 def _find_source(session: Session, name: str, source: str) -> SourceRecord:
-    for each in session.manifest.list_sources(session.graph(name).id):
+    for each in session.manifest.sources.list(session.graph(name).id):
         if source in {each.id, each.url} or absolute_url(source) == each.url:
             return each
     raise SourceNotFound(f"no source {source!r}; `peewit source list {name}` shows what there is")

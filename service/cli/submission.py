@@ -19,7 +19,8 @@ from peewit.service.cli.session import (
 from peewit.service.jobs.job import Job, JobSpec, JobStatus
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.lifetime import StopSignal
-from peewit.service.tasks.contract import JobStores, Kind
+from peewit.service.tasks.contract import Kind
+from peewit.service.tasks.stores import JobStores
 from peewit.service.worker.one_job import run_until_finished
 
 

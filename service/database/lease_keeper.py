@@ -19,10 +19,10 @@ _log = structlog.get_logger(__name__)
 
 
 class LeaseHeld(RuntimeError):
-    """Another process ingests this graph."""
+    """Another process has the lease, and does what it is for."""
 
-    def __init__(self, holder: str | None) -> None:
-        super().__init__(f"another process ingests this graph: {holder or 'it has just ended'}")
+    def __init__(self, purpose: str, holder: str | None) -> None:
+        super().__init__(f"another process {purpose}: {holder or 'it has just ended'}")
 
 
 class LeaseKeeper:
@@ -59,8 +59,14 @@ class LeaseKeeper:
 
 
 @contextmanager
-def held_lease(database: Database, name: str) -> Iterator[LeaseKeeper]:
-    """Hold a lease; raises `LeaseHeld` while another process that lives has it."""
+def held_lease(database: Database, name: str, *, purpose: str) -> Iterator[LeaseKeeper]:
+    """Hold a lease for a purpose, as ``ingests this graph``.
+
+    Raises
+    ------
+    LeaseHeld
+        Another process that lives has it.
+    """
     store = LeaseStore(database)
     mine = holder_name()
     lease = store.acquire(name, mine, LEASE_SECONDS)
@@ -70,7 +76,7 @@ def held_lease(database: Database, name: str) -> Iterator[LeaseKeeper]:
             _log.info("taking over from a process that has died", lease=name, holder=other)
             lease = store.acquire(name, mine, LEASE_SECONDS, dead=other)
         if lease is None:
-            raise LeaseHeld(other)
+            raise LeaseHeld(purpose, other)
     keeper = LeaseKeeper(store, lease)
     try:
         yield keeper

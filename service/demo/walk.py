@@ -233,7 +233,7 @@ def _ingest(
     database: Database, settings: Settings, graph: GraphRecord, files: DemoFiles, tell: Tell
 ) -> tuple[SnapshotMeta, float]:
     started = time.monotonic()
-    Manifest(database).add_source(graph.id, str(files.edges))
+    Manifest(database).sources.add(graph.id, str(files.edges))
     Ingestor(database, settings).ingest_graph(graph.id)
     seconds = time.monotonic() - started
     store = SnapshotStore(GraphPaths(root=settings.graphs_directory / graph.id).snapshots)

@@ -1,4 +1,4 @@
-"""Manifest of a graph: its sources, the files found there and gathered pushes, and their state.
+"""Manifest of a graph: files found in its sources and gathered pushes, and their state.
 
 A file is the unit of commitment: pending until ingest has taken it whole, refused it whole, or met
 its content before. `position` is the order of ingest; it grows in the order of the commits, so that
@@ -6,7 +6,7 @@ nothing ever appears in front of a file that is being read.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -14,7 +14,6 @@ from uuid import uuid4
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     Select,
     and_,
     bindparam,
@@ -41,44 +40,22 @@ from peewit.service.inbox.records import (
     FileRecord,
     FileStatus,
     ListedFile,
-    PushRecord,
-    SourceNotFound,
-    SourceRecord,
-    TooManySources,
 )
-from peewit.solvers.arguments import BadArgument
-
-__all__ = [
-    "FILE_GONE",
-    "FILE_STATUSES",
-    "MAX_PATH_BYTES",
-    "Backlog",
-    "FileNotListed",
-    "FileOutcome",
-    "FileRecord",
-    "FileStatus",
-    "ListedFile",
-    "Manifest",
-    "PushRecord",
-    "SourceNotFound",
-    "SourceRecord",
-    "TooManySources",
-]
-
-MAX_PATH_BYTES: Final = 2000
-"""PostgreSQL's indexes take no longer entries."""
+from peewit.service.inbox.source_log import SourceLog, require_path, require_source
 
 _PATHS_AT_ONCE: Final = 500
 """SQLite takes few thousand values in one statement."""
 
 
 class Manifest:
-    """Sources, files and pushes of all graphs.
+    """Files of all graphs.
 
     Every method that writes raises `GraphNotFound` when the graph is not there.
 
     Attributes
     ----------
+    sources : SourceLog
+        Where files are looked for.
     pushes : PushLog
         Those that are in no file yet, and what became of the others.
     features : FeatureLog
@@ -86,119 +63,11 @@ class Manifest:
     """
 
     def __init__(self, database: Database) -> None:
+        self.sources = SourceLog(database)
         self.pushes = PushLog(database)
         self.features = FeatureLog(database)
         self._database = database
         self._catalog = Catalog(database)
-
-    # Sources
-
-    def add_source(
-        self,
-        graph_id: str,
-        url: str,
-        *,
-        follow: bool = False,
-        confined_to: str | None = None,
-        max_sources: int | None = None,
-    ) -> SourceRecord:
-        """The source of this URL, added unless it is there; ``follow`` is as given last.
-
-        A source that was removed and is added again goes on where it was.
-
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        url : str
-            Where its files are.
-        follow : bool
-            Whether to look for new files for ever.
-        confined_to : str, optional
-            What it may read, from `peewit.service.inbox.confinement`. A source that the owner of
-            the machine has added without it stays so until it is removed.
-        max_sources : int, optional
-            Most sources that the graph may have.
-
-        Raises
-        ------
-        ValueError
-            The URL is empty or too long.
-        TooManySources
-            The graph has as many as it may have.
-        """
-        _require_path("url", url)
-        with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            mine = and_(sources.c.graph_id == graph_id, sources.c.url == url)
-            known = connection.execute(select(sources).where(mine)).one_or_none()
-            if known is None or known.removed_at is not None:
-                _require_source_room(connection, graph_id, max_sources)
-            elif known.confined_to is None:
-                confined_to = None
-            row = connection.execute(
-                update(sources)
-                .where(mine)
-                .values(follow=follow, removed_at=None, confined_to=confined_to)
-                .returning(sources)
-            ).one_or_none()
-            if row is None:
-                values = {
-                    "id": uuid4().hex,
-                    "graph_id": graph_id,
-                    "url": url,
-                    "follow": follow,
-                    "confined_to": confined_to,
-                }
-                statement = insert(sources).values(**values).returning(sources)
-                row = connection.execute(statement).one()
-        return _source(row)
-
-    def list_sources(self, graph_id: str) -> Sequence[SourceRecord]:
-        """The sources that are not removed, by URL."""
-        statement = (
-            select(sources)
-            .where(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None))
-            .order_by(sources.c.url)
-        )
-        with self._database.read() as connection:
-            return [_source(row) for row in connection.execute(statement)]
-
-    def confinements(self, graph_id: str) -> Mapping[str, str]:
-        """What sources added over HTTP may read, by id; of removed ones too."""
-        statement = select(sources.c.id, sources.c.confined_to).where(
-            sources.c.graph_id == graph_id, sources.c.confined_to.is_not(None)
-        )
-        with self._database.read() as connection:
-            return {row.id: row.confined_to for row in connection.execute(statement)}
-
-    def remove_source(self, graph_id: str, source_id: str) -> None:
-        """Read nothing more from a source; what is committed stays in the graph.
-
-        Its pending files are not offered any more, unless another source lists them.
-
-        Raises
-        ------
-        SourceNotFound
-            The graph has no such source.
-        """
-        with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            _require_source(connection, graph_id, source_id)
-            statement = update(sources).where(sources.c.id == source_id)
-            connection.execute(statement.values(removed_at=now()))
-
-    def note_listing(self, source_id: str, *, error: str | None = None) -> None:
-        """Store how the last try to list or read a source ended; nothing when it was removed."""
-        values: dict[str, Any] = (
-            {"listed_at": now(), "error": None, "error_at": None, "n_failures": 0}
-            if error is None
-            else {"error": error, "error_at": now(), "n_failures": sources.c.n_failures + 1}
-        )
-        with self._database.write() as connection:
-            connection.execute(update(sources).where(sources.c.id == source_id).values(**values))
-
-    # Files
 
     def register_files(
         self, graph_id: str, source_id: str, listed: Sequence[ListedFile | tuple[str, str, int]]
@@ -220,14 +89,14 @@ class Manifest:
         """
         listing = list(dict.fromkeys(ListedFile(*each) for each in listed))
         for each in listing:
-            _require_path("path", each.path)
+            require_path("path", each.path)
         with self._database.read() as connection:
-            _require_source(connection, graph_id, source_id)
+            require_source(connection, graph_id, source_id)
             if not any(_news(connection, graph_id, listing)):
                 return 0
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
-            _require_source(connection, graph_id, source_id)
+            require_source(connection, graph_id, source_id)
             news = _news(connection, graph_id, listing)
             if news.orphaned:
                 adopt = update(files).where(files.c.id == bindparam("file_id"))
@@ -300,7 +169,7 @@ class Manifest:
         connection : sqlalchemy.Connection
             A writing transaction to join.
         """
-        _require_path("path", file.path)
+        require_path("path", file.path)
         lock_graph(connection, graph_id)
         source_id = uuid4().hex
         source = {"id": source_id, "graph_id": graph_id, "url": file.path, "follow": False}
@@ -427,7 +296,7 @@ class Manifest:
         """
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
-            _require_source(connection, graph_id, source_id)
+            require_source(connection, graph_id, source_id)
             forgive = update(sources).where(sources.c.id == source_id)
             connection.execute(forgive.values(error=None, error_at=None, n_failures=0))
             return _offer_again(connection, graph_id, files.c.source_id == source_id)
@@ -448,39 +317,6 @@ class Manifest:
         )
         found = self._files_of(statement.order_by(files.c.position).limit(1))
         return found[0] if found else None
-
-
-def _require_path(name: str, path: str) -> None:
-    """Refuse what the database's indexes cannot hold."""
-    try:
-        length = len(path.encode())
-    except UnicodeEncodeError as error:
-        raise BadArgument(name, f"must be valid Unicode, got {path!r}") from error
-    if not 0 < length <= MAX_PATH_BYTES or "\0" in path:
-        raise BadArgument(
-            name,
-            f"must have 1 to {MAX_PATH_BYTES} bytes and no NUL, got {length} bytes, {path[:80]!r}",
-        )
-
-
-def _require_source_room(connection: Connection, graph_id: str, max_sources: int | None) -> None:
-    present = and_(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None))
-    n_sources = connection.execute(select(func.count()).where(present)).scalar_one()
-    if max_sources is not None and n_sources >= max_sources:
-        raise TooManySources(
-            f"the graph must have at most {max_sources} sources, got one more; remove one, or "
-            "raise PEEWIT_MAX_SOURCES"
-        )
-
-
-def _require_source(connection: Connection, graph_id: str, source_id: str) -> None:
-    statement = select(sources.c.id).where(
-        sources.c.id == source_id,
-        sources.c.graph_id == graph_id,
-        sources.c.removed_at.is_(None),
-    )
-    if connection.execute(statement).first() is None:
-        raise SourceNotFound(f"no source {source_id!r} of this graph")
 
 
 def _is_present() -> ColumnElement[bool]:
@@ -594,7 +430,3 @@ def _offer_again(connection: Connection, graph_id: str, rule: ColumnElement[bool
         ],
     )
     return len(chosen)
-
-
-def _source(row: Row[Any]) -> SourceRecord:
-    return SourceRecord(**{each.name: getattr(row, each.name) for each in fields(SourceRecord)})

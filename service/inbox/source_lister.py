@@ -20,7 +20,8 @@ from sqlalchemy.exc import OperationalError
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.confinement import is_within, require_within
 from peewit.service.inbox.directory_watcher import DirectoryWatch
-from peewit.service.inbox.manifest import ListedFile, Manifest, SourceNotFound, SourceRecord
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import ListedFile, SourceNotFound, SourceRecord
 from peewit.service.inbox.settled_files import Settling, has_parquet_end
 from peewit.service.redaction import redacted, shown_url
 from peewit.service.settings import Settings
@@ -99,7 +100,7 @@ class SourceLister:
         """Begin the listings that are due; returns at once."""
         present: dict[str, _Watched] = {}
         for graph_id in graph_ids:
-            sources = self._manifest.list_sources(graph_id)
+            sources = self._manifest.sources.list(graph_id)
             if self._sources.get(graph_id) != (ids := frozenset(each.id for each in sources)):
                 self._sources[graph_id] = ids
                 self._forget_registered(graph_id)
@@ -275,7 +276,7 @@ class SourceLister:
 
     def _note(self, each: _Watched, error: str | None) -> None:
         try:
-            self._manifest.note_listing(each.source.id, error=error)
+            self._manifest.sources.note_listing(each.source.id, error=error)
         except OperationalError as unreachable:
             _log.warning("state of a source not stored", error=str(unreachable.orig))
 

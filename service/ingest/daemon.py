@@ -27,17 +27,15 @@ from peewit.service.database.full_disk import is_disk_full
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.inbox.feature_sets import FeatureSets
-from peewit.service.inbox.manifest import Manifest, SourceRecord
 from peewit.service.inbox.pushes import PushStore
+from peewit.service.inbox.records import SourceRecord
 from peewit.service.inbox.source_lister import SourceLister
 from peewit.service.ingest.ingestor import Ingestor, OpenGraph
-from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.metrics.families import OTHERS, IngestMetrics, metrics_server
-from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
 from peewit.service.tasks.kinds import KINDS
-from peewit.service.tasks.knn import sweep_knn
+from peewit.service.tasks.stores import JobStores
 from peewit.streaming.pipeline import Interrupted
 
 POLL_SECONDS: Final = 0.2
@@ -109,9 +107,9 @@ class IngestDaemon:
         self._settings = settings
         self._clock = clock
         self._catalog = Catalog(database)
-        self._manifest = Manifest(database)
-        self._queue = JobQueue(database)
-        self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._job_stores = JobStores.create(database, settings)
+        self._manifest = self._job_stores.manifest
+        self._predictions = self._job_stores.predictions
         self._pushes = PushStore(
             manifest=self._manifest,
             graphs_directory=settings.graphs_directory,
@@ -301,7 +299,8 @@ class IngestDaemon:
                 self._pushes.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
                 self._feature_sets.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
                 self._retire_features(record)
-                sweep_knn(self._queue, self._settings.graphs_directory / record.id)
+                for kind in KINDS.values():
+                    kind.sweep(record.id, self._job_stores)
                 self._manifest.features.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
                 self._manifest.pushes.forget(
                     record.id,

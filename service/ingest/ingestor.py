@@ -8,59 +8,44 @@ in one fenced transaction, so whatever dies between them is told again.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import psutil
 import structlog
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
-from peewit.service.catalog import Catalog, GraphProgress, GraphRecord
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
 from peewit.service.database.leases import Lease
-from peewit.service.graphs.history import IngestHistory
 from peewit.service.inbox.confinement import confine_redirects, is_within, require_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
-from peewit.service.inbox.manifest import FileOutcome, FileRecord, Manifest, SourceRecord
+from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import gather_pushes
+from peewit.service.inbox.records import FileRecord, SourceRecord
+from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.feature_commit import FeatureCommitter
-from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.predictions.store import PredictionStore
-from peewit.service.redaction import redacted, shown_url
 from peewit.service.settings import Settings
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import (
-    Committed,
-    Duplicate,
     IngestEvent,
-    Progress,
     Quarantined,
     StreamSummary,
 )
 from peewit.streaming.features.blocks import BadFeatures
 from peewit.streaming.features.store import FeatureStore
-from peewit.streaming.passes.certificate import CertificateStore
 from peewit.streaming.pipeline import FileUnreadable, Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import GraphPaths
 from peewit.streaming.sparsifier.records import SparsifierSettings
 
 _UNREADABLE_FILES: Final = 3
 """So many files of a source that cannot be read, and the others of it are not tried either."""
 
-KEPT_SNAPSHOTS: Final = 5
-"""The last ones; those that are certified or that a kept prediction names stay as well."""
-
 FEATURES_GRACE_SECONDS: Final = 600.0
 """How long a version of features stays once the next one is there; jobs may be reading it."""
-
-NOTE_SECONDS: Final = 1.0
-"""How often the growth of a graph is noted while it is ingested."""
 
 _log = structlog.get_logger(__name__)
 
@@ -124,7 +109,7 @@ class Ingestor:
         """
         return sum(
             self.list_source(graph_id, source)
-            for source in self._manifest.list_sources(graph_id)
+            for source in self._manifest.sources.list(graph_id)
             if source.follow or not self._manifest.has_files(source.id)
         )
 
@@ -139,7 +124,7 @@ class Ingestor:
             if place is None or is_within(file.path, place, home=home)
         ]
         n_new = self._manifest.register_files(graph_id, source.id, listed)
-        self._manifest.note_listing(source.id)
+        self._manifest.sources.note_listing(source.id)
         return n_new
 
     def ingest_graph(
@@ -184,10 +169,13 @@ class Ingestor:
             record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
         ):
             return
-        with held_lease(self._database, f"ingest:{record.id}"):
+        with self._right_to_ingest(record.id):
             store.retire(
                 record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
             )
+
+    def _right_to_ingest(self, graph_id: str) -> AbstractContextManager[LeaseKeeper]:
+        return held_lease(self._database, f"ingest:{graph_id}", purpose="ingests this graph")
 
     @contextmanager
     def open_graph(
@@ -203,7 +191,7 @@ class Ingestor:
         ``clock`` tells the seconds between checkpoints and between snapshots.
         """
         record = self._catalog.get_by_id(graph_id)
-        with held_lease(self._database, f"ingest:{graph_id}") as keeper:
+        with self._right_to_ingest(graph_id) as keeper:
             yield OpenGraph(
                 self._database,
                 self._settings,
@@ -232,19 +220,16 @@ class OpenGraph:
         self.record = record
         self._database = database
         self._manifest = Manifest(database)
-        self._predictions = PredictionStore(database, settings.graphs_directory)
         self._home = settings.home
         self._keeper = keeper
-        self._on_event = on_event
         paths = GraphPaths(root=settings.graphs_directory / record.id)
         _remove_copies(paths.staging)
         self._pushes_directory = paths.pushes
-        self._snapshots = SnapshotStore(paths.snapshots)
-        self._certificates = CertificateStore(paths.snapshots)
+        self._books = Bookkeeper(database, settings, record, keeper, on_event=on_event)
         self._stream = Stream(
             paths,
             stream_settings(record, settings),
-            on_event=self._take_event,
+            on_event=self._books.take,
             should_stop=lambda: should_stop() or keeper.is_lost,
             guard=keeper.confirm,
             clock=clock,
@@ -257,15 +242,7 @@ class OpenGraph:
             guard=keeper.confirm,
             wall_clock=time.time,
         )
-        self._recorded_snapshot = record.progress.snapshot
-        self._waiting: dict[tuple[str, str], FileRecord] = {}
-        self._n_ended = dict.fromkeys(("committed", "duplicate", "quarantined"), 0)
         self._is_complete = False
-        self._n_taken_apart = 0
-        self._history = IngestHistory(database)
-        self._process = psutil.Process()
-        self._noted_at = float("-inf")
-        self._edges_kept = record.progress.edges_kept
 
     @property
     def lease(self) -> Lease:
@@ -289,11 +266,11 @@ class OpenGraph:
         features_first = self._stream.is_between_files
         if features_first:
             self.commit_features()
-        before = dict(self._n_ended)
+        before = dict(self._books.n_ended)
         source_ids: set[str] = set()
         unreadable: dict[str, FileUnreadable] = {}
         while True:
-            self._n_taken_apart = 0
+            self._books.n_taken_apart = 0
             gather_pushes(
                 self._manifest.pushes, self.record, self._pushes_directory, lease=self.lease
             )
@@ -302,16 +279,17 @@ class OpenGraph:
             files = self._without_refused([*self._lost_files(), *taken])
             source_ids.update(file.source_id for file in files if file.source_id is not None)
             summary = self._ingest(files, unreadable)
-            if not self._n_taken_apart:
+            if not self._books.n_taken_apart:
                 break
-        self._record_snapshot(summary)
+        self._books.record_snapshot(summary)
         if not features_first:
             self.commit_features()
         self.retire_features()
+        ended = self._books.n_ended
         return IngestReport(
-            n_committed=self._n_ended["committed"] - before["committed"],
-            n_duplicates=self._n_ended["duplicate"] - before["duplicate"],
-            n_quarantined=self._n_ended["quarantined"] - before["quarantined"],
+            n_committed=ended["committed"] - before["committed"],
+            n_duplicates=ended["duplicate"] - before["duplicate"],
+            n_quarantined=ended["quarantined"] - before["quarantined"],
             summary=summary,
             source_ids=frozenset(source_ids),
             unreadable=unreadable,
@@ -350,29 +328,19 @@ class OpenGraph:
             self._features.retire(present, grace_seconds=FEATURES_GRACE_SECONDS, now=now)
 
     def _commit_features(self, waiting: FeatureSetRecord) -> None:
-        graph_id, log = self.record.id, self._manifest.features
+        graph_id = self.record.id
         before = Catalog(self._database).get_by_id(graph_id)
         try:
             meta = self._feature_commit.publish(waiting, present=before.features_version)
         except BadFeatures as error:
             _log.warning("features refused", graph=self.record.settings.name, reason=str(error))
-            log.refuse(graph_id, waiting.id, error, lease=self.lease)
+            self._manifest.features.refuse(graph_id, waiting.id, error, lease=self.lease)
         else:
             summary = self._stream.summary()
-            with self._database.write() as connection:
-                self._tell(connection, [], summary)
-                log.commit(
-                    graph_id,
-                    waiting.id,
-                    features_version=meta.version,
-                    n_new_nodes=max(0, summary.n_nodes - before.progress.n_nodes),
-                    lease=self.lease,
-                    connection=connection,
-                )
-                request_auto_solve(connection, graph_id)
-            self._recorded_snapshot = summary.snapshot
+            n_new_nodes = max(0, summary.n_nodes - before.progress.n_nodes)
+            self._books.commit_features(waiting, meta.version, n_new_nodes, summary)
             self.retire_features()
-            self._retire_snapshots()
+            self._books.retire_snapshots()
         Path(waiting.path).unlink(missing_ok=True)
 
     def _ingest(
@@ -381,11 +349,11 @@ class OpenGraph:
         """Take files in turn; one that cannot be read now is left out, then its whole source."""
         n_failed = Counter[str]()
         while True:
-            self._waiting = {(file.path, file.version): file for file in files}
+            self._books.waiting = {(file.path, file.version): file for file in files}
             try:
                 return self._stream.ingest([_edge_file(file) for file in files])
             except FileUnreadable as error:
-                failed = self._waiting.get((error.file.path, error.file.version))
+                failed = self._books.waiting.get((error.file.path, error.file.version))
                 if failed is None or failed.source_id is None:
                     raise
                 source_id = failed.source_id
@@ -403,16 +371,16 @@ class OpenGraph:
 
         They lay elsewhere when they were listed: a link has changed.
         """
-        places = self._manifest.confinements(self.record.id)
+        places = self._manifest.sources.confinements(self.record.id)
         allowed = []
         for file in files:
             place = None if file.source_id is None else places.get(file.source_id)
             if place is None or is_within(file.path, place, home=self._home):
                 allowed.append(file)
             elif file.status == "pending":
-                self._waiting = {(file.path, file.version): file}
+                self._books.waiting = {(file.path, file.version): file}
                 reason = f"path must stay in {place}, as its source was added over HTTP"
-                self._take_event(
+                self._books.take(
                     Quarantined(file=_edge_file(file), reason=reason, row=None, value=None)
                 )
         return allowed
@@ -437,154 +405,6 @@ class OpenGraph:
         if lost:
             _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
         return lost
-
-    def _take_event(self, event: IngestEvent) -> None:
-        """Store what a file has come to before anybody hears of it."""
-        match event:
-            case Progress():
-                if time.monotonic() - self._noted_at >= NOTE_SECONDS:
-                    self._note_growth(event.summary)
-            case Committed():
-                self._store_committed(event)
-                self._note_growth(event.summary)
-            case Duplicate():
-                self._store(
-                    event.file, lambda file: FileOutcome.duplicate(file.id, digest=event.digest)
-                )
-            case Quarantined():
-                if self._is_taken_apart(event):
-                    return
-                _log.warning(
-                    "file quarantined",
-                    graph=self.record.settings.name,
-                    file=shown_url(event.file.path),
-                    reason=redacted(event.reason),
-                )
-                self._store(
-                    event.file,
-                    lambda file: FileOutcome.quarantined(
-                        file.id, redacted(event.reason), row=event.row, value=event.value
-                    ),
-                )
-        self._on_event(event)
-
-    def _note_growth(self, summary: StreamSummary) -> None:
-        """Store a point for charts; without it they lack a point, and nothing else does."""
-        self._noted_at = time.monotonic()
-        try:
-            self._history.note(
-                self.record.id,
-                n_nodes=summary.n_nodes,
-                edges_seen=summary.edges_seen,
-                edges_kept=self._edges_kept,
-                n_records=summary.n_records,
-                memory_bytes=self._process.memory_info().rss,
-            )
-        except DBAPIError as error:
-            _log.info("growth not noted", graph=self.record.settings.name, error=str(error.orig))
-
-    def _is_taken_apart(self, event: Quarantined) -> bool:
-        """Whether gathered pushes wait again, one by one, so that only the faulty one is refused.
-
-        What a push alone can be refused for was looked at when it came; this is for what only the
-        index can see, such as ``max_nodes``.
-        """
-        file = self._waiting.get((event.file.path, event.file.version))
-        if file is None or file.push_id is None:
-            return False
-        if not self._manifest.pushes.take_apart(self.record.id, file.id, lease=self.lease):
-            return False
-        Path(file.path).unlink(missing_ok=True)
-        self._n_taken_apart += 1
-        _log.info("gathered pushes taken apart", file=file.path, reason=event.reason)
-        return True
-
-    def _store_committed(self, event: Committed) -> None:
-        outcomes = []
-        pushed = []
-        for absorbed in event.files:
-            file = self._waiting.get((absorbed.path, absorbed.version))
-            if file is None:
-                continue
-            outcomes.append(
-                FileOutcome.committed(
-                    file.id,
-                    digest=absorbed.digest,
-                    n_rows=absorbed.n_rows,
-                    n_self_loops=absorbed.n_self_loops,
-                )
-            )
-            if file.push_id is not None:
-                pushed.append(file)
-        self._finish(outcomes, event.summary)
-        self._n_ended["committed"] += len(outcomes)
-        for file in pushed:
-            self._remove_blocks(file)
-        self._retire_snapshots()
-
-    def _retire_snapshots(self) -> None:
-        self._snapshots.retire(
-            keep_last=KEPT_SNAPSHOTS,
-            keep=self._predictions.kept_snapshots(self.record.id) | self._certificates.numbers(),
-        )
-
-    def _remove_blocks(self, file: FileRecord) -> None:
-        """Remove what was copied into a committed file, and the file unless raw edges are kept."""
-        for path in self._manifest.pushes.merged_paths(self.record.id, file.id):
-            Path(path).unlink(missing_ok=True)
-        if not self.record.settings.keep_raw:
-            Path(file.path).unlink(missing_ok=True)
-
-    def _store(self, listed: EdgeFile, outcome_of: Callable[[FileRecord], FileOutcome]) -> None:
-        file = self._waiting.get((listed.path, listed.version))
-        if file is not None:
-            outcome = outcome_of(file)
-            # What is committed has not changed: tell the counters of the last snapshot again.
-            current = Catalog(self._database).get_by_id(self.record.id).progress
-            self._manifest.finish(self.record.id, [outcome], progress=current, lease=self.lease)
-            self._n_ended[outcome.status] += 1
-
-    def _record_snapshot(self, summary: StreamSummary) -> None:
-        """Make good for a process that died between a snapshot and the note of it."""
-        if summary.snapshot != self._recorded_snapshot:
-            self._finish([], summary)
-
-    def _finish(self, outcomes: Sequence[FileOutcome], summary: StreamSummary) -> None:
-        with self._database.write() as connection:
-            self._tell(connection, outcomes, summary)
-            if summary.snapshot != self._recorded_snapshot:
-                request_auto_solve(connection, self.record.id)
-        self._recorded_snapshot = summary.snapshot
-
-    def _tell(
-        self, connection: Connection, outcomes: Sequence[FileOutcome], summary: StreamSummary
-    ) -> None:
-        """Store how files ended and how far the graph is."""
-        self._manifest.finish(
-            self.record.id,
-            outcomes,
-            progress=self._progress(summary),
-            lease=self.lease,
-            connection=connection,
-        )
-
-    def _progress(self, summary: StreamSummary) -> GraphProgress:
-        if summary.snapshot is None:
-            return GraphProgress(
-                n_nodes=summary.n_nodes,
-                edges_seen=summary.edges_seen,
-                self_loops=summary.self_loops,
-            )
-        meta = self._snapshots.meta(summary.snapshot)
-        self._edges_kept = meta.edges_kept
-        return GraphProgress(
-            n_nodes=summary.n_nodes,
-            edges_seen=summary.edges_seen,
-            edges_kept=meta.edges_kept,
-            self_loops=summary.self_loops,
-            epsilon_expected=meta.epsilon_expected,
-            snapshot=summary.snapshot,
-        )
 
 
 def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:

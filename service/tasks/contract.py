@@ -8,76 +8,21 @@ all.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.database.engine import Database
-from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job, JobSpec, Lane
-from peewit.service.jobs.queue import JobQueue
-from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.store import PredictionStore
-from peewit.service.settings import Settings
-from peewit.service.tasks.estimate import Estimator
 from peewit.service.tasks.labels import LabelsTask
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Cancelled, Report
+from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arguments import BadArgument
 
 TaskT = TypeVar("TaskT", bound=Task)
 LabelsTaskT = TypeVar("LabelsTaskT", bound=LabelsTask)
 SettingsT = TypeVar("SettingsT")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobStores:
-    """The stores that kinds of jobs work on, in one database and one home."""
-
-    database: Database
-    settings: Settings
-    queue: JobQueue
-    labels: LabelStore
-    manifest: Manifest
-    predictions: PredictionStore
-    estimator: Estimator
-
-    @classmethod
-    def create(cls, database: Database, settings: Settings) -> Self:
-        """The stores of a database, with the home and the memory that the settings name."""
-        queue, labels = JobQueue(database), LabelStore(database)
-        return cls(
-            database=database,
-            settings=settings,
-            queue=queue,
-            labels=labels,
-            manifest=Manifest(database),
-            predictions=PredictionStore(database, settings.graphs_directory),
-            estimator=Estimator(
-                jobs=queue,
-                labels=labels,
-                graphs_directory=settings.graphs_directory,
-                memory_bytes=settings.child_memory_bytes,
-            ),
-        )
-
-    def directory(self, graph_id: str) -> Path:
-        """Directory of a graph's files."""
-        return self.settings.graphs_directory / graph_id
-
-    def capture(
-        self, job: Job, graph: GraphRecord, snapshot: int, *, labels_seq: int | None = None
-    ) -> None:
-        """Store what an attempt works on; ingest keeps the snapshots of running jobs."""
-        self.queue.capture(
-            job.id,
-            job.attempt,
-            snapshot=snapshot,
-            labels_seq=graph.labels_seq if labels_seq is None else labels_seq,
-            features_version=graph.features_version,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,15 +42,6 @@ class Child:
     graphs: WarmGraphs
     report: Report
     cancelled: Cancelled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One parameter of a job, for the API: type, default and meaning."""
-
-    type: Any
-    default: Any
-    doc: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,18 +75,9 @@ class Options(Generic[SettingsT]):
             raise ValueError(f"{kind} has no parameter {unknown[0]!r}; it has {known}")
         return self.settings(**parameters)
 
-    def described(self) -> dict[str, Option]:
-        """Each field with its type and default."""
-        types = get_type_hints(self.settings)
-        by_name = {each.name: each for each in fields(self.settings)}  # type: ignore[arg-type]
-        return {
-            name: Option(type=types[name], default=by_name[name].default, doc=doc)
-            for name, doc in self.docs.items()
-        }
-
 
 class Kind(ABC, Generic[TaskT]):
-    """One kind of job; the first line of a subclass's docstring says what such a job does.
+    """One kind of job; the docstring of a subclass describes it in the API document.
 
     Attributes
     ----------
@@ -226,7 +153,7 @@ class Kind(ABC, Generic[TaskT]):
         return stores.queue.finish(job.id, job.attempt, result)
 
     def sweep(self, graph_id: str, stores: JobStores) -> None:
-        """Remove what jobs that are over have left; after every attempt."""
+        """Remove what jobs that are over have left; after every attempt, and now and then."""
         del graph_id, stores
 
 
@@ -275,7 +202,7 @@ class ModelKind(Kind[LabelsTaskT]):
 
     def check(self, model: str | None, parameters: Mapping[str, Any]) -> None:
         """Raise ValueError unless a job may be asked this."""
-        self.check_model(self._named(model), parameters)
+        self.check_model(self.named(model), parameters)
 
     @abstractmethod
     def check_model(self, model: str, parameters: Mapping[str, Any]) -> None:
@@ -284,7 +211,7 @@ class ModelKind(Kind[LabelsTaskT]):
     def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> LabelsTaskT:
         """The newest snapshot and all labels."""
         labels = stores.labels.current(job.graph_id)
-        model, snapshot = self._named(job.model), newest_snapshot(graph)
+        model, snapshot = self.named(job.model), newest_snapshot(graph)
         if not labels.labels:
             name = graph.settings.name
             raise ValueError(f"graph {name} has no labels; put labels of at least two classes")
@@ -305,7 +232,8 @@ class ModelKind(Kind[LabelsTaskT]):
             n_threads=stores.settings.n_threads,
         )
 
-    def _named(self, model: str | None) -> str:
+    def named(self, model: str | None) -> str:
+        """The model; raises ValueError where there is none."""
         if model is None:
             raise ValueError(f"a job of kind {self.name} must name a model, got none")
         return model

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
-from peewit.service.tasks.contract import Child, GraphKind, JobStores, Options, newest_snapshot
+from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
 from peewit.service.tasks.messages import Advanced, Done, Stopped, Task
+from peewit.service.tasks.stores import JobStores
 from peewit.streaming.passes.embedding import EmbeddingStopped, embed
 from peewit.streaming.snapshots.store import GraphPaths
 

@@ -13,12 +13,13 @@ from time import monotonic, time
 from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.inbox.manifest import ListedFile, Manifest
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import ListedFile
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
-from peewit.service.jobs.queue import JobQueue
-from peewit.service.tasks.contract import Child, GraphKind, JobStores, Options, newest_snapshot
+from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
+from peewit.service.tasks.stores import JobStores
 from peewit.solvers.iterate import Stopped as IterationStopped
 from peewit.solvers.iterate import Watch
 from peewit.streaming.durable import fsync_directory, remove_abandoned
@@ -170,8 +171,21 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         return ended
 
     def sweep(self, graph_id: str, stores: JobStores) -> None:
-        """See `sweep_knn`."""
-        sweep_knn(stores.queue, stores.directory(graph_id))
+        """Remove what jobs that are over have left of lists, and of edges that came to nothing.
+
+        An attempt that was interrupted leaves lists to the next, until the job is over.
+        """
+        paths = GraphPaths(root=stores.directory(graph_id))
+        for left in [*paths.knn_work.glob("*-*"), *paths.knn.glob(f"*-*{_SUFFIX}")]:
+            try:
+                status = stores.queue.get(left.name.split("-")[-2]).status  # of unfinished ones too
+            except UnknownJob:
+                status = JobStatus.SUCCEEDED
+            if left.parent == paths.knn_work:
+                if status.is_final:
+                    shutil.rmtree(left, ignore_errors=True)
+            elif status in {JobStatus.CANCELLED, JobStatus.FAILED}:
+                left.unlink(missing_ok=True)
 
 
 def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path) -> None:
@@ -196,31 +210,6 @@ def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path)
             f"{before[0].status}) and edges cannot be deleted; make another graph for other "
             "features or another k"
         )
-
-
-def sweep_knn(queue: JobQueue, directory: Path) -> None:
-    """Remove the lists of jobs that have ended, and edges of those that failed or were cancelled.
-
-    An attempt that was interrupted leaves lists to the next, until the job is over.
-
-    Parameters
-    ----------
-    queue : JobQueue
-        Knows the jobs.
-    directory : Path
-        Of the graph.
-    """
-    paths = GraphPaths(root=directory)
-    for left in [*paths.knn_work.glob("*-*"), *paths.knn.glob(f"*-*{_SUFFIX}")]:
-        try:
-            status = queue.get(left.name.split("-")[-2]).status  # also of unfinished files
-        except UnknownJob:
-            status = JobStatus.SUCCEEDED
-        if left.parent == paths.knn_work:
-            if status.is_final:
-                shutil.rmtree(left, ignore_errors=True)
-        elif status in {JobStatus.CANCELLED, JobStatus.FAILED}:
-            left.unlink(missing_ok=True)
 
 
 def edges_file(paths: GraphPaths, job_id: str, attempt: int) -> Path:

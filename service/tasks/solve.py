@@ -16,12 +16,13 @@ from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane, LeaseLost, Un
 from peewit.service.predictions.files import PredictionMeta, predictor_path, write_predictions
 from peewit.service.predictions.predictors import write_predictor
 from peewit.service.tasks.assessment import Answered, Assessment, assess
-from peewit.service.tasks.contract import Child, JobStores, ModelKind
+from peewit.service.tasks.contract import Child, ModelKind
 from peewit.service.tasks.labels import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.messages import Done, Stopped
 from peewit.service.tasks.progress import Cancelled, Phases, StoppedEarly
 from peewit.service.tasks.refine import refined
 from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model, solve_either
@@ -58,11 +59,11 @@ class SolveKind(ModelKind[SolveTask]):
 
     def lane(self, model: str | None, parameters: Mapping[str, Any]) -> Lane:
         """The fast one for quick models without long options."""
-        return lane_of(model or "", parameters)
+        return lane_of(self.named(model), parameters)
 
     def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
         """Raise `DoesNotFit` for a solve that cannot fit the memory."""
-        stores.estimator.require_room(graph, spec.model or "", spec.parameters)
+        stores.estimator.require_room(graph, self.named(spec.model), spec.parameters)
 
     def run(self, task: SolveTask, child: Child) -> Done | Stopped:
         """`Done` once the file of predictions is on the disk, or `Stopped`.

@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import JobSpec
-from peewit.service.tasks.contract import Child, JobStores, ModelKind
+from peewit.service.tasks.contract import Child, ModelKind
 from peewit.service.tasks.labels import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.messages import Done, Stopped
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.stores import JobStores
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.tuning import Grid, Tuning, default_grid, grid_models, tune
 from peewit.solvers.models.base import Model, as_classes
@@ -52,7 +53,7 @@ class TuneKind(ModelKind[TuneTask]):
 
     def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
         """Raise `DoesNotFit` where a solve with the fixed hyperparameters cannot fit the memory."""
-        model = spec.model or ""
+        model = self.named(spec.model)
         stores.estimator.require_room(graph, model, validate_tune(model, spec.parameters).fixed)
 
     def run(self, task: TuneTask, child: Child) -> Done | Stopped:

@@ -27,10 +27,10 @@ from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.metrics.families import metrics_server
 from peewit.service.settings import Settings
-from peewit.service.tasks.contract import JobStores
 from peewit.service.tasks.forecast import Forecast, last_equal
 from peewit.service.tasks.kinds import KINDS, kind_of
 from peewit.service.tasks.messages import Advanced, Answer, Done, Failed, Stopped
+from peewit.service.tasks.stores import JobStores
 from peewit.service.worker.metrics import Outcome, WorkerMetrics
 from peewit.service.worker.presence import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild

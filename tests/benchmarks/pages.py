@@ -87,7 +87,7 @@ def fill(home: Home, n_nodes: int) -> None:
             writer.write_table(pa.table({"src": u, "dst": v}))
     settings_of_graph = GraphSettings(name="g", node_ids="dense", seed=0, expected_nodes=n_nodes)
     graph_id = Catalog(database).create(settings_of_graph).id
-    Manifest(database).add_source(graph_id, str(edges))
+    Manifest(database).sources.add(graph_id, str(edges))
     Ingestor(database, settings).ingest_graph(graph_id)
     paths = GraphPaths(root=settings.graphs_directory / graph_id)
     labels, queue = LabelStore(database), JobQueue(database)

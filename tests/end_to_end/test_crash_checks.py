@@ -117,7 +117,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sound]:
     graph = place.catalog.create(
         GraphSettings(name=GRAPH, epsilon=0.9, expected_nodes=12, seed=3, auto_solve=auto_solve)
     )
-    source = place.manifest.add_source(graph.id, str(inbox))
+    source = place.manifest.sources.add(graph.id, str(inbox))
     record = Record()
     for first in (0, 6):
         nodes = range(first, first + 6)

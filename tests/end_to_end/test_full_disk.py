@@ -225,7 +225,7 @@ def made(home: Path, database: Path | None = None) -> tuple[Settings, Database]:
 def graph_of(database: Database, source: Path) -> str:
     asked = GraphSettings(name="g", epsilon=0.2, expected_nodes=1000, seed=1, keep_raw=False)
     graph_id = Catalog(database).create(asked).id
-    Manifest(database).add_source(graph_id, str(source), follow=True)
+    Manifest(database).sources.add(graph_id, str(source), follow=True)
     return graph_id
 
 

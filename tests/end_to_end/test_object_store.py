@@ -9,7 +9,8 @@ import pytest
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
-from peewit.service.inbox.manifest import Manifest, SourceRecord
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import SourceRecord
 from peewit.service.settings import Settings
 from tests.end_to_end.object_store import ObjectStore, needs_object_store, object_store, parquet
 from tests.end_to_end.processes import Home, eventually
@@ -48,7 +49,7 @@ class Followed:
 
     @property
     def source(self) -> SourceRecord:
-        (found,) = self.manifest.list_sources(self.graph_id)
+        (found,) = self.manifest.sources.list(self.graph_id)
         return found
 
     def ends_with(self, **files: int) -> None:

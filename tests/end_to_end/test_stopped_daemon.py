@@ -87,7 +87,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def add_source(home: Home, url: str, *, follow: bool) -> None:
     database = open_database(Settings(home=home.directory).database)
-    Manifest(database).add_source(Catalog(database).get("g").id, url, follow=follow)
+    Manifest(database).sources.add(Catalog(database).get("g").id, url, follow=follow)
     database.close()
 
 

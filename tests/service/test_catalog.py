@@ -285,7 +285,7 @@ def test_a_deleted_graph_is_purged_after_the_grace_time_with_all_it_had(
     database: Database, catalog: Catalog, graph: GraphRecord, tmp_path: Path
 ) -> None:
     manifest = Manifest(database)
-    source = manifest.add_source(graph.id, "edges/")
+    source = manifest.sources.add(graph.id, "edges/")
     manifest.register_files(graph.id, source.id, [("edges/a", "1", 5)])
     pushed(manifest, graph.id, NewPush(path="p", body_digest="d", n_rows=1, n_bytes=1))
     LabelStore(database).put(graph.id, ["n1", "n2"], ["a", "b"])

@@ -98,7 +98,7 @@ def submit_job(
 )
 def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> Estimate:
     """Memory and time of a solve, and whether it fits; nothing runs."""
-    estimate = stores.estimator.estimate(graph, body.model, body.parameters)
+    estimate = stores.job_stores.estimator.estimate(graph, body.model, body.parameters)
     return answer_of(Estimate, estimate)
 
 

@@ -14,7 +14,7 @@ from peewit.service.api.schemas.sources import SourceIn, file_of, source_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.confinement import SourceRefused, SourceRules
-from peewit.service.inbox.manifest import (
+from peewit.service.inbox.records import (
     FileNotListed,
     FileStatus,
     SourceNotFound,
@@ -46,7 +46,7 @@ def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: R
     with refusing():
         place = SourceRules.of(stores.settings).place_of(body.url)
         _require_readable(body.url)
-        source = stores.manifest.add_source(
+        source = stores.manifest.sources.add(
             graph.id,
             body.url,
             follow=body.follow,
@@ -54,7 +54,7 @@ def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: R
             max_sources=stores.settings.max_sources,
         )
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/sources/{source.id}"
-    return _source_out(source, graph, stores)
+    return _source_answer(source, graph, stores)
 
 
 @router.get("/sources", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -66,7 +66,9 @@ def list_sources(
     page_size: PageSize = 100,
 ) -> SourceList:
     """The sources, and a page of the manifest: pending, committed, quarantined with the reason."""
-    sources = [_source_out(each, graph, stores) for each in stores.manifest.list_sources(graph.id)]
+    sources = [
+        _source_answer(each, graph, stores) for each in stores.manifest.sources.list(graph.id)
+    ]
     files = _page(graph, stores, status, page, page_size)
     return SourceList(sources=sources, files=files.files, next_page=files.next_page)
 
@@ -79,7 +81,7 @@ def list_sources(
 )
 def remove_source(source_id: str, graph: GraphHere, stores: StoresHere) -> None:
     """Read nothing more from a source; what is committed stays in the graph."""
-    stores.manifest.remove_source(graph.id, source_id)
+    stores.manifest.sources.remove(graph.id, source_id)
 
 
 @router.post(
@@ -132,7 +134,7 @@ def _require_readable(url: str) -> None:
         ) from error
 
 
-def _source_out(source: SourceRecord, graph: GraphRecord, stores: Stores) -> Source:
+def _source_answer(source: SourceRecord, graph: GraphRecord, stores: Stores) -> Source:
     return source_of(source, dict(stores.manifest.counts(graph.id, source_id=source.id)))
 
 

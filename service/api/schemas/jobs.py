@@ -1,6 +1,16 @@
 """Jobs: requests of each kind, and their state."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, Union
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    Self,
+    TypeAlias,
+    Union,
+    get_type_hints,
+)
 
 from pydantic import Discriminator, Field, Tag, create_model, model_validator
 
@@ -83,9 +93,10 @@ def _body_of(kind: Kind[Any]) -> type[JobBody]:
 
 def _parameters_of(kind: GraphKind[Any, Any]) -> type[Body]:
     """The parameters of a kind that needs no model."""
+    types, defaults = get_type_hints(kind.options.settings), kind.options.settings()
     fields: dict[str, Any] = {
-        name: (option.type, Field(default=option.default, description=option.doc))
-        for name, option in kind.options.described().items()
+        name: (types[name], Field(default=getattr(defaults, name), description=doc))
+        for name, doc in kind.options.docs.items()
     }
     return create_model(
         f"{kind.name.capitalize()}Parameters",

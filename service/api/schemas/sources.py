@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from peewit.service.api.schemas.base import Body, answer_of
-from peewit.service.inbox.manifest import FileRecord, FileStatus, PushRecord, SourceRecord
+from peewit.service.inbox.records import FileRecord, FileStatus, PushRecord, SourceRecord
 from peewit.service.redaction import shown_url
 from peewit.service.wire.sources import File, Push, Source
 

@@ -18,7 +18,7 @@ from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, pag
 from peewit.service.dashboard.routes.common import Seen
 from peewit.service.database.engine import now
 from peewit.service.graphs.history import IngestHistory, edges_per_second
-from peewit.service.inbox.manifest import FileNotListed
+from peewit.service.inbox.records import FileNotListed
 from peewit.service.jobs.job import JobStatus
 from peewit.service.tasks.kinds import KINDS
 from peewit.streaming.passes.certificate import CertificateStore
@@ -131,7 +131,7 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
         "details": details,
         "speed": speed,
         "memory_bytes": points[-1].memory_bytes if points else None,
-        "sources": stores.manifest.list_sources(graph.id),
+        "sources": stores.manifest.sources.list(graph.id),
         "quarantined": stores.manifest.list_files(
             graph.id, status="quarantined", limit=_QUARANTINED_SHOWN
         ),

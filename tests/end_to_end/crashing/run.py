@@ -357,7 +357,7 @@ class _Run:
             counts = manifest.counts(graph_id)
             n_of_sources = sum(
                 manifest.counts(graph_id, source_id=source.id)[status]
-                for source in manifest.list_sources(graph_id)
+                for source in manifest.sources.list(graph_id)
                 for status in ("committed", "quarantined", "duplicate")
             )
             # Before the jobs: the transaction that stores the snapshot asks for the solve.

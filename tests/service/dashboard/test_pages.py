@@ -75,7 +75,7 @@ def test_quarantined_files_are_offered_again(pages: Api, tmp_path: Path) -> None
     bad = tmp_path / "bad<b>.parquet"
     pq.write_table(pa.table({"src": ["a"], "dst": ["b"], "weight": [-1.0]}), bad)
     graph_id = pages.stores.catalog.get("g").id
-    source = Manifest(pages.stores.database).add_source(graph_id, str(bad))
+    source = Manifest(pages.stores.database).sources.add(graph_id, str(bad))
     pages.ingest()
     text = pages.client.get("/graphs/g").text
     assert "must be finite and &gt; 0, row 0" in text

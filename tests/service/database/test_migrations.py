@@ -182,7 +182,7 @@ def test_pushes_of_the_first_release_are_files_of_their_own(migrated: Database) 
         "quarantined": 1,
         "duplicate": 0,
     }
-    (source,) = manifest.list_sources(GRAPH)
+    (source,) = manifest.sources.list(GRAPH)
     assert (source.url, source.follow, source.error, source.n_failures) == (
         "/data/inbox",
         True,

@@ -103,7 +103,7 @@ def test_ingest_notes_how_the_graph_grows(
     u, v = two_communities()
     path = tmp_path / "edges.parquet"
     pq.write_table(pa.table({"src": u.astype(str), "dst": v.astype(str)}), path)
-    Manifest(database).add_source(graph_id, str(path))
+    Manifest(database).sources.add(graph_id, str(path))
     settings = Settings(home=tmp_path / "home", threads=1)
     Ingestor(database, settings).ingest_graph(graph_id)
     last = IngestHistory(database).points(graph_id)[-1]
@@ -118,5 +118,5 @@ def test_ingest_notes_how_the_graph_grows(
 
     monkeypatch.setattr(IngestHistory, "note", away)
     pq.write_table(pa.table({"src": ["x"], "dst": ["y"]}), tmp_path / "more.parquet")
-    Manifest(database).add_source(graph_id, str(tmp_path / "more.parquet"))
+    Manifest(database).sources.add(graph_id, str(tmp_path / "more.parquet"))
     assert Ingestor(database, settings).ingest_graph(graph_id).n_committed == 1

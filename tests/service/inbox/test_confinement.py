@@ -20,7 +20,8 @@ from peewit.service.inbox.confinement import (
     confine_redirects,
     is_within,
 )
-from peewit.service.inbox.manifest import Manifest, TooManySources
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import TooManySources
 from peewit.service.inbox.source_lister import list_files
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
@@ -157,7 +158,7 @@ def test_a_link_out_of_the_place_is_not_listed(
     (inbox / "home").symlink_to(settings.home)
     manifest = Manifest(database)
     place = SourceRules.of(settings).place_of(str(inbox))
-    source = manifest.add_source(graph.id, str(inbox), confined_to=place)
+    source = manifest.sources.add(graph.id, str(inbox), confined_to=place)
     assert [Path(file.path).name for file in list_files(source, home=settings.home)] == [
         "good.parquet"
     ]
@@ -170,7 +171,7 @@ def test_a_link_that_changed_since_it_was_listed_is_quarantined(
 ) -> None:
     path = write_edges(tmp_path / "open" / "in" / "a.parquet", "a", "b")
     manifest = Manifest(database)
-    source = manifest.add_source(
+    source = manifest.sources.add(
         graph.id, str(path), confined_to=SourceRules.of(settings).place_of(str(path))
     )
     ingestor = Ingestor(database, settings)
@@ -189,7 +190,7 @@ def test_other_settings_of_ingest_change_nothing_about_a_source(
     settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
 ) -> None:
     path = write_edges(tmp_path / "open" / "a.parquet", "a", "b")
-    Manifest(database).add_source(
+    Manifest(database).sources.add(
         graph.id, str(path), confined_to=SourceRules.of(settings).place_of(str(path))
     )
     elsewhere = settings.model_copy(update={"source_roots": (), "source_schemes": ()})
@@ -200,7 +201,7 @@ def test_the_owner_of_the_machine_is_not_confined(
     settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
 ) -> None:
     path = write_edges(tmp_path / "secret" / "a.parquet", "a", "b")
-    Manifest(database).add_source(graph.id, str(path))
+    Manifest(database).sources.add(graph.id, str(path))
     assert Ingestor(database, settings).ingest_graph(graph.id).n_committed == 1
 
 
@@ -208,24 +209,24 @@ def test_adding_again_over_http_neither_frees_nor_binds_a_source(
     database: Database, graph: GraphRecord
 ) -> None:
     manifest = Manifest(database)
-    owned = manifest.add_source(graph.id, "/a")
-    assert manifest.add_source(graph.id, "/a", confined_to="/").confined_to is None
-    manifest.remove_source(graph.id, owned.id)
-    assert manifest.add_source(graph.id, "/a", confined_to="/").confined_to == "/"
-    assert manifest.add_source(graph.id, "/a", confined_to="/a").confined_to == "/a"
-    assert manifest.add_source(graph.id, "/a").confined_to is None
+    owned = manifest.sources.add(graph.id, "/a")
+    assert manifest.sources.add(graph.id, "/a", confined_to="/").confined_to is None
+    manifest.sources.remove(graph.id, owned.id)
+    assert manifest.sources.add(graph.id, "/a", confined_to="/").confined_to == "/"
+    assert manifest.sources.add(graph.id, "/a", confined_to="/a").confined_to == "/a"
+    assert manifest.sources.add(graph.id, "/a").confined_to is None
 
 
 def test_sources_of_a_graph_are_counted(database: Database, graph: GraphRecord) -> None:
     manifest = Manifest(database)
-    first = manifest.add_source(graph.id, "/a", max_sources=1)
-    assert manifest.add_source(graph.id, "/a", follow=True, max_sources=1).id == first.id
+    first = manifest.sources.add(graph.id, "/a", max_sources=1)
+    assert manifest.sources.add(graph.id, "/a", follow=True, max_sources=1).id == first.id
     with pytest.raises(TooManySources, match="PEEWIT_MAX_SOURCES"):
-        manifest.add_source(graph.id, "/b", max_sources=1)
-    manifest.remove_source(graph.id, first.id)
-    manifest.add_source(graph.id, "/b", max_sources=1)
+        manifest.sources.add(graph.id, "/b", max_sources=1)
+    manifest.sources.remove(graph.id, first.id)
+    manifest.sources.add(graph.id, "/b", max_sources=1)
     with pytest.raises(TooManySources):
-        manifest.add_source(graph.id, "/a", max_sources=1)
+        manifest.sources.add(graph.id, "/a", max_sources=1)
 
 
 @pytest.mark.parametrize(

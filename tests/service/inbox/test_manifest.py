@@ -11,18 +11,18 @@ from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphS
 from peewit.service.database.engine import Database, now, open_database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import leases
-from peewit.service.inbox.manifest import (
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import (
     FILE_GONE,
     Backlog,
     FileNotListed,
     FileOutcome,
     FileRecord,
     ListedFile,
-    Manifest,
+    NewPush,
     PushRecord,
     SourceNotFound,
 )
-from peewit.service.inbox.records import NewPush
 from tests.service.pushing import pushed
 
 LISTING = [("edges/b", "1", 20), ("edges/a", "1", 10), ("edges/c", "1", 30)]
@@ -48,7 +48,7 @@ def graph_id(database: Database) -> str:
 
 @pytest.fixture
 def source_id(manifest: Manifest, graph_id: str) -> str:
-    return manifest.add_source(graph_id, "edges/").id
+    return manifest.sources.add(graph_id, "edges/").id
 
 
 @pytest.fixture
@@ -78,21 +78,21 @@ def add_push(manifest: Manifest, graph_id: str, path: str) -> PushRecord:
 
 
 def test_a_source_is_added_once_and_follows_as_told_last(manifest: Manifest, graph_id: str) -> None:
-    first = manifest.add_source(graph_id, "s3://bucket/edges/")
-    again = manifest.add_source(graph_id, "s3://bucket/edges/", follow=True)
+    first = manifest.sources.add(graph_id, "s3://bucket/edges/")
+    again = manifest.sources.add(graph_id, "s3://bucket/edges/", follow=True)
     assert again == replace(first, follow=True)
-    other = manifest.add_source(graph_id, "more/")
-    assert manifest.list_sources(graph_id) == [other, again]
+    other = manifest.sources.add(graph_id, "more/")
+    assert manifest.sources.list(graph_id) == [other, again]
 
 
 def test_a_removed_source_is_gone_until_it_is_added_again(
     manifest: Manifest, graph_id: str, source_id: str
 ) -> None:
-    manifest.remove_source(graph_id, source_id)
-    assert manifest.list_sources(graph_id) == []
+    manifest.sources.remove(graph_id, source_id)
+    assert manifest.sources.list(graph_id) == []
     with pytest.raises(SourceNotFound, match=f"no source '{source_id}'"):
-        manifest.remove_source(graph_id, source_id)
-    assert manifest.add_source(graph_id, "edges/").id == source_id
+        manifest.sources.remove(graph_id, source_id)
+    assert manifest.sources.add(graph_id, "edges/").id == source_id
 
 
 def test_a_source_belongs_to_its_graph(
@@ -100,7 +100,7 @@ def test_a_source_belongs_to_its_graph(
 ) -> None:
     other = Catalog(database).create(GraphSettings(name="other")).id
     with pytest.raises(SourceNotFound):
-        manifest.remove_source(other, source_id)
+        manifest.sources.remove(other, source_id)
     with pytest.raises(SourceNotFound):
         manifest.register_files(other, source_id, LISTING)
 
@@ -108,7 +108,7 @@ def test_a_source_belongs_to_its_graph(
 def test_a_url_must_have_a_bearable_length(manifest: Manifest, graph_id: str) -> None:
     for url in ("", "x" * 2001, "a\0b", "\udc80"):
         with pytest.raises(ValueError, match="url must"):
-            manifest.add_source(graph_id, url)
+            manifest.sources.add(graph_id, url)
 
 
 def test_files_wait_in_the_order_of_their_listing(listed: list[FileRecord], source_id: str) -> None:
@@ -167,13 +167,13 @@ def test_a_path_too_long_is_refused_with_its_name(
 def test_files_of_a_removed_source_are_not_offered_until_a_source_lists_them(
     manifest: Manifest, graph_id: str, source_id: str, listed: list[FileRecord]
 ) -> None:
-    manifest.remove_source(graph_id, source_id)
+    manifest.sources.remove(graph_id, source_id)
     assert manifest.pending(graph_id) == []
     assert manifest.backlog(graph_id) == Backlog(n_files=0, n_bytes=0, pushed_bytes=0)
-    other = manifest.add_source(graph_id, "edges/a").id
+    other = manifest.sources.add(graph_id, "edges/a").id
     assert manifest.register_files(graph_id, other, LISTING[1:2]) == 0
     assert manifest.pending(graph_id) == [replace(listed[1], source_id=other)]
-    manifest.add_source(graph_id, "edges/")
+    manifest.sources.add(graph_id, "edges/")
     assert manifest.pending(graph_id) == [listed[0], replace(listed[1], source_id=other), listed[2]]
 
 
@@ -326,18 +326,18 @@ def test_a_file_that_was_gone_and_is_back_is_offered_again(
 def test_failures_of_a_source_are_kept_until_it_answers_or_is_forgiven(
     manifest: Manifest, graph_id: str, source_id: str
 ) -> None:
-    (source,) = manifest.list_sources(graph_id)
+    (source,) = manifest.sources.list(graph_id)
     assert (source.listed_at, source.error, source.n_failures) == (None, None, 0)
     for _ in range(2):
-        manifest.note_listing(source_id, error="OSError: no route")
-    (source,) = manifest.list_sources(graph_id)
+        manifest.sources.note_listing(source_id, error="OSError: no route")
+    (source,) = manifest.sources.list(graph_id)
     assert (source.error, source.n_failures) == ("OSError: no route", 2)
     assert source.error_at is not None
     assert manifest.retry_source(graph_id, source_id) == 0
-    assert manifest.list_sources(graph_id)[0].n_failures == 0
-    manifest.note_listing(source_id, error="again")
-    manifest.note_listing(source_id)
-    (source,) = manifest.list_sources(graph_id)
+    assert manifest.sources.list(graph_id)[0].n_failures == 0
+    manifest.sources.note_listing(source_id, error="again")
+    manifest.sources.note_listing(source_id)
+    (source,) = manifest.sources.list(graph_id)
     assert (source.error, source.error_at, source.n_failures) == (None, None, 0)
     assert source.listed_at is not None
 
@@ -377,7 +377,7 @@ def test_nothing_is_added_to_a_graph_that_was_deleted(
 ) -> None:
     Catalog(database).delete(graph_id, cancel_jobs=lambda *_: None)
     for forbidden in (
-        lambda: manifest.add_source(graph_id, "more/"),
+        lambda: manifest.sources.add(graph_id, "more/"),
         lambda: manifest.register_files(graph_id, source_id, [("edges/new", "1", 1)]),
         lambda: add_push(manifest, graph_id, "pushes/1"),
         lambda: manifest.retry_file(graph_id, listed[0].id),

@@ -15,12 +15,14 @@ from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphR
 from peewit.service.database.engine import Database, now, open_database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import files, graphs, pushes
-from peewit.service.inbox.manifest import FileOutcome, FileRecord, Manifest
+from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
 from peewit.service.inbox.push_log import WaitingPush
 from peewit.service.inbox.pushes import SMALL_BYTES, PushStore
 from peewit.service.inbox.records import (
     BacklogFull,
+    FileOutcome,
+    FileRecord,
     NewPush,
     PushLimits,
     PushNotFound,

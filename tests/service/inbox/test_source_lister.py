@@ -18,7 +18,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
 from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.directory_watcher import DirectoryWatch
-from peewit.service.inbox.manifest import FILE_GONE, Manifest, SourceRecord
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import FILE_GONE, SourceRecord
 from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SLOW_SECONDS, SourceLister
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
@@ -126,7 +127,7 @@ def pending(database: Database, graph: GraphRecord) -> list[str]:
 
 
 def source(database: Database, graph: GraphRecord) -> SourceRecord:
-    (found,) = Manifest(database).list_sources(graph.id)
+    (found,) = Manifest(database).sources.list(graph.id)
     return found
 
 
@@ -141,7 +142,7 @@ def test_a_followed_prefix_is_listed_again_and_again(
     database: Database, graph: GraphRecord, lister: SourceLister, clock: Clock, unruly: str
 ) -> None:
     put(f"{unruly}/1.parquet", "x")
-    Manifest(database).add_source(graph.id, unruly, follow=True)
+    Manifest(database).sources.add(graph.id, unruly, follow=True)
     poll(lister, graph)
     assert pending(database, graph) == []
     clock.now += 3.9
@@ -163,7 +164,7 @@ def test_a_source_that_is_not_followed_is_listed_until_it_gives_files_and_waits_
 ) -> None:
     inbox = tmp_path / "inbox"
     inbox.mkdir()
-    Manifest(database).add_source(graph.id, str(inbox))
+    Manifest(database).sources.add(graph.id, str(inbox))
     poll(lister, graph)
     (inbox / "half.parquet").write_bytes(b"PAR1 only a beginning")
     clock.now += 10.0
@@ -188,7 +189,7 @@ def test_an_unfinished_file_is_left_alone_until_it_is_old(
     put(str(inbox / "whole.parquet"), "x")
     whole = (inbox / "whole.parquet").read_bytes()
     (inbox / "young.parquet").write_bytes(whole[:-4])
-    Manifest(database).add_source(graph.id, str(inbox), follow=True)
+    Manifest(database).sources.add(graph.id, str(inbox), follow=True)
     for _ in range(9):
         poll(lister, graph)
         clock.now += 10.0
@@ -215,7 +216,7 @@ def test_a_store_that_is_away_is_told_tried_less_and_less_and_forgiven(
     database: Database, graph: GraphRecord, lister: SourceLister, clock: Clock, unruly: str
 ) -> None:
     put(f"{unruly}/1.parquet", "x")
-    Manifest(database).add_source(graph.id, unruly, follow=True)
+    Manifest(database).sources.add(graph.id, unruly, follow=True)
     Unruly.is_away = True
     n_failures = []
     for _ in range(200):
@@ -250,14 +251,14 @@ def test_a_slow_store_holds_up_no_other_source_and_is_told(
 ) -> None:
     put(f"{unruly}/1.parquet", "x")
     put(str(tmp_path / "local.parquet"), "y")
-    slow = Manifest(database).add_source(graph.id, unruly)
-    Manifest(database).add_source(graph.id, str(tmp_path / "local.parquet"))
+    slow = Manifest(database).sources.add(graph.id, unruly)
+    Manifest(database).sources.add(graph.id, str(tmp_path / "local.parquet"))
     Unruly.may_list.clear()
     lister.poll([graph.id])
     eventually(lambda: pending(database, graph) == ["local.parquet"])
     clock.now += SLOW_SECONDS
     lister.poll([graph.id])
-    told = {each.id: each.error for each in Manifest(database).list_sources(graph.id)}
+    told = {each.id: each.error for each in Manifest(database).sources.list(graph.id)}
     assert f"more than {SLOW_SECONDS:g} seconds" in (told[slow.id] or "")
     Unruly.may_list.set()
     poll(lister, graph)
@@ -276,8 +277,8 @@ def test_files_that_cannot_be_read_wait_and_the_others_go_in(
     for number in range(5):
         put(f"{unruly}/{number}.parquet", "x", node=str(number))
     put(str(tmp_path / "local.parquet"), "y")
-    remote = Manifest(database).add_source(graph.id, unruly)
-    local = Manifest(database).add_source(graph.id, str(tmp_path / "local.parquet"))
+    remote = Manifest(database).sources.add(graph.id, unruly)
+    local = Manifest(database).sources.add(graph.id, str(tmp_path / "local.parquet"))
     poll(lister, graph)
     Unruly.is_forbidden = True
     ingestor = Ingestor(database, settings)
@@ -289,7 +290,7 @@ def test_files_that_cannot_be_read_wait_and_the_others_go_in(
         lister.note_read(report.source_ids, report.unreadable)
         assert lister.resting(graph.id) == [remote.id]
         assert not Manifest(database).has_pending(graph.id, passed_over=[remote.id])
-        told = {each.id: each.error for each in Manifest(database).list_sources(graph.id)}
+        told = {each.id: each.error for each in Manifest(database).sources.list(graph.id)}
         assert told == {remote.id: "PermissionError: you may list and not read", local.id: None}
         clock.now += 20.0
         assert lister.resting(graph.id) == []
@@ -297,7 +298,7 @@ def test_files_that_cannot_be_read_wait_and_the_others_go_in(
         report = opened.ingest_pending()
         lister.note_read(report.source_ids, report.unreadable)
     assert (report.n_committed, report.unreadable) == (5, {})
-    assert all(each.error is None for each in Manifest(database).list_sources(graph.id))
+    assert all(each.error is None for each in Manifest(database).sources.list(graph.id))
     assert Catalog(database).get("g").progress.edges_seen == 6
 
 
@@ -306,8 +307,8 @@ def test_one_pass_fails_where_a_file_cannot_be_read_and_keeps_the_rest(
 ) -> None:
     put(f"{unruly}/1.parquet", "x")
     put(str(tmp_path / "local.parquet"), "y")
-    Manifest(database).add_source(graph.id, unruly)
-    Manifest(database).add_source(graph.id, str(tmp_path / "local.parquet"))
+    Manifest(database).sources.add(graph.id, unruly)
+    Manifest(database).sources.add(graph.id, str(tmp_path / "local.parquet"))
     Unruly.is_forbidden = True
     with pytest.raises(FileUnreadable, match=r"1\.parquet cannot be read now: you may list"):
         Ingestor(database, settings).ingest_graph(graph.id)
@@ -329,7 +330,7 @@ def test_an_object_that_goes_before_it_is_read_is_offered_when_it_is_back(
     inbox.mkdir()
     path = inbox / "1.parquet"
     put(str(path), "x")
-    Manifest(database).add_source(graph.id, str(inbox), follow=True)
+    Manifest(database).sources.add(graph.id, str(inbox), follow=True)
     ingestor = Ingestor(database, settings)
 
     def rounds() -> None:
@@ -359,7 +360,7 @@ def test_changes_of_a_local_directory_wake_its_listing(
     """With a pause of an hour between listings, only the watch can show a new file in time."""
     inbox = tmp_path / "inbox"
     inbox.mkdir()
-    Manifest(database).add_source(graph.id, str(inbox), follow=True)
+    Manifest(database).sources.add(graph.id, str(inbox), follow=True)
     patient = settings.model_copy(update={"list_seconds": 3600.0, "settle_seconds": 0.0})
     lister = SourceLister(Manifest(database), patient)
     try:

@@ -149,7 +149,7 @@ def test_nodes_that_come_with_features_after_edges_are_in_a_new_snapshot(
     home: Home, tmp_path: Path
 ) -> None:
     write_edges(tmp_path / "edges.parquet")
-    Manifest(home.database).add_source(home.graph_id, str(tmp_path / "edges.parquet"))
+    Manifest(home.database).sources.add(home.graph_id, str(tmp_path / "edges.parquet"))
     home.ingest()
     before = home.graph.progress
     home.give({"n1": [1.0], "alone": [2.0]})

@@ -24,9 +24,9 @@ from peewit.service.catalog import (
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired, LeaseStore
-from peewit.service.inbox.manifest import FileRecord, Manifest
+from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import PushStore
-from peewit.service.inbox.records import NewPush
+from peewit.service.inbox.records import FileRecord, NewPush
 from peewit.service.ingest.daemon import (
     CLEAN_SECONDS,
     LONGEST_FULL_DISK_SECONDS,
@@ -117,7 +117,7 @@ def test_files_of_a_source_end_in_graph_and_manifest(
     write_edges(source / "a.parquet", 0)
     write_edges(source / "b.parquet", 1, bad=True)
     (source / "c.parquet").write_bytes((source / "a.parquet").read_bytes())
-    Manifest(database).add_source(graph.id, str(source))
+    Manifest(database).sources.add(graph.id, str(source))
     report = Ingestor(database, settings).ingest_graph(graph.id)
     assert (report.n_committed, report.n_quarantined, report.n_duplicates) == (1, 1, 1)
     found = files(database, graph)
@@ -143,7 +143,7 @@ def test_a_second_pass_takes_only_what_is_new(
     database: Database, settings: Settings, graph: GraphRecord, source: Path
 ) -> None:
     write_edges(source / "a.parquet", 0)
-    Manifest(database).add_source(graph.id, str(source), follow=True)
+    Manifest(database).sources.add(graph.id, str(source), follow=True)
     ingestor = Ingestor(database, settings)
     ingestor.ingest_graph(graph.id)
     write_edges(source / "b.parquet", 1)
@@ -156,7 +156,7 @@ def test_a_second_pass_takes_only_what_is_new(
 def test_a_missing_source_is_an_error_that_names_it(
     database: Database, settings: Settings, graph: GraphRecord, tmp_path: Path
 ) -> None:
-    Manifest(database).add_source(graph.id, str(tmp_path / "nothing"))
+    Manifest(database).sources.add(graph.id, str(tmp_path / "nothing"))
     with pytest.raises(FileNotFoundError, match="nothing"):
         Ingestor(database, settings).ingest_graph(graph.id)
 
@@ -177,7 +177,7 @@ def test_without_its_lease_ingest_writes_nothing(
     database: Database, settings: Settings, graph: GraphRecord, source: Path
 ) -> None:
     write_edges(source / "a.parquet")
-    Manifest(database).add_source(graph.id, str(source))
+    Manifest(database).sources.add(graph.id, str(source))
     ingestor = Ingestor(database, settings)
     ingestor.discover(graph.id)
     with ingestor.open_graph(graph.id, should_stop=lambda: False) as opened:
@@ -194,7 +194,7 @@ def test_dying_between_checkpoint_and_manifest_loses_and_doubles_nothing(
     database: Database, settings: Settings, graph: GraphRecord, source: Path
 ) -> None:
     write_edges(source / "a.parquet")
-    Manifest(database).add_source(graph.id, str(source))
+    Manifest(database).sources.add(graph.id, str(source))
     ingestor = Ingestor(database, settings)
     ingestor.ingest_graph(graph.id)
     committed = Catalog(database).get("g").progress
@@ -203,7 +203,7 @@ def test_dying_between_checkpoint_and_manifest_loses_and_doubles_nothing(
         GraphSettings(name="h", epsilon=0.9, expected_nodes=40, seed=3)
     )
     (settings.graphs_directory / graph.id).rename(settings.graphs_directory / other.id)
-    Manifest(database).add_source(other.id, str(source))
+    Manifest(database).sources.add(other.id, str(source))
     report = ingestor.ingest_graph(other.id)
     assert report.n_committed == 1
     assert Catalog(database).get("h").progress == committed
@@ -213,7 +213,7 @@ def test_a_checkpoint_that_lacks_committed_files_takes_them_again(
     database: Database, settings: Settings, graph: GraphRecord, source: Path
 ) -> None:
     write_edges(source / "a.parquet", 0)
-    Manifest(database).add_source(graph.id, str(source), follow=True)
+    Manifest(database).sources.add(graph.id, str(source), follow=True)
     ingestor = Ingestor(database, settings)
     ingestor.ingest_graph(graph.id)
     root = settings.graphs_directory / graph.id
@@ -240,7 +240,7 @@ def test_a_new_snapshot_asks_for_the_automatic_solve(
     )
     LabelStore(database).put(graph.id, ["n1", "n2"], ["x", "y"])
     write_edges(source / "a.parquet")
-    Manifest(database).add_source(graph.id, str(source))
+    Manifest(database).sources.add(graph.id, str(source))
     Ingestor(database, settings).ingest_graph(graph.id)
     page = JobQueue(database).list(graph_id=graph.id)
     assert [job.model for job in page.jobs] == ["stable-hfs"]
@@ -286,7 +286,7 @@ def test_the_daemon_follows_sources_and_shows_a_heartbeat(
     database: Database, settings: Settings, graph: GraphRecord, source: Path
 ) -> None:
     write_edges(source / "a.parquet", 0)
-    Manifest(database).add_source(graph.id, str(source), follow=True)
+    Manifest(database).sources.add(graph.id, str(source), follow=True)
     stop = threading.Event()
     daemon = IngestDaemon(database, settings)
     thread = threading.Thread(target=daemon.run, args=(stop.is_set,))
@@ -309,7 +309,7 @@ def test_the_daemon_lets_an_idle_graph_go(
     database: Database, settings: Settings, graph: GraphRecord, source: Path
 ) -> None:
     write_edges(source / "a.parquet", 0)
-    Manifest(database).add_source(graph.id, str(source), follow=True)
+    Manifest(database).sources.add(graph.id, str(source), follow=True)
     ticks = [0.0]
     daemon = IngestDaemon(database, settings, clock=lambda: ticks[0])
     assert serve(daemon) == 1
@@ -325,8 +325,8 @@ def test_the_daemon_goes_on_after_a_source_that_cannot_be_listed(
     database: Database, settings: Settings, graph: GraphRecord, source: Path, tmp_path: Path
 ) -> None:
     write_edges(source / "a.parquet", 0)
-    Manifest(database).add_source(graph.id, str(tmp_path / "missing"), follow=True)
-    Manifest(database).add_source(graph.id, str(source), follow=True)
+    Manifest(database).sources.add(graph.id, str(tmp_path / "missing"), follow=True)
+    Manifest(database).sources.add(graph.id, str(source), follow=True)
     daemon = IngestDaemon(database, settings)
     assert serve(daemon) == 1
     daemon.close()
@@ -342,8 +342,8 @@ def test_one_graphs_trouble_does_not_stop_the_others(
     (checkpoints / "current.json").write_text("{not json")
     write_edges(source / "a.parquet", 0)
     for record in (broken, graph):
-        Manifest(database).add_source(record.id, str(source))
-        Manifest(database).add_source(record.id, f"zip://x::{source / 'a.parquet'}", follow=True)
+        Manifest(database).sources.add(record.id, str(source))
+        Manifest(database).sources.add(record.id, f"zip://x::{source / 'a.parquet'}", follow=True)
     daemon = IngestDaemon(database, settings)
     assert serve(daemon) == 1
     daemon.close()
@@ -358,7 +358,7 @@ def test_a_graph_that_fails_again_and_again_is_tried_less_and_less_often(
     checkpoints.mkdir(parents=True)
     (checkpoints / "current.json").write_text("{not json")
     write_edges(source / "a.parquet", 0)
-    Manifest(database).add_source(graph.id, str(source))
+    Manifest(database).sources.add(graph.id, str(source))
     ticks = [0.0]
     daemon = IngestDaemon(database, settings, clock=lambda: ticks[0])
     tried: list[float] = []
@@ -392,7 +392,7 @@ def test_a_full_disk_is_tried_again_soon(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     write_edges(source / "a.parquet", 0)
-    Manifest(database).add_source(graph.id, str(source))
+    Manifest(database).sources.add(graph.id, str(source))
     ticks = [0.0]
     daemon = IngestDaemon(database, settings, clock=lambda: ticks[0])
     with capture_logs() as logs, monkeypatch.context() as patched:
@@ -411,7 +411,7 @@ def test_changed_settings_hold_from_the_next_file_on(
     database: Database, settings: Settings, graph: GraphRecord, source: Path
 ) -> None:
     write_edges(source / "a.parquet", 0)
-    Manifest(database).add_source(graph.id, str(source), follow=True)
+    Manifest(database).sources.add(graph.id, str(source), follow=True)
     daemon = IngestDaemon(database, settings, clock=iter(range(0, 10**6, 10)).__next__)
     serve(daemon)
     Catalog(database).update(graph.id, lambda old: _with_epsilon(old, 0.5))
@@ -426,7 +426,7 @@ def test_asked_to_stop_the_daemon_leaves_the_file_for_later(
     database: Database, settings: Settings, graph: GraphRecord, source: Path
 ) -> None:
     write_edges(source / "a.parquet", 0)
-    Manifest(database).add_source(graph.id, str(source))
+    Manifest(database).sources.add(graph.id, str(source))
     Ingestor(database, settings).discover(graph.id)
     with pytest.raises(Interrupted):
         Ingestor(database, settings).ingest_graph(graph.id, should_stop=lambda: True)
@@ -462,7 +462,7 @@ def test_the_daemon_publishes_snapshots_in_the_middle_of_a_long_series(
     graph = Catalog(database).create(
         GraphSettings(name="g", epsilon=0.9, expected_nodes=40, seed=3, snapshot_every=every)
     )
-    Manifest(database).add_source(graph.id, str(source), follow=True)
+    Manifest(database).sources.add(graph.id, str(source), follow=True)
     for number in range(6):
         write_edges(source / f"{number}.parquet", number)
     seconds = iter(range(10**6))
@@ -495,7 +495,7 @@ def test_a_pass_can_be_cut_between_files_and_takes_all_pushes_first(
 ) -> None:
     for number in range(3):
         write_edges(source / f"{number}.parquet", number)
-    Manifest(database).add_source(graph.id, str(source))
+    Manifest(database).sources.add(graph.id, str(source))
     ingestor = Ingestor(database, settings)
     ingestor.discover(graph.id)
     push_file(database, settings, graph, "pushed")

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
-from peewit.service.inbox.manifest import FileOutcome, Manifest
-from peewit.service.inbox.records import NewPush
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import FileOutcome, NewPush
 from peewit.service.metrics.families import (
     MAX_GRAPHS,
     OTHERS,
@@ -55,7 +55,7 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
     registry = store_registry(database, Settings(), KINDS)
     assert samples(exposition(registry))["peewit_edges_ingested_total", "g"] == 0
     manifest = Manifest(database)
-    source = manifest.add_source(graph_id, "edges/").id
+    source = manifest.sources.add(graph_id, "edges/").id
     manifest.register_files(graph_id, source, [(f"edges/{n}", "1", 100) for n in range(4)])
     pushed(manifest, graph_id, NewPush(body_digest="d", n_rows=1, n_bytes=7, content=b""))
     lease = LeaseStore(database).acquire(f"ingest:{graph_id}", "test", 60.0)
@@ -70,7 +70,7 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
         progress=GraphProgress(n_nodes=4, edges_seen=9, edges_kept=5, snapshot=3),
         lease=lease,
     )
-    manifest.note_listing(source, error="OSError: away")
+    manifest.sources.note_listing(source, error="OSError: away")
     found = samples(exposition(registry))
     assert {name: found[name, "g"] for name, *labels in found if labels == ["g"]} == {
         "peewit_edges_ingested_total": 9,

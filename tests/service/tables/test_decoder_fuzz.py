@@ -68,7 +68,7 @@ def test_every_damaged_body_is_taken_or_refused_with_a_reason(tmp_path: Path) ->
 
 def _graph(database: Database, name: str, source: Path) -> GraphRecord:
     record = Catalog(database).create(GraphSettings(name=name, expected_nodes=100, seed=3))
-    Manifest(database).add_source(record.id, str(source))
+    Manifest(database).sources.add(record.id, str(source))
     return record
 
 

@@ -14,17 +14,17 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.jobs.job import Job, JobStatus, LeaseLost
 from peewit.service.settings import Settings
-from peewit.service.tasks.contract import Child, JobStores
+from peewit.service.tasks.contract import Child
 from peewit.service.tasks.knn import (
     ConnectedBefore,
     KnnKind,
     KnnTask,
     edges_file,
     require_connectable,
-    sweep_knn,
 )
 from peewit.service.tasks.messages import Advanced, Done, Stopped
 from peewit.service.tasks.progress import Cancelled, Report
+from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.worker import Worker
 from peewit.solvers.neighbors.ties import neighbor_graph
@@ -164,7 +164,7 @@ def test_lists_of_a_worker_that_stops_wait_for_the_next_until_the_job_is_cancell
     Worker(database, settings)._run_job(job, child, lambda: bool(is_stopping))
     assert graph.queue.get(job.id).status is JobStatus.QUEUED
     assert graph.files() == child.before_the_stop != []
-    sweep_knn(graph.queue, graph.paths.root)
+    KnnKind().sweep(graph.graph_id, JobStores.create(database, settings))
     assert graph.files() == child.before_the_stop
     graph.queue.cancel(job.id)
     daemon = IngestDaemon(database, settings)
@@ -249,8 +249,8 @@ def test_edges_come_once_unless_their_file_was_refused(graph: Featured, database
     finished(graph, job, answer_to(graph, job))
     with pytest.raises(ConnectedBefore, match="pending\\) and edges cannot be deleted; make an"):
         require_connectable(manifest, graph.record, graph.paths.root)
-    (source,) = manifest.list_sources(graph.graph_id)
-    manifest.remove_source(graph.graph_id, source.id)
+    (source,) = manifest.sources.list(graph.graph_id)
+    manifest.sources.remove(graph.graph_id, source.id)
     require_connectable(manifest, graph.record, graph.paths.root)
 
 

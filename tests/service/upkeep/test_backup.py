@@ -102,7 +102,7 @@ def fill(place: Place, tmp_path: Path) -> None:
     inbox.mkdir()
     pq.write_table(random_edges(1), inbox / "a.parquet")
     graph = place.catalog.get("g")
-    place.manifest.add_source(graph.id, str(inbox), follow=False)
+    place.manifest.sources.add(graph.id, str(inbox), follow=False)
     place.push("g", random_edges(2))
     place.ingest()
     place.push("g", random_edges(3, n_rows=20))

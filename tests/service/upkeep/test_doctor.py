@@ -339,7 +339,7 @@ def test_a_lease_of_a_dead_holder_is_given_free(place: Place) -> None:
 
 def test_refused_files_and_failing_sources_are_told_but_no_fault(place: Place) -> None:
     graph_id = place.catalog.get("g").id
-    source = place.manifest.add_source(graph_id, "s3://bucket/edges")
+    source = place.manifest.sources.add(graph_id, "s3://bucket/edges")
     with place.database.write() as connection:
         failing = update(sources).where(sources.c.id == source.id)
         connection.execute(failing.values(error="no answer", n_failures=2))

@@ -1,0 +1,167 @@
+"""Sources of all graphs: where ingest looks for files, and how the last look ended."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+from uuid import uuid4
+
+from sqlalchemy import Connection, Row, and_, func, insert, select, update
+
+from peewit.service.catalog import lock_graph
+from peewit.service.database.engine import Database, now
+from peewit.service.database.tables import sources
+from peewit.service.inbox.records import SourceNotFound, SourceRecord, TooManySources
+from peewit.solvers.arguments import BadArgument
+
+_MAX_PATH_BYTES: Final = 2000
+"""PostgreSQL's indexes take no longer entries."""
+
+
+class SourceLog:
+    """Sources by graph. Methods that take a graph and write raise `GraphNotFound` without it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(
+        self,
+        graph_id: str,
+        url: str,
+        *,
+        follow: bool = False,
+        confined_to: str | None = None,
+        max_sources: int | None = None,
+    ) -> SourceRecord:
+        """The source of this URL, added unless it is there; ``follow`` is as given last.
+
+        A source that was removed and is added again goes on where it was.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        url : str
+            Where its files are.
+        follow : bool
+            Whether to look for new files for ever.
+        confined_to : str, optional
+            What it may read, from `peewit.service.inbox.confinement`. A source that the owner of
+            the machine has added without it stays so until it is removed.
+        max_sources : int, optional
+            Most sources that the graph may have.
+
+        Raises
+        ------
+        ValueError
+            The URL is empty or too long.
+        TooManySources
+            The graph has as many as it may have.
+        """
+        require_path("url", url)
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            mine = and_(sources.c.graph_id == graph_id, sources.c.url == url)
+            known = connection.execute(select(sources).where(mine)).one_or_none()
+            if known is None or known.removed_at is not None:
+                _require_source_room(connection, graph_id, max_sources)
+            elif known.confined_to is None:
+                confined_to = None
+            row = connection.execute(
+                update(sources)
+                .where(mine)
+                .values(follow=follow, removed_at=None, confined_to=confined_to)
+                .returning(sources)
+            ).one_or_none()
+            if row is None:
+                values = {
+                    "id": uuid4().hex,
+                    "graph_id": graph_id,
+                    "url": url,
+                    "follow": follow,
+                    "confined_to": confined_to,
+                }
+                statement = insert(sources).values(**values).returning(sources)
+                row = connection.execute(statement).one()
+        return _source(row)
+
+    def list(self, graph_id: str) -> Sequence[SourceRecord]:
+        """The sources that are not removed, by URL."""
+        statement = (
+            select(sources)
+            .where(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None))
+            .order_by(sources.c.url)
+        )
+        with self._database.read() as connection:
+            return [_source(row) for row in connection.execute(statement)]
+
+    def confinements(self, graph_id: str) -> Mapping[str, str]:
+        """What sources added over HTTP may read, by id; of removed ones too."""
+        statement = select(sources.c.id, sources.c.confined_to).where(
+            sources.c.graph_id == graph_id, sources.c.confined_to.is_not(None)
+        )
+        with self._database.read() as connection:
+            return {row.id: row.confined_to for row in connection.execute(statement)}
+
+    def remove(self, graph_id: str, source_id: str) -> None:
+        """Read nothing more from a source; what is committed stays in the graph.
+
+        Its pending files are not offered any more, unless another source lists them.
+
+        Raises
+        ------
+        SourceNotFound
+            The graph has no such source.
+        """
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            require_source(connection, graph_id, source_id)
+            statement = update(sources).where(sources.c.id == source_id)
+            connection.execute(statement.values(removed_at=now()))
+
+    def note_listing(self, source_id: str, *, error: str | None = None) -> None:
+        """Store how the last try to list or read a source ended; nothing when it was removed."""
+        values: dict[str, Any] = (
+            {"listed_at": now(), "error": None, "error_at": None, "n_failures": 0}
+            if error is None
+            else {"error": error, "error_at": now(), "n_failures": sources.c.n_failures + 1}
+        )
+        with self._database.write() as connection:
+            connection.execute(update(sources).where(sources.c.id == source_id).values(**values))
+
+
+def require_path(name: str, path: str) -> None:
+    """Refuse what the database's indexes cannot hold."""
+    try:
+        length = len(path.encode())
+    except UnicodeEncodeError as error:
+        raise BadArgument(name, f"must be valid Unicode, got {path!r}") from error
+    if not 0 < length <= _MAX_PATH_BYTES or "\0" in path:
+        raise BadArgument(
+            name,
+            f"must have 1 to {_MAX_PATH_BYTES} bytes and no NUL, got {length} bytes, {path[:80]!r}",
+        )
+
+
+def _require_source_room(connection: Connection, graph_id: str, max_sources: int | None) -> None:
+    present = and_(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None))
+    n_sources = connection.execute(select(func.count()).where(present)).scalar_one()
+    if max_sources is not None and n_sources >= max_sources:
+        raise TooManySources(
+            f"the graph must have at most {max_sources} sources, got one more; remove one, or "
+            "raise PEEWIT_MAX_SOURCES"
+        )
+
+
+def require_source(connection: Connection, graph_id: str, source_id: str) -> None:
+    """Raise `SourceNotFound` unless the graph has the source."""
+    statement = select(sources.c.id).where(
+        sources.c.id == source_id,
+        sources.c.graph_id == graph_id,
+        sources.c.removed_at.is_(None),
+    )
+    if connection.execute(statement).first() is None:
+        raise SourceNotFound(f"no source {source_id!r} of this graph")
+
+
+def _source(row: Row[Any]) -> SourceRecord:
+    return SourceRecord(**{each.name: getattr(row, each.name) for each in fields(SourceRecord)})

@@ -1,0 +1,256 @@
+"""What ingest has done to one graph, into the manifest: files, features, snapshots, growth.
+
+The stream's checkpoint comes first and the manifest follows in one fenced transaction; only then do
+files go that nobody needs.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import psutil
+import structlog
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from peewit.service.catalog import Catalog, GraphProgress, GraphRecord
+from peewit.service.database.engine import Database
+from peewit.service.database.lease_keeper import LeaseKeeper
+from peewit.service.graphs.history import IngestHistory
+from peewit.service.inbox.feature_log import FeatureSetRecord
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.records import FileOutcome, FileRecord
+from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.redaction import redacted, shown_url
+from peewit.service.settings import Settings
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.events import (
+    Committed,
+    Duplicate,
+    IngestEvent,
+    Progress,
+    Quarantined,
+    StreamSummary,
+)
+from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+
+KEPT_SNAPSHOTS: Final = 5
+"""The last ones; those that are certified or that a kept prediction names stay as well."""
+
+NOTE_SECONDS: Final = 1.0
+"""How often the growth of a graph is noted while it is ingested."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Bookkeeper:
+    """Writes events of one graph's stream into the manifest; the holder of the lease has it.
+
+    Attributes
+    ----------
+    waiting : dict of (str, str) to FileRecord
+        Files that are being ingested, by path and version.
+    n_ended : dict of str to int
+        Files by how they ended.
+    n_taken_apart : int
+        Gathered pushes that wait again one by one.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        record: GraphRecord,
+        keeper: LeaseKeeper,
+        *,
+        on_event: Callable[[IngestEvent], None],
+    ) -> None:
+        self.waiting: dict[tuple[str, str], FileRecord] = {}
+        self.n_ended = dict.fromkeys(("committed", "duplicate", "quarantined"), 0)
+        self.n_taken_apart = 0
+        self._database = database
+        self._record = record
+        self._keeper = keeper
+        self._on_event = on_event
+        self._manifest = Manifest(database)
+        self._predictions = PredictionStore(database, settings.graphs_directory)
+        paths = GraphPaths(root=settings.graphs_directory / record.id)
+        self._snapshots = SnapshotStore(paths.snapshots)
+        self._certificates = CertificateStore(paths.snapshots)
+        self._recorded_snapshot = record.progress.snapshot
+        self._history = IngestHistory(database)
+        self._process = psutil.Process()
+        self._noted_at = float("-inf")
+        self._edges_kept = record.progress.edges_kept
+
+    def take(self, event: IngestEvent) -> None:
+        """Store what a file has come to before anybody hears of it."""
+        match event:
+            case Progress():
+                if time.monotonic() - self._noted_at >= NOTE_SECONDS:
+                    self._note_growth(event.summary)
+            case Committed():
+                self._store_committed(event)
+                self._note_growth(event.summary)
+            case Duplicate():
+                self._store(
+                    event.file, lambda file: FileOutcome.duplicate(file.id, digest=event.digest)
+                )
+            case Quarantined():
+                if self._is_taken_apart(event):
+                    return
+                _log.warning(
+                    "file quarantined",
+                    graph=self._record.settings.name,
+                    file=shown_url(event.file.path),
+                    reason=redacted(event.reason),
+                )
+                self._store(
+                    event.file,
+                    lambda file: FileOutcome.quarantined(
+                        file.id, redacted(event.reason), row=event.row, value=event.value
+                    ),
+                )
+        self._on_event(event)
+
+    def _note_growth(self, summary: StreamSummary) -> None:
+        """Store a point for charts; without it they lack a point, and nothing else does."""
+        self._noted_at = time.monotonic()
+        try:
+            self._history.note(
+                self._record.id,
+                n_nodes=summary.n_nodes,
+                edges_seen=summary.edges_seen,
+                edges_kept=self._edges_kept,
+                n_records=summary.n_records,
+                memory_bytes=self._process.memory_info().rss,
+            )
+        except DBAPIError as error:
+            _log.info("growth not noted", graph=self._record.settings.name, error=str(error.orig))
+
+    def _is_taken_apart(self, event: Quarantined) -> bool:
+        """Whether gathered pushes wait again, one by one, so that only the faulty one is refused.
+
+        What a push alone can be refused for was looked at when it came; this is for what only the
+        index can see, such as ``max_nodes``.
+        """
+        file = self.waiting.get((event.file.path, event.file.version))
+        if file is None or file.push_id is None:
+            return False
+        if not self._manifest.pushes.take_apart(self._record.id, file.id, lease=self._keeper.lease):
+            return False
+        Path(file.path).unlink(missing_ok=True)
+        self.n_taken_apart += 1
+        _log.info("gathered pushes taken apart", file=file.path, reason=event.reason)
+        return True
+
+    def _store_committed(self, event: Committed) -> None:
+        outcomes = []
+        pushed = []
+        for absorbed in event.files:
+            file = self.waiting.get((absorbed.path, absorbed.version))
+            if file is None:
+                continue
+            outcomes.append(
+                FileOutcome.committed(
+                    file.id,
+                    digest=absorbed.digest,
+                    n_rows=absorbed.n_rows,
+                    n_self_loops=absorbed.n_self_loops,
+                )
+            )
+            if file.push_id is not None:
+                pushed.append(file)
+        self._finish(outcomes, event.summary)
+        self.n_ended["committed"] += len(outcomes)
+        for file in pushed:
+            self._remove_blocks(file)
+        self.retire_snapshots()
+
+    def retire_snapshots(self) -> None:
+        """Remove snapshots that nobody needs."""
+        self._snapshots.retire(
+            keep_last=KEPT_SNAPSHOTS,
+            keep=self._predictions.kept_snapshots(self._record.id) | self._certificates.numbers(),
+        )
+
+    def _remove_blocks(self, file: FileRecord) -> None:
+        """Remove what was copied into a committed file, and the file unless raw edges are kept."""
+        for path in self._manifest.pushes.merged_paths(self._record.id, file.id):
+            Path(path).unlink(missing_ok=True)
+        if not self._record.settings.keep_raw:
+            Path(file.path).unlink(missing_ok=True)
+
+    def _store(self, listed: EdgeFile, outcome_of: Callable[[FileRecord], FileOutcome]) -> None:
+        file = self.waiting.get((listed.path, listed.version))
+        if file is not None:
+            outcome = outcome_of(file)
+            # What is committed has not changed: tell the counters of the last snapshot again.
+            current = Catalog(self._database).get_by_id(self._record.id).progress
+            self._manifest.finish(
+                self._record.id, [outcome], progress=current, lease=self._keeper.lease
+            )
+            self.n_ended[outcome.status] += 1
+
+    def record_snapshot(self, summary: StreamSummary) -> None:
+        """Make good for a process that died between a snapshot and the note of it."""
+        if summary.snapshot != self._recorded_snapshot:
+            self._finish([], summary)
+
+    def commit_features(
+        self, waiting: FeatureSetRecord, version: int, n_new_nodes: int, summary: StreamSummary
+    ) -> None:
+        """Store that a set of features is in the graph."""
+        graph_id = self._record.id
+        with self._database.write() as connection:
+            self._tell(connection, [], summary)
+            self._manifest.features.commit(
+                graph_id,
+                waiting.id,
+                features_version=version,
+                n_new_nodes=n_new_nodes,
+                lease=self._keeper.lease,
+                connection=connection,
+            )
+            request_auto_solve(connection, graph_id)
+        self._recorded_snapshot = summary.snapshot
+
+    def _finish(self, outcomes: Sequence[FileOutcome], summary: StreamSummary) -> None:
+        with self._database.write() as connection:
+            self._tell(connection, outcomes, summary)
+            if summary.snapshot != self._recorded_snapshot:
+                request_auto_solve(connection, self._record.id)
+        self._recorded_snapshot = summary.snapshot
+
+    def _tell(
+        self, connection: Connection, outcomes: Sequence[FileOutcome], summary: StreamSummary
+    ) -> None:
+        """Store how files ended and how far the graph is."""
+        self._manifest.finish(
+            self._record.id,
+            outcomes,
+            progress=self._progress(summary),
+            lease=self._keeper.lease,
+            connection=connection,
+        )
+
+    def _progress(self, summary: StreamSummary) -> GraphProgress:
+        if summary.snapshot is None:
+            return GraphProgress(
+                n_nodes=summary.n_nodes,
+                edges_seen=summary.edges_seen,
+                self_loops=summary.self_loops,
+            )
+        meta = self._snapshots.meta(summary.snapshot)
+        self._edges_kept = meta.edges_kept
+        return GraphProgress(
+            n_nodes=summary.n_nodes,
+            edges_seen=summary.edges_seen,
+            edges_kept=meta.edges_kept,
+            self_loops=summary.self_loops,
+            epsilon_expected=meta.epsilon_expected,
+            snapshot=summary.snapshot,
+        )
