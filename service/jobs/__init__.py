@@ -1,1 +1,1 @@
-"""The queue: jobs as rows under leases, and the workers that take them."""
+"""Job queue: jobs as rows under leases, and the workers that take them."""

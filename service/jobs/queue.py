@@ -1,4 +1,4 @@
-"""The job queue as one table of leases, on SQLite and on PostgreSQL.
+"""Job queue: one table of leases, on SQLite and on PostgreSQL.
 
 A claim sets the worker, the next attempt number and the end of the lease; heartbeats move that end,
 and a job whose lease has ended may be claimed again. All times are the database's.

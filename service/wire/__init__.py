@@ -1,4 +1,4 @@
-"""What the API answers, as plain records that the server writes and the client reads.
+"""Wire records: answers of the API, which the server writes and the client reads.
 
 One definition for both
     The server kept pydantic models and the client kept dataclasses of the same fields, and two

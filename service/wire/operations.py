@@ -1,4 +1,4 @@
-"""The service itself: its models, health and version."""
+"""Models, health and version of the service."""
 
 from typing import Any
 

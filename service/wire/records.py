@@ -1,4 +1,4 @@
-"""What a record of an answer is."""
+"""Base of the records of answers."""
 
 from dataclasses import MISSING, dataclass, field
 from typing import Any, TypeVar, dataclass_transform

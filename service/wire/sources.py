@@ -1,4 +1,4 @@
-"""Where edges come from: sources, their files, and pushes."""
+"""Sources of edges, their files, and pushes."""
 
 from datetime import datetime
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What is wrong with a table: the rule, the column, the row and what stands there."""
+"""Faults of a table: the rule, the column, the row and the value."""
 
 
 class BadTable(ValueError):

@@ -1,4 +1,4 @@
-"""The run that certifies a snapshot: the extreme eigenvalues of L_H^+ L_G, by block Lanczos.
+"""Certification of a snapshot: the extreme eigenvalues of L_H^+ L_G, by block Lanczos.
 
 One pass over the raw edges per step (`peewit.solvers.laplacian.lanczos`, `raw_edges`). The state
 after each pass is on the disk, so a run that was killed goes on where it was.

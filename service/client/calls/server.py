@@ -1,4 +1,4 @@
-"""The server itself: its models, its version, and whether it is well."""
+"""Server: its models, version and health."""
 
 import httpx
 

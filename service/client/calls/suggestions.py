@@ -1,4 +1,4 @@
-"""Which nodes to label next."""
+"""Suggestions of nodes to label next."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""When a running job is expected to end, and the freshest predictions found without a sort.
+"""Expected end of running jobs, and an index that finds the freshest predictions.
 
 Revision ID: 0004
 """

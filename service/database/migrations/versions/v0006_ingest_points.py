@@ -1,4 +1,4 @@
-"""How graphs have grown.
+"""Ingest history of graphs.
 
 Revision ID: 0006
 """

@@ -1,4 +1,4 @@
-"""The column that a refused set of features breaks a rule with.
+"""Column at fault of a refused set of features.
 
 Revision ID: 0007
 """
