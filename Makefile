@@ -76,7 +76,7 @@ freeze: ## Renew constraints.txt from a clean install of the newest releases
 clean: ## Remove the virtual environment, builds and caches; data directories stay
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache
-	find service streaming solvers tests -name __pycache__ -prune -exec rm -rf {} +
+	find service streaming solvers tests docs -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/pip:
 	@python=$$($(FIND_PYTHON)) && echo "making $(VENV) with $$python" && \
