@@ -13,8 +13,8 @@ class LapSVM(GraphClassifier):
     Parameters
     ----------
     kernel : {'gaussian', 'polynomial', 'linear'}
-        exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / width^2) / 2)^degree or
-        <x, z> / width^2.
+        ``exp(-|x - z|^2 / (2 width^2))``, ``((1 + <x, z> / width^2) / 2)^degree`` or
+        ``<x, z> / width^2``.
     width : float or 'auto'
         Unit of length of the features; 'auto' is 0.7 of the mean distance of two samples
         for the Gaussian, else the root of the mean squared length.
@@ -122,8 +122,8 @@ class LapRLSC(GraphClassifier):
     Parameters
     ----------
     kernel : {'gaussian', 'polynomial', 'linear'}
-        exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / width^2) / 2)^degree or
-        <x, z> / width^2.
+        ``exp(-|x - z|^2 / (2 width^2))``, ``((1 + <x, z> / width^2) / 2)^degree`` or
+        ``<x, z> / width^2``.
     width : float or 'auto'
         Unit of length of the features; 'auto' is 0.7 of the mean distance of two samples
         for the Gaussian, else the root of the mean squared length.
@@ -227,8 +227,8 @@ class SVM(InductiveClassifier):
     Parameters
     ----------
     kernel : {'gaussian', 'polynomial', 'linear'}
-        exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / width^2) / 2)^degree or
-        <x, z> / width^2.
+        ``exp(-|x - z|^2 / (2 width^2))``, ``((1 + <x, z> / width^2) / 2)^degree`` or
+        ``<x, z> / width^2``.
     width : float or 'auto'
         Unit of length of the features; 'auto' is 0.7 of the mean distance of two samples
         for the Gaussian, else the root of the mean squared length.
@@ -297,8 +297,8 @@ class RLSC(InductiveClassifier):
     Parameters
     ----------
     kernel : {'gaussian', 'polynomial', 'linear'}
-        exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / width^2) / 2)^degree or
-        <x, z> / width^2.
+        ``exp(-|x - z|^2 / (2 width^2))``, ``((1 + <x, z> / width^2) / 2)^degree`` or
+        ``<x, z> / width^2``.
     width : float or 'auto'
         Unit of length of the features; 'auto' is 0.7 of the mean distance of two samples
         for the Gaussian, else the root of the mean squared length.

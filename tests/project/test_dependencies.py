@@ -13,7 +13,12 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("service", "streaming", "solvers", ".src/peewit")
 
 # Imported beside the library that is made of them and chooses their versions.
-COMES_WITH = {"distributed": "dask", "click": "typer", "starlette": "fastapi"}
+COMES_WITH = {
+    "click": "typer",
+    "distributed": "dask",
+    "docutils": "sphinx",
+    "starlette": "fastapi",
+}
 
 
 @pytest.fixture(scope="module")
