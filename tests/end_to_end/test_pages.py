@@ -1,4 +1,4 @@
-"""The README's commands run as they stand, and print what it says that they print."""
+"""The commands of the README and of docs/ run as they stand, and print what the pages say."""
 
 import ast
 import doctest
@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from peewit.service.cli import _MODULE_OF
-from peewit.service.settings import Settings
 from tests.end_to_end.processes import REPOSITORY, Home, Server
 
-FENCE = re.compile(r"```(bash|text)\n(.*?)```", re.DOTALL)
+PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
+SECTION = re.compile(r"<!-- run: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
+FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "@@ next @@"
+
+IN_BASH = {"commands", "http", "knn", "papers", "points", "scans", "spam", "words"}
+IN_PYTHON = {"estimators", "notebook", "python"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +30,26 @@ class Step:
     printed: str
 
 
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def sections() -> list[tuple[str, str]]:
+    """What stands between ``<!-- run: NAME -->`` and ``<!-- end -->`` on all pages, by name."""
+    return [found for page in PAGES for found in SECTION.findall(read(page))]
+
+
+def fences(name: str) -> list[tuple[str, str]]:
+    """Kind and text of each block of a section."""
+    return FENCE.findall(dict(sections())[name])
+
+
 def steps(section: str) -> list[Step]:
-    """The commands between ``<!-- run: section -->`` and ``<!-- end -->``, each with its output."""
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    found = re.search(rf"<!-- run: {section} -->(.*?)<!-- end -->", text, re.DOTALL)
-    assert found, f"README.md must have a section {section!r} to run"
-    fences = FENCE.findall(found[1])
-    kinds = [kind for kind, _ in fences]
+    """The commands of a section, each with its output."""
+    found = fences(section)
+    kinds = [kind for kind, _ in found]
     assert kinds == ["bash", "text"] * (len(kinds) // 2)
-    bodies = [body for _, body in fences]
+    bodies = [body for _, body in found]
     return [
         Step(commands=commands, printed=printed)
         for commands, printed in zip(bodies[::2], bodies[1::2], strict=True)
@@ -66,20 +80,18 @@ def run(section: str, home: Home, directory: Path, **environment: str) -> None:
     for step, printed in zip(asked, done.stdout.split(f"{MARK}\n"), strict=True):
         pattern = ".*?".join(re.escape(part) for part in dense(step.printed).split("…"))
         assert re.fullmatch(pattern, dense(printed), re.DOTALL), (
-            f"{step.commands}\nprinted\n{printed}\nand the README says\n{step.printed}"
+            f"{step.commands}\nprinted\n{printed}\nand the page says\n{step.printed}"
         )
 
 
-def test_every_command_and_every_setting_is_described() -> None:
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    hidden = {"warm", "health"}
-    missing = [name for name in _MODULE_OF.keys() - hidden if f"`peewit {name}" not in text]
-    missing += [
-        f"PEEWIT_{name.upper()}"
-        for name in Settings.model_fields
-        if f"| `PEEWIT_{name.upper()}` |" not in text
-    ]
-    assert missing == []
+def test_every_section_has_a_name_of_its_own_and_is_run() -> None:
+    assert sorted(name for name, _ in sections()) == sorted(IN_BASH | IN_PYTHON)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_blocks_to_run_stand_in_sections(page: Path) -> None:
+    outside = [kind for kind, _ in FENCE.findall(SECTION.sub("", read(page)))]
+    assert not {"bash", "pycon"} & set(outside)
 
 
 @pytest.fixture
@@ -128,9 +140,8 @@ def messages() -> list[str]:
 
 
 def test_what_troubleshooting_explains_is_what_the_program_says() -> None:
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    section = text.split("## Troubleshooting")[1].split("\n## ")[0]
-    quoted = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
+    page = read(REPOSITORY / "docs" / "how-to" / "troubleshoot.md")
+    quoted = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     assert len(quoted) > 8
     said = messages()
     for message in quoted:
@@ -142,16 +153,25 @@ def test_http_session(curl: None, server: Server, tmp_path: Path) -> None:
     run("http", server.home, tmp_path, PEEWIT_URL=server.url)
 
 
-def test_python_session(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_python(section: str) -> None:
+    """Run the sessions of a section, which go on from each other, as doctest does."""
+    session = "\n".join(body for _, body in fences(section))
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(doctest.DocTestParser().get_doctest(session, {}, section, None, 0))
+    assert runner.tries > 5
+    assert runner.failures == 0
+
+
+def test_client_session(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PEEWIT_URL", server.url)
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    section = text.split("<!-- run: python -->")[1].split("<!-- end -->")[0]
-    code = section.replace("```pycon", "").replace("```", "")
-    runner = doctest.DocTestRunner()
-    runner.run(doctest.DocTestParser().get_doctest(code, {}, "README", "README.md", 0))
-    assert runner.tries > 10
-    assert runner.failures == 0
+    run_python("python")
+
+
+@pytest.mark.parametrize("section", sorted(IN_PYTHON - {"python"}))
+def test_notebook_session(section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_python(section)
 
 
 def test_demo_serves_and_leaves_files_for_the_five_commands(home: Home, tmp_path: Path) -> None:
