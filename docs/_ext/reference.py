@@ -202,11 +202,10 @@ def operation_text(operation: Mapping[str, Any]) -> Iterator[str]:
         yield from table(["parameter", "in", "what it is"], rows)
     if body := operation.get("requestBody"):
         yield "Body: " + ", ".join(f"`{kind}`" for kind in body["content"]) + ".\n"
-    rows = [
-        [f"`{status}`", prose(answer["description"])]
-        for status, answer in sorted(operation["responses"].items())
-    ]
-    yield from table(["status", "says"], rows)
+    statuses = {status: answer["description"] for status, answer in operation["responses"].items()}
+    statuses.pop("default")  # stands at the head of the page
+    answers = (f"`{status}` {prose(statuses[status]).rstrip('.')}" for status in sorted(statuses))
+    yield "Answers: " + "; ".join(answers).replace("Successful Response", "done") + ".\n"
 
 
 # -------------------------------------------------------------------------------------- Python
@@ -215,17 +214,13 @@ def python() -> Iterator[str]:
     yield "```{eval-rst}\n.. currentmodule:: peewit\n"
     for name in sorted(peewit.__all__, key=str.lower):
         found = getattr(peewit, name)
-        kind = "exception" if is_exception(found) else "class" if isclass(found) else "function"
+        if not isclass(found):
+            yield f".. autofunction:: {name}\n"
+            continue
+        kind = "exception" if issubclass(found, BaseException) else "class"
         yield f".. auto{kind}:: {name}"
-        if members := own_members(found) if isclass(found) else []:
-            yield f"   :members: {', '.join(members)}"
-        yield ""
+        yield f"   :members: {', '.join(own_members(found))}\n" if own_members(found) else ""
     yield "```"
-
-
-def is_exception(found: Any) -> bool:
-    """Whether it can be raised."""
-    return isclass(found) and issubclass(found, BaseException)
 
 
 def own_members(found: type) -> list[str]:
