@@ -21,8 +21,10 @@ from docs.benchmarks.communities import Communities
 from docs.benchmarks.reading import Measure, measure, read_plainly
 from peewit.solvers.arrays import FloatArray
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
-from peewit.streaming.edges.sources import ParquetEdges, read_parts, stage
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.spool import Spool
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import DenseNodes
 from peewit.streaming.passes.certificate import Certificate, CertifySettings, certify
 from peewit.streaming.passes.raw_edges import RawEdges

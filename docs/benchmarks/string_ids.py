@@ -25,7 +25,9 @@ from rich.table import Table
 
 from docs.benchmarks.reading import read_plainly
 from peewit.streaming.edges.blocks import RawBlock
-from peewit.streaming.edges.sources import ParquetEdges, read_parts, stage
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import NodeIndex
 
 GROUP_ROWS = 1 << 20
