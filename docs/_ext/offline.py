@@ -1,6 +1,7 @@
 """Pages that need no other host: formulas are MathML, which browsers draw by themselves."""
 
 import re
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,14 @@ LOADED: Final = re.compile(
     r"""|<link\b(?![^>]*\brel=["']canonical)[^>]*\bhref=["'](?:https?:)?//"""
     r"""|@import\s+(?:url\()?["']?(?:https?:)?//|url\(["']?(?:https?:)?//"""
 )
+
+SPELLED_OTHERWISE: Final = (
+    (re.compile(r"\\([bB]igg?)(?=[(\[]|\\[{l])"), r"\\\1l"),
+    (re.compile(r"\\([bB]igg?)(?=[)\]]|\\[}r])"), r"\\\1r"),
+    (re.compile(r"\\dots\b"), r"\\ldots"),
+    (re.compile(r"\\mathrel\b"), ""),
+)
+"""Commands of LaTeX that docutils does not know, and how it knows them."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +43,9 @@ def inline(translator: Any, node: nodes.math) -> None:
 
 def block(translator: Any, node: nodes.math_block) -> None:
     """A formula on lines of its own, with its number where it has one."""
-    translator.body.append(translator.starttag(node, "div", CLASS="math"))
+    translator.body.append(
+        translator.starttag(node, "div", CLASS="math", STYLE="overflow: auto hidden")
+    )
     if node["number"]:
         translator.body.append(f'<span class="eqno">({node["number"]})</span>')
     translator.body.append(mathml(node, as_block=True) + "</div>\n")
@@ -43,12 +54,17 @@ def block(translator: Any, node: nodes.math_block) -> None:
 
 def mathml(node: nodes.Element, *, as_block: bool) -> str:
     """The formula; one that cannot be read is a warning and stays as it was written."""
+    formula = node.astext()
+    for command, known in SPELLED_OTHERWISE:
+        formula = command.sub(known, formula)
     try:
-        found: str = tex2mathml(node.astext(), as_block=as_block)
+        found: str = tex2mathml(formula, as_block=as_block)
     except MathError as error:
         _log.warning("formula: %s", error, location=node)
-        return f"<code>{nodes.Text(node.astext())}</code>"
-    return found
+        return f"<code>{escape(node.astext())}</code>"
+    if as_block:
+        return found
+    return re.sub(r"<mo>([{}])</mo>", r'<mo stretchy="false">\1</mo>', found)
 
 
 def check(app: Sphinx, error: Exception | None) -> None:

@@ -34,8 +34,10 @@ HELP_WIDTH: Final = 96
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Fill the places of every page before it is read."""
+    """Fill the places of every page before it is read, and take | in docstrings for what it is."""
+    app.setup_extension("sphinx.ext.autodoc")  # whose event comes last
     app.connect("source-read", fill)
+    app.connect("autodoc-process-docstring", keep_bars)
     return {"parallel_read_safe": True}
 
 
@@ -43,6 +45,12 @@ def fill(app: Sphinx, page: str, source: list[str]) -> None:
     """Put generated text where the page asks for it."""
     del app, page
     source[0] = PLACE.sub(lambda place: "\n".join(GENERATED[place[1]]()), source[0])
+
+
+def keep_bars(*arguments: Any) -> None:
+    """Docstrings write norms as |x|; to reStructuredText that would be a substitution."""
+    lines: list[str] = arguments[-1]
+    lines[:] = [line.replace("|", r"\|") for line in lines]
 
 
 def prose(text: str) -> str:
