@@ -30,6 +30,10 @@ from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
 from peewit.solvers.models.base import fields_schema, parameter_schema
 
 PLACE: Final = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+FORMULA: Final = re.compile(r"\(([A-K][1-9]\d?'?)\)")
+SECTION: Final = re.compile(r"\b[Ss]ections? ([A-K]\.[1-9]\d?)\b")
+"""Citations of the page of mathematics."""
+
 HELP_WIDTH: Final = 96
 
 
@@ -54,11 +58,18 @@ def keep_bars(*arguments: Any) -> None:
 
 
 def prose(text: str) -> str:
-    """One line of Markdown that reads as the text; only `code` keeps a meaning."""
+    """One line of Markdown that reads as the text; `code` is code, citations are links."""
     parts = " ".join(text.replace("``", "`").split()).split("`")
     for index in range(0, len(parts), 2):
-        parts[index] = re.sub(r"([<*_\[\]$\\])", r"\\\1", parts[index])
+        escaped = re.sub(r"([<*_\[\]$\\])", r"\\\1", parts[index])
+        linked = FORMULA.sub(lambda found: f"[{found[0]}](#eq-{anchor(found[1])})", escaped)
+        parts[index] = SECTION.sub(lambda found: f"[{found[0]}](#sec-{anchor(found[1])})", linked)
     return "`".join(parts)
+
+
+def anchor(name: str) -> str:
+    """What a command, a formula or a section is called in addresses."""
+    return name.lower().replace(" ", "-").replace("'", "p").replace(".", "")
 
 
 def table(heads: list[str], rows: list[list[str]]) -> Iterator[str]:
@@ -93,11 +104,6 @@ def walk(command: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
             below = type(context)(child, info_name=name, parent=context)
             below.terminal_width = HELP_WIDTH
             yield from walk(child, below)
-
-
-def anchor(name: str) -> str:
-    """What a command's heading is called in addresses."""
-    return name.replace(" ", "-")
 
 
 # ------------------------------------------------------------------------------------ settings
