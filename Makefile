@@ -13,6 +13,7 @@ BUILDAH ?= buildah
 # setuptools warns at every editable install that folders shadow packages; here they are the packages
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	-c constraints.txt
+SPHINX := $(BIN)/python -m sphinx --quiet --builder html --doctree-dir build/doctrees
 BUILD_ARGS := $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(EXTRAS),--build-arg EXTRAS=$(EXTRAS))
 
 # prints the first interpreter that runs and is new enough (a pyenv shim may exist and not run)
@@ -22,7 +23,7 @@ FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python
 	echo "Peewit needs Python 3.11 or newer; tried: $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3)." \
 	"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1
 
-.PHONY: help demo test lint format image secrets freeze clean
+.PHONY: help demo test lint docs format image secrets freeze clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -34,13 +35,18 @@ demo: $(VENV)/.installed ## Install Peewit and run the whole path on real digits
 test: $(VENV)/.installed-dev ## Install what the tests need and run them
 	$(BIN)/python -m pytest $(ARGS)
 
-lint: $(VENV)/.installed-dev ## Check style, types, import contracts and the images
+lint: $(VENV)/.installed-dev ## Check style, types, import contracts, the images and the pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+	$(SPHINX) -E --fail-on-warning --keep-going docs build/docs
+
+docs: $(VENV)/.installed-dev ## Build the pages for readers
+	$(SPHINX) docs build/docs
+	@echo "open build/docs/index.html"
 
 format: $(VENV)/.installed-dev ## Let ruff format the code and mend what it can
 	$(BIN)/ruff check --fix .
@@ -76,7 +82,7 @@ freeze: ## Renew constraints.txt from a clean install of the newest releases
 clean: ## Remove the virtual environment, builds and caches; data directories stay
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache
-	find service streaming solvers tests -name __pycache__ -prune -exec rm -rf {} +
+	find service streaming solvers tests docs -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/pip:
 	@python=$$($(FIND_PYTHON)) && echo "making $(VENV) with $$python" && \

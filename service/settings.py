@@ -61,34 +61,38 @@ class Settings(BaseSettings):
         Threads of each process that computes; the default is one per processor that it may use.
     memory_limit : int, optional
         Most bytes of resident memory of an ingesting process, also as ``2.5GiB``; buffer and blocks
-        are sized for it, and an ingest that cannot keep to it does not start.
+        are sized for it. An ingest that cannot keep to it does not start, and says what it needs,
+        which follows from the graph's ``expected_nodes``.
     checkpoint_seconds : float
         Longest time between two checkpoints of a running ingest; what a kill costs to replay.
     child_memory_bytes : int
         Resident memory above which a process that solves forgets graphs it has prepared, also as
-        ``6GiB``; part of it is for columns that make the solves of changed labels fast.
+        ``6GiB``. What a graph leaves of it is for columns that make the solves of changed labels
+        fast, 8 bytes a node and label, and for the Gram matrices of models of points, which are
+        refused beyond it; the API must be told the same as the worker.
     max_body_bytes : int
         Largest body of one request, and most bytes of a page or batch of it once it is decoded.
     max_decoded_bytes : int
         Most bytes that the table of one request may come to once it is decoded.
     max_body_rows : int
-        Most rows of it.
+        Most rows of such a table.
     max_label_rows : int
-        The same of labels.
+        Most rows of a table of labels.
     max_backlog_bytes : int
         Largest sum of pushed blocks of one graph that wait to be ingested.
     max_total_backlog_bytes : int
-        The same of all graphs together.
+        Largest sum of pushed blocks of all graphs that wait.
     max_graphs : int
         Most graphs there may be at a time.
     max_sources : int
         Most sources of a graph that are not removed.
     rate_limit : float, optional
         Requests per second of one key, or of one address where there is no key, in each process of
-        the API; unlimited by default, since on one's own machine nobody gains by a limit.
+        the API; twice as many may come at once, and health and readiness are not counted. Unlimited
+        by default, since on one's own machine nobody gains by a limit.
     source_roots : tuple of Path
-        Local directories that sources added over HTTP may lie in, separated by ``:``; the working
-        directory by default, but for ``/``.
+        Local directories that sources added over HTTP may lie in, links followed, separated by
+        ``:``; never ``home``. The working directory by default, unless it is ``/``.
     source_schemes : tuple of str
         Protocols of such sources, separated by commas; those of object stores by default.
     source_hosts : tuple of str
@@ -106,17 +110,17 @@ class Settings(BaseSettings):
     settle_seconds : float
         A file of a followed source is taken once size and version have stayed so long.
     unfinished_seconds : float
-        Time after which such a file is taken even without the end of a Parquet file.
+        Time for which such a file that does not end as a Parquet file does is waited for.
     metrics_port : int, optional
         Where the ingest daemon and the worker show their metrics, each on its machine; nowhere by
         default. Under ``serve`` the worker takes the next port.
     metrics_host : str
-        Address of that port.
+        Address of the metrics port.
     items : Path, optional
-        Directory of pictures and texts of nodes, which the dashboard shows; ``items`` in ``home``
-        by default. See `peewit.service.dashboard.items`.
+        Directory of pictures and texts of nodes, which the dashboard shows, in it a directory for
+        each graph; ``items`` in ``home`` by default. See `peewit.service.dashboard.items`.
     log_level : {'debug', 'info', 'warning', 'error'}
-        The least severe messages that are logged.
+        The least severe messages that are logged; ``debug`` adds tracebacks to errors.
     log_format : {'auto', 'console', 'json'}
         How the processes that stay log; ``auto`` is text on a terminal and JSON elsewhere.
 

@@ -10,7 +10,7 @@ short, wide path joins lie close together. Three choices, each of nodes that may
 
 Context: V-optimality and clusters alone, without margins, did not beat random labels on images, nor
 margins on a social graph. Decision: both take margins as weights. Consequence: each beats random
-labels on both (``tests.benchmarks.suggestions``), and without predictions all weights are equal.
+labels on both (``docs.benchmarks.suggestions``), and without predictions all weights are equal.
 
 References
 ----------

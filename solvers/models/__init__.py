@@ -47,4 +47,4 @@ CATALOGUE: dict[str, type[Model]] = {
 }
 
 DEFAULT_MODEL = "harmonic-mbo"
-"""What to use when nothing is known of the classes; `tests.benchmarks.accuracy` says why."""
+"""What to use when nothing is known of the classes; `docs.benchmarks.accuracy` says why."""

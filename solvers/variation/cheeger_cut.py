@@ -7,7 +7,7 @@ lower it is not taken; where most functions take none, the next one has a tenth 
 Decision: starts race, the two best of all after two steps, the best of those after three more.
 Context: what a start leads to shows early, on graphs of digits and citations after two steps of
 the twenty or so that it takes to the end, and those are most of the cost. Consequence: a cut costs
-a fraction, and its ratio is seldom a little larger (``tests.benchmarks.total_variation cuts``).
+a fraction, and its ratio is seldom a little larger (``docs.benchmarks.total_variation cuts``).
 """
 
 from dataclasses import dataclass

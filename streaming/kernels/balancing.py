@@ -10,7 +10,7 @@ an edge as its vector. The survival probability is ``p - p (1 - p) f`` with f li
 of the two nodes; as the mean surplus is zero, so is the mean of f, and p is kept. Where f is so
 large that a probability would leave [0, 1] it is cut. That could move a mean, as surpluses of small
 probabilities are skew; 200,000 rounds between alike nodes, and between hubs and leaves, showed
-nothing beyond their noise of .2 to .7 % (`tests/benchmarks/fairness`).
+nothing beyond their noise of .2 to .7 % (`docs/benchmarks/fairness`).
 
 Surpluses outlive a round of coins: where nodes arrive one after another the rounds are many, and
 what each left would add up (100 rounds: an error of 1.1 instead of .5). The price is that a record

@@ -1,4 +1,4 @@
-"""A minute of kills under load, on each database; `tests.benchmarks.crashes` runs for longer."""
+"""A minute of kills under load, on each database; `docs.benchmarks.crashes` runs for longer."""
 
 import os
 from pathlib import Path

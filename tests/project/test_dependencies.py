@@ -13,7 +13,11 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("service", "streaming", "solvers", ".src/peewit")
 
 # Imported beside the library that is made of them and chooses their versions.
-COMES_WITH = {"click": "typer", "starlette": "fastapi"}
+COMES_WITH = {
+    "click": "typer",
+    "docutils": "sphinx",
+    "starlette": "fastapi",
+}
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +89,7 @@ def undeclared_imports(package: str, requirements: list[Requirement]) -> set[str
     distributions = metadata.packages_distributions()
     undeclared = set()
     for module, path in imported_modules(package):
-        if module in sys.stdlib_module_names or module in ("peewit", "tests"):
+        if module in sys.stdlib_module_names or module in ("docs", "peewit", "tests"):
             continue
         # what is not installed is taken to be called like its module
         providers = {canonicalize_name(name) for name in distributions.get(module, (module,))}
@@ -123,5 +127,8 @@ def test_every_imported_library_is_a_declared_dependency(package: str, project: 
     assert undeclared_imports(package, declared(project, ("cluster", "knn", "plot"))) == set()
 
 
-def test_every_library_of_the_tests_is_declared(project: dict) -> None:
-    assert undeclared_imports("tests", declared(project, ("test", "bench"))) == set()
+@pytest.mark.parametrize(("package", "extras"), [("tests", ["test"]), ("docs", ["dev", "bench"])])
+def test_every_library_of_tests_and_pages_is_declared(
+    package: str, extras: list[str], project: dict
+) -> None:
+    assert undeclared_imports(package, declared(project, extras)) == set()

@@ -1,4 +1,4 @@
-"""The table of threats in the README names tests that there are."""
+"""The table of threats in the documentation names tests that there are."""
 
 import ast
 import re
@@ -11,10 +11,9 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
 def threats() -> list[list[str]]:
-    """The cells of each row of the table below the heading Security."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Security\n")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    """The cells of each row of the table."""
+    page = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
 
 

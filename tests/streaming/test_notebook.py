@@ -41,18 +41,6 @@ def test_the_docstring_is_true() -> None:
     assert results.failed == 0
 
 
-def test_the_readme_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    section = text.split("<!-- run: notebook -->")[1].split("<!-- end -->")[0]
-    code = section.replace("```pycon", "").replace("```", "")
-    test = doctest.DocTestParser().get_doctest(code, {}, "README", "README.md", 0)
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(test)
-    assert runner.tries > 5
-    assert runner.failures == 0
-
-
 @pytest.mark.parametrize("make", [random_graph, heavy_tailed])
 def test_every_kind_of_input_gives_the_same(make: type, tmp_path: Path) -> None:
     edges = make(300, 0.5, 0)

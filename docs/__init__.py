@@ -1,0 +1,1 @@
+"""Pages for readers, and the programs whose figures they show."""

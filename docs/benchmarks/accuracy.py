@@ -1,0 +1,271 @@
+"""How many nodes do the models get right from 1 to 50 labels per class, beside other libraries?
+
+Run ``python -m docs.benchmarks.accuracy --set digits``, ``usps`` or ``mnist``. The last two are
+read from the folder that ``PEEWIT_DATA`` names. Digits (1,797 images) and USPS (9,298) are joined
+to their 10 nearest neighbors, w = exp(-4 d^2 / d_10(i)^2), made symmetric by (W + W^T) / 2; mnist
+is the stored graph of 70,000 images with the published draws of 1 to 5 labels per class. All
+methods see the same graph and draws, none is told the sizes of the classes. Accuracy counts the
+nodes without label; seconds are CPU seconds of one draw, preparation of the graph apart. A peer
+that is not installed is left out, and said to be: ``graphlearning`` 1.7.5, ``scikit-network``.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from rich.console import Console
+from rich.table import Table
+from sklearn.datasets import load_digits
+from sklearn.neighbors import NearestNeighbors
+from sklearn.semi_supervised import LabelSpreading
+
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.poisson import Poisson, PoissonMBO
+from peewit.solvers.solution import Status
+from tests.data_sets import draw_per_class, labeled_graph
+
+Predict = Callable[[Int64Array], Int64Array]
+"""From labeled nodes to the class of every node."""
+
+MODELS: dict[str, Model] = {
+    DEFAULT_MODEL: HarmonicMBO(),
+    "hfs, class mass": HFS(graph_penalty=0.0, class_mass="labels"),
+    "hfs": HFS(graph_penalty=0.0),
+    "stable-hfs": StableHFS(),
+    "poisson": Poisson(),
+    "poisson-mbo": PoissonMBO(),
+}
+PEERS = (
+    "sknetwork diffusion",
+    "sknetwork propagation",
+    "graphlearning poisson",
+    "sklearn spreading",
+)
+"""Diffusion of 50 steps, 100 rounds of propagation (without limit it went on for ever on USPS),
+Poisson learning, LabelSpreading with alpha .99."""
+
+LABEL_COUNTS = {"digits": (1, 5, 10, 50), "usps": (1, 5, 10, 50), "mnist": (1, 2, 3, 4, 5)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """A graph with known classes, and nodes drawn to carry labels."""
+
+    graph: Graph
+    classes: Int64Array
+    draws: Callable[[int, int], Iterator[Int64Array]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Column:
+    """What the draws gave one method: share of right nodes and CPU seconds."""
+
+    right: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+def load(name: str) -> Problem:
+    """The set called ``name``.
+
+    Raises
+    ------
+    FileNotFoundError
+        ``PEEWIT_DATA`` is needed and not set, or the files are not there.
+    """
+    if name == "digits":
+        points, classes = load_digits(return_X_y=True)
+        return _joined(points, classes.astype(np.int64))
+    folder = os.environ.get("PEEWIT_DATA")
+    if not folder:
+        raise FileNotFoundError(f"PEEWIT_DATA is not set; it names the folder of {name}")
+    if name == "usps":
+        with np.load(Path(folder) / "usps.npz") as stored:
+            return _joined(stored["X"], stored["y"].astype(np.int64))
+    graph, classes = labeled_graph(Path(folder), "mnist_knn10")
+    with np.load(Path(folder) / "mnist_label_trials.npz") as stored:
+        trials = {count: stored[f"per_class_{count}"] for count in LABEL_COUNTS["mnist"]}
+
+    def published(per_class: int, n_draws: int) -> Iterator[Int64Array]:
+        for nodes in trials[per_class][:n_draws]:
+            yield np.sort(nodes).astype(np.int64)
+
+    return Problem(graph=graph, classes=classes, draws=published)
+
+
+def _joined(points: FloatArray, classes: Int64Array) -> Problem:
+    """The self-tuned 10-NN graph of points, and seeded draws."""
+
+    def drawn(per_class: int, n_draws: int) -> Iterator[Int64Array]:
+        for seed in range(n_draws):
+            yield draw_per_class(classes, per_class, seed=seed)
+
+    return Problem(graph=self_tuned(points, 10), classes=classes, draws=drawn)
+
+
+def self_tuned(points: FloatArray, k: int) -> Graph:
+    """w_ij = exp(-4 d_ij^2 / d_k(i)^2) to the k nearest of each point, then (W + W^T) / 2."""
+    exact = points.astype(np.float64)
+    distance, near = NearestNeighbors(n_neighbors=k + 1).fit(exact).kneighbors(exact)
+    distance, near = distance[:, 1:], near[:, 1:]
+    weight = np.exp(-4.0 * (distance / distance[:, -1:]) ** 2)
+    rows = np.repeat(np.arange(len(points)), k)
+    return Graph.from_edges(rows, near.ravel(), weight.ravel() / 2, n_nodes=len(points))
+
+
+def our_methods(problem: Problem, names: list[str]) -> dict[str, Predict]:
+    """Models of Peewit, prepared."""
+
+    def method(model: Model) -> Predict:
+        prepared = model.prepare(problem.graph)
+
+        def predict(nodes: Int64Array) -> Int64Array:
+            labels = Labels.from_pairs(nodes, problem.classes[nodes])
+            solution = model.solve(prepared, labels)
+            if solution.status is not Status.CONVERGED:
+                raise RuntimeError(f"{model} did not converge: {solution.status.message}")
+            return solution.scores.argmax(axis=1)
+
+        return predict
+
+    return {name: method(MODELS[name]) for name in names}
+
+
+def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[str, Predict]:
+    """Methods of other libraries; those not installed are told to the console."""
+    adjacency = sp.csr_matrix(problem.graph.adjacency)
+    found: dict[str, Predict] = {}
+    network = _installed("sknetwork.classification", console)
+    if network is not None:
+        found["sknetwork diffusion"] = lambda nodes: network.DiffusionClassifier(
+            n_iter=50
+        ).fit_predict(adjacency, _named(problem, nodes))
+        found["sknetwork propagation"] = lambda nodes: network.Propagation(n_iter=100).fit_predict(
+            adjacency, _named(problem, nodes)
+        )
+    learning = _installed("graphlearning", console)
+    if learning is not None:
+        found["graphlearning poisson"] = lambda nodes: learning.ssl.poisson(adjacency).fit_predict(
+            nodes, problem.classes[nodes]
+        )
+    found["sklearn spreading"] = lambda nodes: _spread(problem, adjacency, nodes)
+    return {name: predict for name, predict in found.items() if name in names}
+
+
+def _installed(name: str, console: Console) -> Any:
+    """The module, or None."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as missing:
+        console.print(f"left out: {name} ({missing})")
+        return None
+
+
+def _named(problem: Problem, nodes: Int64Array) -> dict[int, int]:
+    return dict(zip(nodes.tolist(), problem.classes[nodes].tolist(), strict=True))
+
+
+def _spread(problem: Problem, adjacency: Any, nodes: Int64Array) -> Int64Array:
+    """LabelSpreading on the given graph: the kernel is the adjacency matrix itself."""
+    y = np.full(problem.graph.n_nodes, -1)
+    y[nodes] = problem.classes[nodes]
+    model = LabelSpreading(kernel=lambda _x, _y=None: adjacency, alpha=0.99, max_iter=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its limit on iterations is part of what is compared
+        model.fit(np.zeros((y.size, 1)), y)
+    predicted: Int64Array = model.transduction_
+    return predicted
+
+
+def measure(
+    problem: Problem, methods: dict[str, Predict], per_class: int, n_draws: int
+) -> dict[str, Column]:
+    """Every method on the first ``n_draws`` draws."""
+    columns = {name: Column() for name in methods}
+    for nodes in problem.draws(per_class, n_draws):
+        asked = np.ones(problem.graph.n_nodes, dtype=bool)
+        asked[nodes] = False
+        for name, predict in methods.items():
+            begun = time.process_time()
+            predicted = predict(nodes)
+            columns[name].seconds.append(time.process_time() - begun)
+            columns[name].right.append(float((predicted == problem.classes)[asked].mean()))
+    return columns
+
+
+def show(name: str, per_class: int, columns: dict[str, Column], peers: list[str]) -> Table:
+    """One row for each method, and the default model's lead over each on their common draws."""
+    table = Table(title=f"{name}, {per_class} label{'s' * (per_class > 1)} per class")
+    for heading in ("", "draws", "accuracy %", "+-", "CPU s", f"{DEFAULT_MODEL} leads by", "+-"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    ours = columns.get(DEFAULT_MODEL)
+    for method, column in columns.items():
+        cells = [f"{value:.1f}" for value in _mean_and_error(column.right)]
+        lead = ["", ""]
+        if ours is not None and method != DEFAULT_MODEL:
+            common = min(len(ours.right), len(column.right))
+            gaps = np.subtract(ours.right[:common], column.right[:common]).tolist()
+            lead = [f"{value:+.1f}" for value in _mean_and_error(gaps)]
+        table.add_row(
+            f"[dim]{method}[/dim]" if method in peers else method,
+            str(len(column.right)),
+            *cells,
+            f"{np.mean(column.seconds):.2f}",
+            lead[0],
+            lead[1].lstrip("+"),
+        )
+    return table
+
+
+def _mean_and_error(values: list[float]) -> tuple[float, float]:
+    """Mean and standard error in percent; one value has no error."""
+    if len(values) < 2:
+        return 100.0 * values[0], float("nan")
+    return 100.0 * float(np.mean(values)), 100.0 * float(np.std(values, ddof=1)) / len(
+        values
+    ) ** 0.5
+
+
+def main() -> None:
+    """Print one table for each number of labels per class."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--set", choices=sorted(LABEL_COUNTS), required=True)
+    parser.add_argument("--labels", type=int, nargs="+", help="per class; default all of the set")
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--peer-draws", type=int, help="fewer for the peers; 0 leaves them out")
+    parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=list(MODELS))
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    arguments = parser.parse_args()
+    console = Console(width=max(100, Console().width))
+    try:
+        problem = load(arguments.set)
+    except FileNotFoundError as missing:
+        console.print(f"skipped: {missing}")
+        sys.exit(0)
+    n_peer = arguments.draws if arguments.peer_draws is None else arguments.peer_draws
+    ours = our_methods(problem, arguments.models)
+    peers = peer_methods(problem, arguments.peers, console) if n_peer else {}
+    for predict in [*ours.values(), *peers.values()]:
+        predict(next(problem.draws(1, 1)))  # compiles and prepares; thrown away
+    for per_class in arguments.labels or LABEL_COUNTS[arguments.set]:
+        columns = measure(problem, ours, per_class, arguments.draws)
+        columns |= measure(problem, peers, per_class, n_peer) if n_peer else {}
+        console.print(show(arguments.set, per_class, columns, list(peers)))
+
+
+if __name__ == "__main__":
+    main()

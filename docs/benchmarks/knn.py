@@ -1,0 +1,184 @@
+"""What do the neighbors of n rows cost, and how many of them are found?
+
+Run ``python -m docs.benchmarks.knn``, with ``--rows --columns --neighbors`` or ``--quick``, or
+with ``--mnist`` (70,000 digits in 50 principal columns, from the directory that PEEWIT_DATA
+names). The peer is scikit-learn's brute force, which holds all rows and lists. Ours read rows from
+a file and write edges to one; up to ``--all-pairs`` rows they look at all pairs as well. Recall is
+by a thousand rows, memory the most that a process of its own held beyond mapped files and what it
+held before. Made rows shrink from column to column, as principal ones do.
+"""
+
+import argparse
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
+
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.iterate import Watch
+from peewit.solvers.neighbors.search import NeighborLists
+from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, make_knn
+from peewit.streaming.neighbors.search import NeighborSearch
+from peewit.streaming.nodes.index import DenseNodes
+
+QUIET = Watch(progress=None, cancelled=None)
+_LOOK_SECONDS = 0.02
+
+
+@dataclass(kw_only=True)
+class Cost:
+    """What a piece of work took."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    n_bytes: int = 0
+    recall: float = 1.0
+
+
+def write_rows(path: Path, *, n_rows: int, n_columns: int) -> None:
+    """Write rows whose columns have the deviations 1, 1/sqrt(2), 1/sqrt(3), ..."""
+    rng = np.random.default_rng(0)
+    shape = (n_rows, n_columns)
+    rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    for start in range(0, n_rows, 1 << 16):
+        block = rows[start : start + (1 << 16)]
+        block[:] = rng.standard_normal(block.shape, dtype=np.float32)
+        block /= np.sqrt(np.arange(1, n_columns + 1, dtype=np.float32))
+
+
+def write_mnist(path: Path, *, n_columns: int) -> None:
+    """Write the principal columns of the digits."""
+    folder = os.environ.get("PEEWIT_DATA")
+    if not folder:
+        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of mnist.npz")
+    with np.load(Path(folder) / "mnist.npz") as stored:
+        images = np.concatenate([each for each in stored.values() if each.ndim > 1])
+    pixels = images.reshape(len(images), -1).astype(np.float32) / 255
+    np.save(path, PCA(n_columns, random_state=0).fit_transform(pixels).astype(np.float32))
+
+
+def anonymous_bytes() -> int:
+    """What this process holds, mapped files left out."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) * 1024
+    raise OSError("this system does not tell what a process holds")
+
+
+@contextmanager
+def measured() -> Iterator[Cost]:
+    """Cost of what happens inside."""
+    cost, before, ended = Cost(), anonymous_bytes(), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_LOOK_SECONDS):
+            cost.n_bytes = max(cost.n_bytes, anonymous_bytes() - before)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield cost
+    cost.seconds = time.perf_counter() - wall
+    cost.cpu_seconds = time.process_time() - cpu
+    ended.set()
+    thread.join()
+
+
+def by_peewit(rows: Path, n_neighbors: int, method: str) -> Cost:
+    """Rows from the file, edges to another."""
+    import faiss  # noqa: F401 - loaded before anything is measured, as scikit-learn is
+
+    values = np.load(rows, mmap_mode="r")
+    place = KnnPlace(
+        output=rows.with_name(f"{method}.parquet"),
+        work=rows.with_name(f"{method}-work"),
+        node_kind="dense",
+    )
+    with measured() as cost:
+        summary = make_knn(
+            FeatureRows(values=values),
+            DenseNodes(n_nodes=len(values)),
+            KnnSettings(k=n_neighbors, method=method),
+            place,
+            features_version=1,
+            seed=0,
+            watch=QUIET,
+        )
+    cost.recall = summary.recall
+    return cost
+
+
+def by_peer(rows: Path, n_neighbors: int) -> Cost:
+    """Lists by scikit-learn, all in memory."""
+    with measured() as cost:
+        values = np.load(rows)
+        index = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(values)
+        distances, neighbors = index.kneighbors()
+    search = NeighborSearch(
+        rows=FeatureRows(values=values),
+        n_neighbors=n_neighbors,
+        metric="euclidean",
+        n_probes=None,
+        seed=0,
+    )
+    # its distances lose digits to cancellation: nearly as far is as far
+    lists = NeighborLists(neighbors=neighbors, distances=distances * (1 - 1e-5))
+    cost.recall = search.recall(lists, QUIET)[0]
+    return cost
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--columns", type=int, default=50)
+    parser.add_argument("--neighbors", type=int, default=10)
+    parser.add_argument("--mnist", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="5,000 rows")
+    parser.add_argument("--all-pairs", type=int, default=100_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Path(folder) / "rows.npy"
+        if options.mnist:
+            write_mnist(rows, n_columns=options.columns)
+        else:
+            n_rows = 5_000 if options.quick else options.rows
+            write_rows(rows, n_rows=n_rows, n_columns=options.columns)
+        shape = np.load(rows, mmap_mode="r").shape
+        asked = [("cells", by_peewit, (rows, options.neighbors, "approximate"))]
+        if shape[0] <= options.all_pairs:
+            asked = [
+                ("scikit-learn, brute force", by_peer, (rows, options.neighbors)),
+                ("all pairs", by_peewit, (rows, options.neighbors, "exact")),
+                *asked,
+            ]
+        table = Table(title=f"{options.neighbors} neighbors of {shape[0]:,} rows of {shape[1]}")
+        for heading in ("", "s", "CPU s", "MiB", "recall"):
+            table.add_column(heading, justify="left" if not heading else "right")
+        for name, run, arguments in asked:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                cost = pool.submit(run, *arguments).result()
+            table.add_row(
+                name,
+                f"{cost.seconds:.1f}",
+                f"{cost.cpu_seconds:.1f}",
+                f"{cost.n_bytes / 2**20:.0f}",
+                f"{cost.recall:.4f}",
+            )
+        Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Every method on one split: errors, CPU seconds from the Gram matrix on, steps."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+import scipy.linalg as sl
+
+from docs.benchmarks.lapsvm.cases import Case, Joined
+from docs.benchmarks.lapsvm.penalties import NEWTON_STEPS, Pair, system_of, trained
+from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.solution import Status
+from peewit.solvers.svm.conjugate_gradients import Descent, DescentState, descend
+from peewit.solvers.svm.labeled_system import DenseInverse, NoGraphPenalty
+from peewit.solvers.svm.problem import BiasName, Minimum, Problem
+from peewit.solvers.svm.stopping import RTOL, EarlyStop, StopName, Validation
+
+Result = TypeVar("Result")
+
+EARLY: Final[Sequence[StopName]] = ("stability", "validation", "mixed")
+CAP: Final = 200
+"""Most iterations where a rule may stop them, as in the authors' code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """A method on a split.
+
+    Attributes
+    ----------
+    errors : (3,) float64
+        Percent, of unlabeled, validation and test points.
+    seconds : float
+        CPU seconds of training.
+    n_iter : float
+        Newton steps, the mean over functions, or iterations.
+    is_converged : bool
+        False where a limit ended it.
+    """
+
+    errors: FloatArray
+    seconds: float
+    n_iter: float
+    is_converged: bool
+
+
+def supervised(case: Case, method: str, norm_penalty: float, bias: BiasName) -> Run:
+    """SVM or RLSC of the labeled points."""
+    space, targets = case.labeled_space, case.targets
+
+    def train() -> Minimum:
+        inverse = NoGraphPenalty(space=space, norm_penalty=norm_penalty)
+        return trained(method, system_of(case, inverse, None, 0.0, bias), targets)
+
+    minimum, seconds = _timed(train)
+    functions = space.expansion(minimum.coef, minimum.intercept).trimmed()
+    values = functions.values(case.rows.values)
+    return _run(case.errors(values, functions), seconds, minimum)
+
+
+def factored(
+    case: Case, joined: Joined, methods: Sequence[str], penalties: Pair, bias: BiasName
+) -> dict[str, Run]:
+    """Methods of one factorisation, at the same penalties; each is charged with all of it."""
+    own, laplacian, gram = case.targets, joined.laplacian, joined.gram
+
+    inverse, factoring = _timed(lambda: DenseInverse(gram, laplacian, *penalties))
+    system, reducing = _timed(lambda: system_of(case, inverse, laplacian, penalties[1], bias))
+    runs = {}
+    for method in methods:
+        minimum, seconds = _timed(lambda method=method: trained(method, system, own))
+        functions = gram.expansion(minimum.coef, minimum.intercept)
+        values = gram.values(minimum.coef) + minimum.intercept
+        errors = case.errors(values, functions)
+        steps = [trained(method, system, own[:, [k]]).n_iter for k in range(own.shape[1])]
+        runs[method] = Run(
+            errors=errors,
+            seconds=factoring + reducing + seconds,
+            n_iter=float(np.mean(steps)),
+            is_converged=minimum.status is Status.CONVERGED,
+        )
+    return runs
+
+
+def printed_newton(case: Case, joined: Joined, penalties: Pair) -> Run:
+    """Newton as the paper has it, (E7): a system of all points at every step; no intercept."""
+    own, gram = case.targets, joined.gram
+    coef, steps = np.zeros((case.n_rows, own.shape[1])), np.zeros(own.shape[1])
+
+    def train() -> None:
+        norm, graph = penalties
+        penalty = graph * joined.laplacian.product(gram.matrix)
+        penalty[np.diag_indices(case.n_rows)] += norm
+        for column, target in enumerate(own.T):
+            active, before = np.ones(target.size, bool), np.zeros(target.size, bool)
+            while (active != before).any() and steps[column] < NEWTON_STEPS:
+                matrix, right = penalty.copy(), np.zeros(case.n_rows)
+                nodes = case.nodes[active]
+                matrix[nodes] += gram.matrix[nodes]
+                right[nodes] = target[active]
+                coef[:, column] = sl.solve(matrix, right, overwrite_a=True, check_finite=False)
+                outputs = gram.matrix[case.nodes] @ coef[:, column]
+                before, active = active, target * outputs < 1.0
+                steps[column] += 1
+
+    _, seconds = _timed(train)
+    errors = case.errors(gram.values(coef), gram.expansion(coef, np.zeros(own.shape[1])))
+    return Run(
+        errors=errors,
+        seconds=seconds,
+        n_iter=float(steps.mean()),
+        is_converged=bool((steps < NEWTON_STEPS).all()),
+    )
+
+
+def conjugate_gradients(
+    case: Case, joined: Joined, penalties: Pair, bias: BiasName, max_iter: int
+) -> dict[str, Run]:
+    """LapSVM to the optimum and by every early stop."""
+    problem = case.problem(joined, penalties, bias, "squared-hinge")
+    runs = {}
+    for rule in ("optimal", *EARLY):
+
+        def train(rule: StopName = rule) -> Minimum:
+            if rule == "optimal":
+                return descend(problem, max_iter=max_iter)
+            return _stopped(case, joined, problem, rule)
+
+        minimum, seconds = _timed(train)
+        functions = joined.gram.expansion(minimum.coef, minimum.intercept)
+        values = joined.gram.values(minimum.coef) + minimum.intercept
+        runs[f"PCG {rule}"] = _run(case.errors(values, functions), seconds, minimum)
+    return runs
+
+
+def trace(
+    case: Case, joined: Joined, penalties: Pair, bias: BiasName, n_iter: int = CAP
+) -> FloatArray:
+    """(n_iter, 3) errors after each iteration of conjugate gradients."""
+    problem = case.problem(joined, penalties, bias, "squared-hinge")
+    descent = _descent(case, problem)
+    state, found = descent.init(), []
+    while len(found) < n_iter:
+        if descent.terminate(state) is None:
+            state = descent.step(state)
+        values = state.live.values + state.live.intercept
+        found.append(case.errors_of(values, _held_values(joined, state)))
+    return np.array(found)
+
+
+def _stopped(case: Case, joined: Joined, problem: Problem, rule: StopName) -> Minimum:
+    """Conjugate gradients until a rule holds, which sees points that are not trained on."""
+    descent = _descent(case, problem)
+    n_rows, n_held = case.n_rows, case.n_validation
+    early = EarlyStop(
+        rule=rule,
+        unlabeled=np.concatenate([_unlabeled(case), np.zeros(n_held, bool)]),
+        validation=Validation(
+            nodes=np.arange(n_rows, n_rows + n_held), classes=case.held_classes[:n_held]
+        ),
+        every=max(1, round(np.sqrt(n_rows) / 2)),
+    )
+    state, status = descent.init(), Status.MAX_ITER
+    early.is_met(0, np.zeros((n_rows + n_held, problem.n_functions)))
+    while state.n_iter < CAP:
+        state = descent.step(state)
+        if descent.terminate(state) is not None:
+            status = Status.CONVERGED
+            break
+        if state.n_iter % early.every == 0:
+            values = state.live.values + state.live.intercept
+            held = _held_values(joined, state, n_held)
+            if early.is_met(state.n_iter, np.vstack([values, held])):
+                status = Status.CONVERGED
+                break
+    return Minimum(
+        coef=state.coef,
+        intercept=state.intercept,
+        status=status,
+        n_iter=state.n_iter,
+        stopped_by=rule,
+    )
+
+
+def _descent(case: Case, problem: Problem) -> Descent:
+    """The iteration with all functions to the end: a rule that never holds."""
+    start = np.zeros((problem.space.n_coef, problem.n_functions)), np.zeros(problem.n_functions)
+    never = EarlyStop(rule="stability", unlabeled=_unlabeled(case), share=0.0)
+    return Descent(problem, *start, measure="gradient", rtol=RTOL["gradient"], early=never)
+
+
+def _held_values(joined: Joined, state: DescentState, n_held: int | None = None) -> FloatArray:
+    near = joined.held_gram[:n_held]
+    return np.asarray(near @ state.coef.astype(near.dtype) + state.intercept, np.float64)
+
+
+def _unlabeled(case: Case) -> BoolArray:
+    return np.arange(case.n_rows) >= case.nodes.size
+
+
+def _run(errors: FloatArray, seconds: float, minimum: Minimum) -> Run:
+    is_converged = minimum.status is Status.CONVERGED
+    return Run(
+        errors=errors, seconds=seconds, n_iter=float(minimum.n_iter), is_converged=is_converged
+    )
+
+
+def _timed(task: Callable[[], Result]) -> tuple[Result, float]:
+    """What a task gives, and the CPU seconds it took."""
+    begun = time.process_time()
+    answer = task()
+    return answer, time.process_time() - begun

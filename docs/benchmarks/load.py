@@ -1,0 +1,299 @@
+"""A million nodes served: lookups, labels and downloads, idle and while a solve runs.
+
+    python -m docs.benchmarks.load [--nodes 1000000] [--seconds 10] [--home DIR] [--skip bulk]
+
+Real processes on SQLite: `peewit api --workers 2`, a worker, and a generator of requests beside
+them, which takes its share of the same processors (see `load_generator`). Printed, idle and during
+a solve: single lookups per second with the 50th and 99th percentile of their milliseconds, batches
+of 1,000 nodes, puts of one label; then whole downloads, a million labels in one request, the time
+from the put of a label to its prediction (`auto_solve` with --model), how long a cancel takes, and
+how the API's own memory moved. A home that --home names is made once and used again.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from peewit.service.catalog import Catalog
+from peewit.service.client import Client
+from peewit.service.database.engine import open_database
+from peewit.service.jobs.job import JobSpec
+from peewit.service.jobs.queue import JobQueue
+from peewit.service.predictions.files import PredictionMeta, write_predictions
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.settings import Settings
+from peewit.solvers.arrays import Int64Array
+from tests.end_to_end.processes import Home, Server, descendants
+
+N_CLASSES: Final = 10
+N_CHORDS: Final = 4
+N_CHANGES: Final = 9
+BULK_ROWS: Final = 10_000_000
+MODEL: Final = "harmonic-mbo"
+
+
+def communities(n_nodes: int) -> tuple[pa.Table, Int64Array, Int64Array]:
+    """Ten rings with chords and a few edges between them; the ids, and the class of each."""
+    rng = np.random.default_rng(0)
+    size = n_nodes // N_CLASSES
+    node = np.arange(n_nodes)
+    first = node // size * size
+    u = [node] * (1 + N_CHORDS) + [rng.integers(0, n_nodes, n_nodes // 20)]
+    v = [first + (node - first + 1) % size]
+    v += [first + rng.integers(0, size, n_nodes) for _ in range(N_CHORDS)]
+    v += [rng.integers(0, n_nodes, n_nodes // 20)]
+    src, dst = np.concatenate(u), np.concatenate(v)
+    ids = rng.permutation(np.arange(n_nodes) * 7 + 10**9)
+    differ = src != dst
+    return pa.table({"src": ids[src[differ]], "dst": ids[dst[differ]]}), ids, node // size
+
+
+def prepare(directory: Path, n_nodes: int) -> None:
+    """A graph that is ingested, labeled and solved, and the ids of its nodes beside it."""
+    edges, ids, classes = communities(n_nodes)
+    directory.mkdir(parents=True)
+    pq.write_table(edges, directory / "edges.parquet", row_group_size=1 << 20)
+    np.save(directory / "nodes.npy", ids)
+    np.save(directory / "classes.npy", classes)
+    home = Home(directory / "home", PEEWIT_LOG_LEVEL="warning")
+    home.run("warm")
+    home.run(
+        *("graph", "create", "g", "--node-ids", "int64", "--expected-nodes", n_nodes, "--seed", 0)
+    )
+    home.run("ingest", "g", directory / "edges.parquet")
+    drawn = np.random.default_rng(1).choice(n_nodes, 20 * N_CLASSES, replace=False)
+    labels = [f"class-{each}" for each in classes[drawn]]
+    pq.write_table(pa.table({"node": ids[drawn], "label": labels}), directory / "labels.parquet")
+    home.run("labels", "put", "g", directory / "labels.parquet")
+    home.run("solve", "g", "--model", MODEL)
+
+
+def tell(what: str, told: str) -> None:
+    """Print a line."""
+    sys.stdout.write(f"{what:<44} {told}\n")
+    sys.stdout.flush()
+
+
+def generated(port: int, nodes: Path, kind: str, n_connections: int, seconds: float) -> None:
+    """Run the generator and print its figures."""
+    command = [sys.executable, "-m", "docs.benchmarks.load_generator", str(port), str(nodes), kind]
+    command += ["--graph", "puts" if kind == "put" else "g"]
+    command += ["--connections", str(n_connections), "--seconds", str(seconds)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=60 + 2 * seconds
+    )
+    figures = json.loads(done.stdout)
+    tell(
+        f"  {kind}, {n_connections} connections",
+        f"{figures['per_second']:7.0f}/s   p50 {figures['p50_ms']:6.2f} ms   "
+        f"p99 {figures['p99_ms']:6.2f} ms   longest {figures['longest_ms']:.0f} ms   "
+        f"{figures['statuses']}",
+    )
+
+
+def measure_requests(port: int, nodes: Path, seconds: float) -> None:
+    """The three kinds of small requests."""
+    generated(port, nodes, "single", 8, seconds)
+    generated(port, nodes, "batch", 1, seconds)
+    generated(port, nodes, "put", 1, seconds)
+
+
+@contextmanager
+def endless_solve(client: Client) -> Iterator[None]:
+    """A solve that runs all the while."""
+    asked = {"graph_penalty": 1e6, "rtol": 1e-14, "max_iter": 100_000}
+    job = client.submit_solve("g", "stable-hfs", asked)
+    while client.job(job.id).phase not in {"solving", "conjugate gradients"}:
+        time.sleep(0.1)
+    yield
+    assert client.job(job.id).status == "running"
+    began = time.perf_counter()
+    client.cancel(job.id)
+    while not client.job(job.id).is_final:
+        time.sleep(0.01)
+    tell("cancel of a running solve", f"{time.perf_counter() - began:.2f} s")
+
+
+def seconds_of(work: Callable[[], Any]) -> float:
+    """Wall seconds of the quickest of three."""
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - began)
+    return min(took)
+
+
+def download(port: int, query: str) -> int:
+    """Read a whole table and throw it away; its bytes."""
+    command = ["curl", "-sS", "-o", "/dev/null", "-w", "%{size_download}"]
+    url = f"http://127.0.0.1:{port}/v1/graphs/{query}"
+    done = subprocess.run([*command, url], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def publish(home: Home, name: str, nodes: pa.Array) -> None:
+    """A graph whose predictions are made up, in a file as a worker writes it."""
+    kind = "string" if pa.types.is_large_string(nodes.type) else "int64"
+    home.run("graph", "create", name, "--node-ids", kind)
+    settings = Settings(home=home.directory, database_url=None)
+    database = open_database(settings.database)
+    try:
+        graph = Catalog(database).get(name)
+        queue = JobQueue(database)
+        submitted = queue.submit(JobSpec(graph_id=graph.id, model=MODEL, parameters={}))
+        job = queue.claim("benchmark", ("fast",), job_id=submitted.id)
+        assert job is not None
+        queue.capture(job.id, job.attempt, snapshot=1, labels_seq=1, features_version=0)
+        scores = np.random.default_rng(0).random((len(nodes), 2))
+        path = write_predictions(
+            PredictionStore(database, settings.graphs_directory).directory(graph.id),
+            PredictionMeta(
+                graph_id=graph.id,
+                job_id=job.id,
+                attempt=job.attempt,
+                model=MODEL,
+                parameters={},
+                snapshot=1,
+                labels_seq=1,
+                features_version=0,
+                epsilon_asked=0.7,
+                epsilon_expected=0.5,
+                solver_status="converged",
+                score="class score",
+                class_names=("spam", "ham"),
+            ),
+            nodes=nodes,
+            scores=scores,
+            reachable=np.ones(len(nodes), dtype=bool),
+        )
+        queue.finish(job.id, job.attempt, {"file": path.name, "status": "converged"})
+    finally:
+        database.close()
+
+
+def measure_downloads(home: Home, port: int) -> None:
+    """Whole tables of predictions."""
+    tables = {
+        f"{BULK_ROWS:,} rows with int64 ids": pa.array(np.arange(BULK_ROWS) * 3),
+        "1,000,000 rows with string ids": pa.array(
+            [f"user-{number:08}" for number in range(1_000_000)], pa.large_string()
+        ),
+    }
+    for number, (what, nodes) in enumerate(tables.items()):
+        publish(home, f"bulk-{number}", nodes)
+        for shown in ("arrow", "parquet", "csv"):
+            query = f"bulk-{number}/predictions?format={shown}"
+            n_bytes = download(port, query)
+            took = seconds_of(lambda query=query: download(port, query))
+            tell(f"download of {what}", f"{shown:<8} {n_bytes / 2**20:6.0f} MiB in {took:.2f} s")
+
+
+def measure_labels(client: Client, directory: Path) -> None:
+    """A million labels in one request."""
+    ids, classes = np.load(directory / "nodes.npy"), np.load(directory / "classes.npy")
+    table = pa.table({"node": ids, "label": classes})
+    began = time.perf_counter()
+    receipt = client.put_labels("puts", table)
+    took = time.perf_counter() - began
+    tell(f"{receipt.accepted:,} labels in one request", f"{took:.1f} s")
+
+
+def measure_freshness(client: Client, directory: Path, model: str) -> None:
+    """From the put of a label to its prediction, after a while of rest."""
+    ids, classes = np.load(directory / "nodes.npy"), np.load(directory / "classes.npy")
+    client.update_graph("g", auto_solve={"model": model})
+    rng = np.random.default_rng(client.graph("g").labels_seq)  # in every run other nodes
+    took = []
+    for change in range(1 + N_CHANGES):
+        drawn = int(rng.integers(len(ids)))
+        node = int(ids[drawn])
+        began = time.perf_counter()
+        receipt = client.put_labels("g", {node: f"class-{classes[drawn]}"})
+        while (found := client.prediction("g", node)).labels_seq < receipt.labels_seq:
+            time.sleep(0.03)
+        seconds = time.perf_counter() - began
+        job = client.job(found.job)
+        tell(
+            "from a label to its prediction" if change else "the same, the first time",
+            f"{seconds:.2f} s  {job.result and job.result['seconds']}",
+        )
+        if change:
+            took.append(seconds)
+        time.sleep(3.0)
+    tell("from a label to its prediction, p50", f"{np.median(took):.2f} s")
+    client.update_graph("g", auto_solve=None)
+
+
+def own_mib(process: subprocess.Popen[str]) -> float:
+    """Memory of a process and those below it, without the files that are mapped into it."""
+    each = [psutil.Process(process.pid), *descendants(process.pid)]
+    told = [one.memory_info() for one in each]
+    return sum(one.rss - one.shared for one in told) / 2**20
+
+
+def measure(directory: Path, seconds: float, model: str, skipped: list[str]) -> None:
+    """All figures of a prepared home."""
+    home = Home(directory / "home")
+    nodes = directory / "nodes.npy"
+    try:
+        names = [graph["settings"]["name"] for graph in home.json("graph", "list")]
+        for name in ("puts", "bulk-0", "bulk-1"):
+            if name in names:
+                home.run("graph", "delete", name, "--yes")
+        home.run("graph", "create", "puts", "--node-ids", "int64", "--expected-nodes", 10**6)
+        home.run("ingest", "puts", directory / "edges.parquet")
+        server = Server(home, "api", "--workers", "2", stderr=subprocess.DEVNULL)
+        home.start("worker", stderr=subprocess.DEVNULL)
+        client = Client(server.url, timeout_seconds=300.0)
+        for kind in ("single", "put"):  # the first of each process builds its index
+            generated(server.port, nodes, kind, 8, 2.0)
+        before = own_mib(server.process)
+        tell("idle", "")
+        measure_requests(server.port, nodes, seconds)
+        with endless_solve(client):
+            tell("while a solve runs", "")
+            measure_requests(server.port, nodes, seconds)
+        if "bulk" not in skipped:
+            measure_downloads(home, server.port)
+        tell("memory of the API, MiB", f"{before:.0f} before, {own_mib(server.process):.0f} now")
+        if "freshness" not in skipped:
+            measure_freshness(client, directory, model)
+        if "labels" not in skipped:
+            measure_labels(client, directory)
+    finally:
+        home.end()
+
+
+def main() -> None:
+    """Prepare a home unless it is there, and measure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--model", default=MODEL, help="of auto_solve")
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("--skip", nargs="*", default=[], choices=["bulk", "labels", "freshness"])
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="peewit-load-") as made:
+        directory = asked.home or Path(made) / "load"
+        if not directory.exists():
+            prepare(directory, asked.nodes)
+        measure(directory, asked.seconds, asked.model, asked.skip)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,0 @@
-"""The experiments of Melacci and Belkin, JMLR 2011: sets, methods, published figures, tables.
-
-`tests.benchmarks.lapsvm_paper` runs them.
-"""
