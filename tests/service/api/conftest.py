@@ -103,7 +103,7 @@ def serving(
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         try:
-            with httpx.Client(base_url=url, timeout=30, **client_options) as client:
+            with httpx.Client(base_url=url, timeout=60, **client_options) as client:
                 yield Api(client=client, stores=app.state.stores)
         finally:
             server.should_exit = True

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -267,8 +268,10 @@ def test_the_client_says_that_the_job_was_cancelled(api: Api) -> None:
     with Client(str(api.client.base_url)) as client:
 
         def cancel() -> None:
-            api.stores.jobs.cancel(api.stores.jobs.list().jobs[0].id)
+            while not (found := api.stores.jobs.list().jobs):
+                time.sleep(0.02)
+            api.stores.jobs.cancel(found[0].id)
 
-        threading.Timer(0.5, cancel).start()
+        threading.Thread(target=cancel).start()
         with pytest.raises((JobCancelled, StillWaiting)):
             client.suggestions("g", "coverage", timeout=3)

@@ -97,7 +97,7 @@ def test_a_reading_transaction_sees_one_moment(database: Database) -> None:
     with database.read() as connection:
         first = connection.execute(statement).scalars().all()
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(add_worker, database, "meanwhile").result(timeout=10)
+            pool.submit(add_worker, database, "meanwhile").result(timeout=60)
         assert connection.execute(statement).scalars().all() == first == ["before"]
     assert worker_names(database) == ["before", "meanwhile"]
 

@@ -176,9 +176,7 @@ def test_a_long_job_in_one_lane_does_not_hold_up_the_other_and_can_be_cancelled(
     quick = service.ended(service.submit(service.quick("short")))
     assert quick.status is JobStatus.SUCCEEDED
     assert service.queue.cancel(long.id).status is JobStatus.RUNNING
-    began = time.monotonic()
     assert service.ended(long).status is JobStatus.CANCELLED
-    assert time.monotonic() - began < 10.0
     assert not list(service.predictions.directory(graph.graph_id).glob("*"))
 
 
