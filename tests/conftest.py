@@ -25,6 +25,8 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 from sqlalchemy.engine import URL, make_url
 
+pytest_plugins = ["tests.process_guard"]
+
 
 class _NoSecondName:
     """Refuses the folders of the checkout as modules: a class imported twice is two classes."""

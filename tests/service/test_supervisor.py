@@ -80,7 +80,7 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.fixture
-def pids(tmp_path: Path) -> Iterator[Path]:
+def pids(processes: None, tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "pids"
     yield path
     for pid in numbers(path):

@@ -146,7 +146,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 @pytest.fixture(scope="session")
-def solved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+def solved(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server with a graph of 60 nodes, pushed, labeled and solved; tests only look at it."""
     home = tmp_path_factory.mktemp("solved")
     with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:

@@ -185,6 +185,7 @@ def open_and_write(url: str, name: str) -> list[str]:
         database.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_many_processes_may_open_one_fresh_database_at_once(database_url: str) -> None:
     names = [f"process-{number}" for number in range(4)]
     context = multiprocessing.get_context("spawn")

@@ -141,6 +141,7 @@ def hold_and_die(database_url: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_lease_of_a_dead_process_can_be_taken_at_once(
     database: Database, database_url: str
 ) -> None:

@@ -32,7 +32,7 @@ from tests.service.solvable import (
     spread_labels,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("processes")]
 
 DEADLINE_SECONDS = 60.0
 

@@ -38,7 +38,9 @@ from tests.service.solvable import (
 )
 from tests.streaming.streamed import random_file, streamed
 
-DEADLINE_SECONDS = 30.0
+pytestmark = pytest.mark.usefixtures("processes")
+
+DEADLINE_SECONDS = 60.0
 
 PARENT = """
 import sys, time
@@ -184,9 +186,9 @@ def test_a_task_that_cannot_be_done_leaves_the_child_alive(
 def test_an_interrupted_task_stops_between_two_iterations(
     child: WarmChild, endless: SolveTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("peewit.service.worker.warm_child.KILL_AFTER_SECONDS", DEADLINE_SECONDS)
     running = Running(child, endless)
     pid = child.pid
-    monkeypatch.setattr("peewit.service.worker.warm_child.KILL_AFTER_SECONDS", DEADLINE_SECONDS)
     running.interrupt.set()
     assert running.answer() == Stopped()
     assert child.pid == pid

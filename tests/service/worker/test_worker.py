@@ -35,6 +35,8 @@ from tests.service.solvable import (
     two_communities,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 DEADLINE_SECONDS = 60.0
 
 QUICK: dict[str, str | int] = {"n3": "left", "n33": "right"}
