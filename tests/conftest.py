@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 from sqlalchemy.engine import URL, make_url
 
-pytest_plugins = ["tests.process_guard"]
+pytest_plugins = ["pytester", "tests.process_guard", "tests.quick"]
 
 
 class _NoSecondName:
