@@ -25,7 +25,8 @@ from peewit.solvers.models.linear_machine import LinearSVM
 from peewit.solvers.models.simplex_machines import LapRLS
 from peewit.solvers.models.total_variation import TVRLS
 from peewit.solvers.models.transductive import TSVM
-from peewit.solvers.neighbors import NeighborLists, PointSearch, TieRule, edges_of
+from peewit.solvers.neighbors.search import NeighborLists, PointSearch
+from peewit.solvers.neighbors.ties import TieRule, edges_of
 from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.nodes.index import open_nodes

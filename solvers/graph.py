@@ -26,6 +26,7 @@ from peewit.solvers.arrays import (
     frozen,
     index_dtype,
 )
+from peewit.solvers.edge_rows import Buckets, EdgeChunk, WeightedEdges, merge_into, row_starts
 from peewit.solvers.kernels.adjacency import (
     count_sorted,
     label_components,
@@ -36,7 +37,6 @@ from peewit.solvers.kernels.adjacency import (
 )
 from peewit.solvers.kernels.aggregation import renumber_rows
 from peewit.solvers.kernels.block_products import laplacian_rows
-from peewit.solvers.merging import Buckets, EdgeChunk, WeightedEdges, merge_into, row_starts
 
 _SYMMETRY_RTOL = 1e-9
 

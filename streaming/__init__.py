@@ -7,7 +7,7 @@ Decisions, each with what it led to:
 - Blocks are numbered over the good files alone, and coins are hashes of (seed, block, row). A run
   that was killed, a run with other threads and a run that met bad files give the same edges.
 - One coin per edge instead of binomial copies. Bridges stay for certain and the variance is never
-  larger (ALGORITHMS B.6).
+  larger (section B.6).
 - Coins lean against what earlier ones left at a node. With independent ones some node of n has bad
   luck with all of its coins, and the guard against that, ln(n), is most of the records. Surpluses
   are state: they go from block to block and into checkpoints.

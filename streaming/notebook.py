@@ -23,8 +23,10 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.parallel import Parallel
 from peewit.streaming.cluster.shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind, node_ids, read_columns
-from peewit.streaming.edges.parts import StagedFile, open_parquet
-from peewit.streaming.edges.sources import PART_ROWS, ParquetEdges, read_parts, stage
+from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import DEFAULT_MAX_NODES, Nodes
 from peewit.streaming.sparsifier.copies import (
     CopiesState,
@@ -140,10 +142,10 @@ def sparsify(
     epsilon : float
         Spectral accuracy asked, in (0, 1).
     method : {"dependent", "bernoulli", "kelner-levin"}
-        - ``dependent``: coins that even out the degrees of nodes (B.6).
+        - ``dependent``: coins that even out the degrees of nodes (section B.6).
         - ``bernoulli``: one independent coin for each edge, hence many more of them.
-        - ``kelner-levin``: N copies of each edge, as printed (B.3), to compare with. For edges in
-          memory. It may lose bridges; ``max_edges``, if given, is N.
+        - ``kelner-levin``: N copies of each edge, as printed (section B.3), to compare with. For
+          edges in memory. It may lose bridges; ``max_edges``, if given, is N.
     seed : int
         Equal seeds and edges give equal sparsifiers, whatever the number of threads or workers.
     max_edges : int or None

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 from peewit.solvers.parallel import Parallel
 from peewit.streaming.cluster.shares import ShareSettings
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
-from peewit.streaming.edges.parts import CUTTING
-from peewit.streaming.edges.sources import EdgeFile, Part, StagedFile, Staging, read_parts
+from peewit.streaming.edges.parts import CUTTING, EdgeFile, Part, StagedFile
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.staging import Staging
 from peewit.streaming.events import (
     Committed,
     Duplicate,

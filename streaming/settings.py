@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.edges.sources import PART_ROWS
+from peewit.streaming.edges.parts import PART_ROWS
 from peewit.streaming.memory import plan_memory
 from peewit.streaming.sparsifier.records import SparsifierSettings
 from peewit.streaming.sparsifier.sample_size import expected_size
@@ -115,7 +115,7 @@ class StreamSettings:
 
     @property
     def blocks_per_group(self) -> int:
-        """Blocks of a group, which holds about twice as many edges as the sparsifier (B.3)."""
+        """Blocks of a group, which holds about two sparsifiers' edges (section B.3)."""
         rows, cap = self._group_rows, self.sparsifier.buffer_edges
         if cap is not None:
             rows = min(rows, GROUP_SHARE * cap)

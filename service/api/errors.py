@@ -35,7 +35,7 @@ from peewit.service.inbox.feature_log import FeatureSetNotFound
 from peewit.service.inbox.manifest import FileNotListed, SourceNotFound, TooManySources
 from peewit.service.inbox.pushes import RETRY_SECONDS, BacklogFull
 from peewit.service.inbox.records import PushNotFound
-from peewit.service.jobs.job import KINDS, IdempotencyConflict, UnknownJob
+from peewit.service.jobs.job import IdempotencyConflict, UnknownJob
 from peewit.service.labels.entry import LabelsRefused
 from peewit.service.labels.store import BadLabels
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
@@ -44,6 +44,7 @@ from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import EmbeddingFailed, NoEmbedding, NoMargins
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
+from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.features.blocks import BadFeatures

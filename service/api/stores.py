@@ -18,16 +18,16 @@ from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import PushStore
 from peewit.service.jobs.job import JobQueue
-from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.labels.entry import Labeling
 from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.families import store_registry
 from peewit.service.predictions.reader import PredictionReader
-from peewit.service.predictions.store import PredictionStore
 from peewit.service.predictions.suggestions import Suggester
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import UploadLimits
+from peewit.service.tasks.contract import JobStores
 from peewit.service.tasks.estimate import Estimator
+from peewit.service.tasks.kinds import KINDS
 
 _Value = TypeVar("_Value")
 
@@ -60,6 +60,7 @@ class Stores:
     labels: LabelStore
     labeling: Labeling
     jobs: JobQueue
+    job_stores: JobStores
     estimator: Estimator
     predictions: PredictionReader
     suggester: Suggester
@@ -73,15 +74,12 @@ class Stores:
     @classmethod
     def create(cls, settings: Settings, database: Database) -> Self:
         """The stores in one database and one home."""
-        manifest, labels, jobs = (
-            Manifest(database),
-            LabelStore(database),
-            DatabaseJobQueue(database),
-        )
+        job_stores = JobStores.create(database, settings)
+        manifest, labels, jobs = job_stores.manifest, job_stores.labels, job_stores.queue
         nodes = KnownNodes(settings.graphs_directory, manifest)
         recent = Recent(database)
         predictions = PredictionReader(
-            store=PredictionStore(database, settings.graphs_directory),
+            store=job_stores.predictions,
             jobs=jobs,
             nodes=nodes,
             recent=recent,
@@ -111,12 +109,8 @@ class Stores:
             labels=labels,
             labeling=Labeling(database=database, labels=labels, nodes=nodes),
             jobs=jobs,
-            estimator=Estimator(
-                jobs=jobs,
-                labels=labels,
-                graphs_directory=settings.graphs_directory,
-                memory_bytes=settings.child_memory_bytes,
-            ),
+            job_stores=job_stores,
+            estimator=job_stores.estimator,
             predictions=predictions,
             suggester=Suggester(
                 jobs=jobs,
@@ -127,7 +121,7 @@ class Stores:
             ),
             nodes=nodes,
             keys=KeyStore(database),
-            metrics=store_registry(database, settings),
+            metrics=store_registry(database, settings, KINDS),
             recent=recent,
             label_tables=asyncio.Semaphore(_LABEL_TABLES),
             suggestions=asyncio.Semaphore(_SUGGESTIONS),

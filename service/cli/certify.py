@@ -1,24 +1,18 @@
 """`peewit certify`: measure a snapshot against its raw edges."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import typer
 
-from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    command_group,
-    open_session,
-    print_fields,
-    print_json,
-    say,
-)
-from peewit.service.cli.submission import finished, tell_failure
+from peewit.service.cli.session import AsJson, GraphName, command_group, print_fields, say
+from peewit.service.cli.submission import require_valid, run_job
 from peewit.service.cli.tables import parsed_settings
-from peewit.service.jobs.job import Job, JobSpec, JobStatus
-from peewit.service.tasks.certify import validate_certify
+from peewit.service.tasks.kinds import KINDS
 
 app = command_group()
+
+_KIND: Final = KINDS["certify"]
 
 
 @app.command()
@@ -42,32 +36,11 @@ def certify(
     given: dict[str, Any] = {"snapshot": snapshot, "passes": passes}
     values = {field: value for field, value in given.items() if value is not None}
     values = parsed_settings(parameters) | values
-    try:
-        validate_certify(values)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    with open_session() as session:
-        spec = JobSpec(
-            graph_id=session.graph(name).id,
-            kind="certify",
-            model=None,
-            parameters=values,
-            lane="heavy",
-        )
-        job = finished(session, spec, is_quiet=json)
-    if json:
-        print_json(job)
-    else:
-        _tell_outcome(job)
-    if job.status is not JobStatus.SUCCEEDED:
-        raise typer.Exit(1)
+    require_valid(_KIND, None, values)
+    run_job(name, _KIND, values, _tell_result, json=json)
 
 
-def _tell_outcome(job: Job) -> None:
-    if job.result is None:
-        tell_failure(job)
-        return
-    result = job.result
+def _tell_result(result: Mapping[str, Any]) -> None:
     print_fields(
         {
             "snapshot": result["snapshot"],

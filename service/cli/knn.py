@@ -16,11 +16,11 @@ from peewit.service.cli.session import (
     say,
     shown,
 )
-from peewit.service.cli.submission import finished, tell_failure
+from peewit.service.cli.submission import finished, require_valid, tell_failure
 from peewit.service.inbox.manifest import FileRecord
-from peewit.service.jobs.job import Job, JobSpec, JobStatus
+from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
-from peewit.service.tasks.knn import validate_knn
+from peewit.service.tasks.kinds import KINDS
 from peewit.streaming.pipeline import Interrupted
 from peewit.streaming.snapshots.store import GraphPaths
 
@@ -65,14 +65,11 @@ def knn(
         "n_probes": n_probes,
     }
     values = {field: value for field, value in given.items() if value is not None}
-    try:
-        validate_knn(values)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+    kind = KINDS["knn"]
+    require_valid(kind, None, values)
     with open_session() as session:
         graph_id = session.graph(name).id
-        spec = JobSpec(graph_id=graph_id, kind="knn", model=None, parameters=values, lane="heavy")
-        job = finished(session, spec, is_quiet=json)
+        job = finished(session, kind.spec(graph_id, parameters=values), is_quiet=json)
         made = _ingested(session, graph_id, job, is_quiet=json)
         progress = session.graph(name).progress
     refused = [file for file in made if file.status == "quarantined"]

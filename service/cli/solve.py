@@ -1,14 +1,14 @@
 """`peewit solve` and `peewit estimate`: ask for predictions, or for what they would take."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Final
 
 import typer
 
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     command_group,
     open_session,
     print_fields,
@@ -16,16 +16,17 @@ from peewit.service.cli.session import (
     say,
     shown,
 )
-from peewit.service.cli.submission import finished, tell_failure
+from peewit.service.cli.submission import require_valid, run_job
 from peewit.service.cli.tables import parsed_settings
-from peewit.service.jobs.job import MAX_PRIORITY, Job, JobSpec, JobStatus, lane_of
-from peewit.service.jobs.queue import DatabaseJobQueue
-from peewit.service.labels.store import LabelStore
-from peewit.service.tasks.estimate import Estimate, Estimator
-from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.jobs.job import MAX_PRIORITY
+from peewit.service.tasks.contract import JobStores
+from peewit.service.tasks.estimate import Estimate
+from peewit.service.tasks.kinds import KINDS
 from peewit.solvers.models import DEFAULT_MODEL
 
 app = command_group()
+
+_KIND: Final = KINDS["solve"]
 
 ModelName = Annotated[str, typer.Option(help="Public name of the model.")]
 Parameters = Annotated[
@@ -51,23 +52,15 @@ def solve(
     worker is alive this command runs it itself.
     """
     values = _checked(model, parameters)
-    with open_session() as session:
-        graph = session.graph(name)
-        estimator_of(session).require_room(graph, model, values)
-        spec = JobSpec(
-            graph_id=graph.id,
-            model=model,
-            parameters=values,
-            lane=lane_of(model, values),
-            priority=priority,
-        )
-        job = finished(session, spec, is_quiet=json)
-    if json:
-        print_json(job)
-    else:
-        _tell_outcome(name, job)
-    if job.status is not JobStatus.SUCCEEDED:
-        raise typer.Exit(1)
+    run_job(
+        name,
+        _KIND,
+        values,
+        partial(_tell_result, name),
+        model=model,
+        priority=priority,
+        json=json,
+    )
 
 
 @app.command()
@@ -84,7 +77,8 @@ def estimate(
     """
     values = _checked(model, parameters)
     with open_session() as session:
-        found = estimator_of(session).estimate(session.graph(name), model, values)
+        stores = JobStores.create(session.database, session.settings)
+        found = stores.estimator.estimate(session.graph(name), model, values)
     if json:
         print_json(found)
     else:
@@ -96,21 +90,8 @@ def estimate(
 def _checked(model: str, parameters: list[str] | None) -> dict[str, Any]:
     """The parameters; wrong usage when the model does not take them."""
     values = parsed_settings(parameters)
-    try:
-        validate_solve(model, values)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--model or --set") from error
+    require_valid(_KIND, model, values, hint="--model or --set")
     return values
-
-
-def estimator_of(session: Session) -> Estimator:
-    """What tells whether a solve fits, with the settings of this process."""
-    return Estimator(
-        jobs=DatabaseJobQueue(session.database),
-        labels=LabelStore(session.database),
-        graphs_directory=session.settings.graphs_directory,
-        memory_bytes=session.settings.child_memory_bytes,
-    )
 
 
 def _tell_estimate(found: Estimate) -> None:
@@ -137,11 +118,7 @@ def _size(n_bytes: int) -> str:
     return f"{n_bytes / 2**20:,.0f} MiB"
 
 
-def _tell_outcome(name: str, job: Job) -> None:
-    if job.result is None:
-        tell_failure(job)
-        return
-    result = job.result
+def _tell_result(name: str, result: Mapping[str, Any]) -> None:
     seconds = ", ".join(f"{phase} {taken:.2f} s" for phase, taken in result["seconds"].items())
     n_classes = result["n_classes"]
     kind = "real numbers" if n_classes is None else f"labels of {n_classes} classes"

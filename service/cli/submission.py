@@ -1,17 +1,62 @@
 """Submit a job and wait for it, telling what it is doing."""
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Self
+from typing import Any, Self
 
 import typer
 from rich.live import Live
 from rich.text import Text
 
-from peewit.service.cli.session import INTERRUPTED, Session, say, stderr_console
-from peewit.service.jobs.job import Job, JobSpec
+from peewit.service.cli.session import (
+    INTERRUPTED,
+    Session,
+    open_session,
+    print_json,
+    say,
+    stderr_console,
+)
+from peewit.service.jobs.job import Job, JobSpec, JobStatus
 from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.lifetime import StopSignal
-from peewit.service.worker.worker import run_until_finished
+from peewit.service.tasks.contract import JobStores, Kind
+from peewit.service.worker.one_job import run_until_finished
+
+
+def run_job(
+    name: str,
+    kind: Kind[Any],
+    values: Mapping[str, Any],
+    tell_result: Callable[[Mapping[str, Any]], None],
+    *,
+    model: str | None = None,
+    priority: int = 0,
+    json: bool,
+) -> None:
+    """Run a job of a graph to its end and say what came out; exit with 1 unless it succeeded."""
+    with open_session() as session:
+        graph = session.graph(name)
+        spec = kind.spec(graph.id, model=model, parameters=values, priority=priority)
+        kind.admit(spec, graph, JobStores.create(session.database, session.settings))
+        job = finished(session, spec, is_quiet=json)
+    if json:
+        print_json(job)
+    elif job.result is None:
+        tell_failure(job)
+    else:
+        tell_result(job.result)
+    if job.status is not JobStatus.SUCCEEDED:
+        raise typer.Exit(1)
+
+
+def require_valid(
+    kind: Kind[Any], model: str | None, values: Mapping[str, Any], *, hint: str | None = None
+) -> None:
+    """Wrong usage where a job of the kind may not be asked this."""
+    try:
+        kind.check(model, values)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from error
 
 
 def finished(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:

@@ -1,6 +1,7 @@
 """`peewit tune`: choose hyperparameters from the labels."""
 
 from collections.abc import Mapping
+from functools import partial
 from shlex import quote
 from typing import Annotated, Any, Final
 
@@ -11,18 +12,16 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
-    open_session,
-    print_json,
     print_rows,
     say,
 )
-from peewit.service.cli.solve import estimator_of
-from peewit.service.cli.submission import finished, tell_failure
+from peewit.service.cli.submission import require_valid, run_job
 from peewit.service.cli.tables import parsed_settings
-from peewit.service.jobs.job import Job, JobSpec, JobStatus
-from peewit.service.tasks.tune import validate_tune
+from peewit.service.tasks.kinds import KINDS
 
 app = command_group()
+
+_KIND: Final = KINDS["tune"]
 
 _SHOWN: Final = 10
 
@@ -56,27 +55,8 @@ def tune(
         values["grid"] = {key: _listed(value) for key, value in _pairs(grid).items()}
     if folds is not None:
         values["folds"] = folds
-    try:
-        request = validate_tune(model, values)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    with open_session() as session:
-        graph = session.graph(name)
-        estimator_of(session).require_room(graph, model, request.fixed)
-        spec = JobSpec(
-            graph_id=graph.id,
-            kind="tune",
-            model=model,
-            parameters=values,
-            lane="heavy",
-        )
-        job = finished(session, spec, is_quiet=json)
-    if json:
-        print_json(job)
-    else:
-        _tell_outcome(name, model, job)
-    if job.status is not JobStatus.SUCCEEDED:
-        raise typer.Exit(1)
+    require_valid(_KIND, model, values)
+    run_job(name, _KIND, values, partial(_tell_result, name, model), model=model, json=json)
 
 
 def _pairs(settings: list[str]) -> dict[str, str]:
@@ -103,11 +83,7 @@ def _listed(text: str) -> list[Any]:
     return values
 
 
-def _tell_outcome(name: str, model: str, job: Job) -> None:
-    if job.result is None:
-        tell_failure(job)
-        return
-    result = job.result
+def _tell_result(name: str, model: str, result: Mapping[str, Any]) -> None:
     ranked = sorted(result["trials"], key=lambda trial: -trial["accuracy"])
     rows = [
         [*trial["parameters"].values(), f"{trial['accuracy']:.3f}"] for trial in ranked[:_SHOWN]

@@ -26,7 +26,7 @@ from peewit.service.demo.digits import (
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
-from peewit.service.jobs.job import Job, JobSpec, JobStatus, lane_of
+from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.entry import Labeling
@@ -36,8 +36,9 @@ from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import COMPILED, Settings
 from peewit.service.tables.formats import Format, encode
 from peewit.service.tables.uploads import UploadedLabels
+from peewit.service.tasks.kinds import KINDS
 from peewit.service.warm import warm
-from peewit.service.worker.worker import run_until_finished
+from peewit.service.worker.one_job import run_until_finished
 from peewit.solvers.models import DEFAULT_MODEL
 from peewit.streaming.durable import publish_file
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta, SnapshotStore
@@ -276,9 +277,7 @@ def _solve(
     database: Database, settings: Settings, graph: GraphRecord, tell: Tell
 ) -> tuple[Job, float]:
     started = time.monotonic()
-    spec = JobSpec(
-        graph_id=graph.id, model=DEFAULT_MODEL, parameters={}, lane=lane_of(DEFAULT_MODEL, {})
-    )
+    spec = KINDS["solve"].spec(graph.id, model=DEFAULT_MODEL, parameters={})
     job = DatabaseJobQueue(database).submit(spec)
     job = run_until_finished(database, settings, job.id)
     seconds = time.monotonic() - started

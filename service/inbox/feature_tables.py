@@ -127,7 +127,7 @@ def _file_blocks(graph: GraphRecord, path: Path, *, n_threads: int) -> Iterator[
 
 def _libsvm(path: Path, *, zero_based: bool) -> Any:
     """The matrix; a guess from the least column there is would shift all where none has it."""
-    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow, see peewit.solvers.distances
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow, see peewit.solvers.neighbors.distances
 
     with path.open("rb") as file:
         try:

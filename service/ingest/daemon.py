@@ -35,6 +35,7 @@ from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.metrics.families import OTHERS, IngestMetrics, metrics_server
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
+from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.knn import sweep_knn
 from peewit.streaming.pipeline import Interrupted
 
@@ -122,7 +123,7 @@ class IngestDaemon:
             max_backlog_bytes=settings.max_backlog_bytes,
         )
         self._ingestor = Ingestor(database, settings)
-        self._metrics = IngestMetrics(database, settings)
+        self._metrics = IngestMetrics(database, settings, KINDS)
         self._names: dict[str, str] = {}
         self.lister = SourceLister(
             self._manifest, settings, clock=clock, on_listed=self._note_listing

@@ -33,7 +33,8 @@ from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.redaction import redacted, shown_url
 from peewit.service.settings import Settings
-from peewit.streaming.edges.sources import EdgeFile, ParquetEdges
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import (
     Committed,
     Duplicate,

@@ -27,9 +27,6 @@ FAST_MODELS = frozenset({"harmonic-mbo", "hfs", "poisson", "stable-hfs"})
 HEAVY_OPTIONS = frozenset({"refine", "variance", "bound", "cross_validate"})
 """Options of solve jobs with which any model takes long (`tasks.solve_options`)."""
 
-KINDS = ("solve", "tune", "certify", "knn", "embed")
-"""What jobs do."""
-
 MAX_KEY_LENGTH = 255
 MAX_PRIORITY = 100
 
@@ -81,11 +78,10 @@ class JobSpec:
     graph_id : str
         The graph to work on.
     kind : str
-        What to do with it; ``solve`` predicts labels, ``tune`` chooses hyperparameters,
-        ``certify`` measures a snapshot's accuracy, ``knn`` makes edges from features, ``embed``
-        finds where the nodes lie, for suggestions.
+        What to do with it: a name of the table `peewit.service.tasks.kinds`, which the queue does
+        not read.
     model : str, optional
-        Public name of the model of ``solve`` and ``tune``; none for other kinds.
+        Public name of a model; none for kinds of job that need none.
     parameters : mapping
         The model's hyperparameters and the options of the job, or what another kind may be asked,
         as JSON values; those left out take their defaults.
@@ -114,8 +110,6 @@ class JobSpec:
     max_attempts: int = 3
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
         if self.lane not in LANES:
             raise ValueError(f"lane must be one of {', '.join(LANES)}, got {self.lane!r}")
         if not -MAX_PRIORITY <= self.priority <= MAX_PRIORITY:

@@ -6,7 +6,7 @@ and nothing is lost when one ends. How long blocks and resparsifications take is
 process alone, since its start.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -213,11 +213,13 @@ class _SettingsCollector(Collector):
         return [info, limit]
 
 
-def store_registry(database: Database, settings: Settings) -> CollectorRegistry:
-    """What the stores say, which any process can tell."""
+def store_registry(
+    database: Database, settings: Settings, kinds: Collection[str]
+) -> CollectorRegistry:
+    """What the stores say, which any process can tell; ``kinds`` of job are told of in any case."""
     registry = CollectorRegistry()
     registry.register(StoreCollector(database))
-    registry.register(JobCollector(database))
+    registry.register(JobCollector(database, kinds))
     registry.register(_SettingsCollector(settings))
     return registry
 
@@ -236,8 +238,8 @@ class IngestMetrics:
         Holds them, and those of the stores.
     """
 
-    def __init__(self, database: Database, settings: Settings) -> None:
-        self.registry = store_registry(database, settings)
+    def __init__(self, database: Database, settings: Settings, kinds: Collection[str]) -> None:
+        self.registry = store_registry(database, settings, kinds)
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
             self.registry.register(collector)
         self._labels: set[str] = set()

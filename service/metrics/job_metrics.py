@@ -6,7 +6,7 @@ few, and so are the series.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
 from peewit.service.database.engine import Database, jobs, leases, now
-from peewit.service.jobs.job import KINDS, LANES, JobStatus
+from peewit.service.jobs.job import LANES, JobStatus
 from peewit.service.jobs.workers import WorkerRegistry
 
 INGEST: Final = "ingest"
@@ -29,9 +29,7 @@ _WAITING: Final = (JobStatus.QUEUED, JobStatus.RUNNING)
 class _Figures:
     """What the database says at one moment; zero where it says nothing."""
 
-    n_jobs: Counter[tuple[str, str, str]] = field(
-        default_factory=lambda: Counter(dict.fromkeys(product(_WAITING, KINDS, LANES), 0))
-    )
+    n_jobs: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     n_retries: int = 0
     oldest_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(LANES, 0.0))
     n_workers: Counter[str] = field(
@@ -41,10 +39,18 @@ class _Figures:
 
 
 class JobCollector(Collector):
-    """Numbers of all jobs as the database has them at each scrape."""
+    """Numbers of all jobs as the database has them at each scrape.
 
-    def __init__(self, database: Database) -> None:
+    Parameters
+    ----------
+    database : Database
+    kinds : collection of str
+        Kinds of job that are told of though there are none.
+    """
+
+    def __init__(self, database: Database, kinds: Collection[str]) -> None:
         self._database = database
+        self._kinds = tuple(kinds)
         self._workers = WorkerRegistry(database)
 
     def describe(self) -> Iterable[Metric]:
@@ -66,7 +72,7 @@ class JobCollector(Collector):
             .group_by(jobs.c.lane)
         )
         held = select(leases.c.name).where(leases.c.expires_at > now())
-        figures = _Figures()
+        figures = _Figures(n_jobs=Counter(dict.fromkeys(product(_WAITING, self._kinds, LANES), 0)))
         with self._database.read() as connection:
             for row in connection.execute(counted):
                 figures.n_jobs[row.status, row.kind, row.lane] = row.n_jobs

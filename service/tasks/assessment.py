@@ -12,11 +12,11 @@ from typing import Any
 
 from peewit.service.tasks.solve_options import SolveOptions
 from peewit.solvers.arrays import Float32Array
+from peewit.solvers.assessment.cross_validation import cross_validate
+from peewit.solvers.assessment.generalization import generalization_bound, sparsifier_distance
 from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.cross_validation import cross_validate
-from peewit.solvers.models.generalization import generalization_bound, sparsifier_distance
 from peewit.solvers.models.uncertainty import posterior_variance
 from peewit.solvers.solution import Solution, Status
 from peewit.streaming.snapshots.store import Snapshot

@@ -1,101 +1,132 @@
 """Jobs of kind ``certify``: what they may be asked, and how a child runs them."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
-from time import monotonic
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
-from peewit.service.tasks.messages import Advanced, Certified, CertifyTask, Stopped
-from peewit.solvers.iterate import ProgressReport
+from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import Job
+from peewit.service.tasks.contract import Child, GraphKind, JobStores, Options, newest_snapshot
+from peewit.service.tasks.messages import Done, Stopped, Task
+from peewit.service.tasks.progress import Reporter
 from peewit.streaming.passes.certificate import CertifySettings, certify
 from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
-from peewit.streaming.snapshots.store import GraphPaths
-
-REPORT_SECONDS: Final = 0.5
-"""Progress within one phase is reported this often."""
-
-_SNAPSHOT: Final = "snapshot"
+from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 
 
-def validate_certify(parameters: Mapping[str, Any]) -> tuple[int | None, CertifySettings]:
-    """The snapshot to certify, None for the newest, and how hard to try.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifyOptions(CertifySettings):
+    """Which snapshot to certify, None for the newest, and how hard to try.
 
-    Parameters
+    Raises
+    ------
+    ValueError
+        A value breaks its rule.
+    """
+
+    snapshot: int | None = None
+
+    def __post_init__(self) -> None:
+        snapshot = self.snapshot
+        if snapshot is not None and (isinstance(snapshot, bool) or not isinstance(snapshot, int)):
+            raise ValueError(f"snapshot must be an integer, got {snapshot!r}")
+        if snapshot is not None and snapshot < 1:
+            raise ValueError(f"snapshot must be at least 1, got {snapshot}")
+        CertifySettings.__post_init__(self)  # a class with slots has no super() of its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifyTask(Task):
+    """Measure one snapshot against its raw edges.
+
+    Attributes
     ----------
+    snapshot : int
+        What was captured when the attempt began.
     parameters : mapping
-        JSON values: ``snapshot`` and the fields of `CertifySettings`; those left out take their
-        defaults.
-
-    Raises
-    ------
-    ValueError
-        No such parameter, or a value that breaks its rule.
+        As asked for.
+    keep_raw : bool
+        Whether the graph keeps raw edges for later passes.
+    n_threads : int
+        Threads to compute with.
     """
-    known = {_SNAPSHOT, *(field.name for field in fields(CertifySettings))}
-    unknown = sorted(parameters.keys() - known)
-    if unknown:
-        raise ValueError(
-            f"certify has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}"
+
+    kind: ClassVar[str] = "certify"
+
+    snapshot: int
+    parameters: Mapping[str, Any]
+    keep_raw: bool
+    n_threads: int
+
+
+class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
+    """A job that measures the accuracy of a snapshot against its raw edges."""
+
+    name = "certify"
+    options = Options(
+        doc="What to certify, and how hard to try",
+        settings=CertifyOptions,
+        docs={
+            "snapshot": "Number; the newest when left out.",
+            "passes": "Most passes over the raw edges.",
+            "n_vectors": "Vectors of one pass.",
+            "gap": "How far above the least possible epsilon is close enough.",
+            "probability": "Of the outer bounds.",
+            "seed": "Draws the start.",
+        },
+    )
+
+    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> CertifyTask:
+        """The snapshot that was named, or the newest."""
+        asked = self.read(job.parameters).snapshot
+        snapshot = newest_snapshot(graph) if asked is None else asked
+        stores.capture(job, graph, snapshot)  # first of all, so that ingest keeps the snapshot
+        directory = stores.directory(job.graph_id)
+        kept = SnapshotStore(GraphPaths(root=directory).snapshots).numbers()
+        if snapshot not in kept:
+            raise ValueError(
+                f"snapshot must be one that graph {graph.settings.name} keeps, got {snapshot}; "
+                f"it keeps {', '.join(map(str, kept)) or 'none'}"
+            )
+        return CertifyTask(
+            job_id=job.id,
+            attempt=job.attempt,
+            graph_id=job.graph_id,
+            graph_directory=directory,
+            snapshot=snapshot,
+            parameters=job.parameters,
+            keep_raw=graph.settings.keep_raw,
+            n_threads=stores.settings.n_threads,
         )
-    values = dict(parameters)
-    snapshot = values.pop(_SNAPSHOT, None)
-    if snapshot is not None and (isinstance(snapshot, bool) or not isinstance(snapshot, int)):
-        raise ValueError(f"snapshot must be an integer, got {snapshot!r}")
-    if snapshot is not None and snapshot < 1:
-        raise ValueError(f"snapshot must be at least 1, got {snapshot}")
-    return snapshot, CertifySettings(**values)
 
+    def run(self, task: CertifyTask, child: Child) -> Done | Stopped:
+        """`Done` once the certificate is on the disk, or `Stopped`.
 
-def certify_task(
-    task: CertifyTask,
-    *,
-    report: Callable[[Advanced], None],
-    cancelled: Callable[[], bool],
-) -> Certified | Stopped:
-    """`Certified` once the certificate is on the disk, or `Stopped`.
-
-    Raises
-    ------
-    ValueError
-        Raw edges are missing or changed, or a parameter is wrong.
-    OSError, MemoryError, LookupError, RuntimeError
-        Files that could not be read or written.
-    """
-    _, settings = validate_certify(task.parameters)
-    try:
-        certificate = certify(
-            GraphPaths(root=task.graph_directory),
-            task.snapshot,
-            settings,
-            keep_raw=task.keep_raw,
-            owner=task.job_id,
-            n_threads=task.n_threads,
-            progress=Reporter(report),
-            cancelled=cancelled,
-        )
-    except PassStopped:
-        return Stopped()
-    except RawEdgesGone as error:
-        raise explained(error, keep_raw=task.keep_raw) from error
-    return Certified(result={**asdict(certificate), "message": certificate.message})
+        Raises
+        ------
+        ValueError
+            Raw edges are missing or changed, or a parameter is wrong.
+        OSError, MemoryError, LookupError, RuntimeError
+            Files that could not be read or written.
+        """
+        try:
+            certificate = certify(
+                GraphPaths(root=task.graph_directory),
+                task.snapshot,
+                self.read(task.parameters),
+                keep_raw=task.keep_raw,
+                owner=task.job_id,
+                n_threads=task.n_threads,
+                progress=Reporter(child.report),
+                cancelled=child.cancelled,
+            )
+        except PassStopped:
+            return Stopped()
+        except RawEdgesGone as error:
+            raise explained(error, keep_raw=task.keep_raw) from error
+        return Done(result={**asdict(certificate), "message": certificate.message})
 
 
 def explained(error: RawEdgesGone, *, keep_raw: bool) -> ValueError:
     """The error with what would have kept the edges."""
     return ValueError(str(error) if keep_raw else f"{error}; pushed edges stay only with keep_raw")
-
-
-class Reporter:
-    """Passes on where the work is, at most every `REPORT_SECONDS` within a phase."""
-
-    def __init__(self, report: Callable[[Advanced], None]) -> None:
-        self._report = report
-        self._phase = ""
-        self._last_at = 0.0
-
-    def __call__(self, report: ProgressReport) -> None:
-        """Tell it, unless the same phase was told a moment ago."""
-        now = monotonic()
-        if report.phase != self._phase or now - self._last_at >= REPORT_SECONDS:
-            self._phase, self._last_at = report.phase, now
-            self._report(Advanced(phase=report.phase, fraction=report.fraction))

@@ -1,38 +1,78 @@
 """Jobs of kind ``embed``: how a child runs them. They may be asked nothing."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from time import monotonic
+from typing import ClassVar
 
-from peewit.service.tasks.messages import Advanced, Embedded, EmbedTask, Stopped
+from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import Job
+from peewit.service.tasks.contract import Child, GraphKind, JobStores, Options, newest_snapshot
+from peewit.service.tasks.messages import Advanced, Done, Stopped, Task
 from peewit.streaming.passes.embedding import EmbeddingStopped, embed
 from peewit.streaming.snapshots.store import GraphPaths
 
 
-def embed_task(
-    task: EmbedTask,
-    *,
-    report: Callable[[Advanced], None],
-    cancelled: Callable[[], bool],
-) -> Embedded | Stopped:
-    """`Embedded` once the embedding is on the disk, or `Stopped`.
+@dataclass(frozen=True, slots=True)
+class EmbedOptions:
+    """Nothing."""
 
-    Raises
-    ------
-    OSError, MemoryError, LookupError
-        Files that could not be read or written.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedTask(Task):
+    """Find where the nodes of a snapshot lie.
+
+    Attributes
+    ----------
+    snapshot : int
+        What was captured when the attempt began.
+    n_threads : int
+        Threads to compute with.
     """
-    began = monotonic()
-    with ThreadPoolExecutor(task.n_threads, thread_name_prefix="embed") as pool:
-        try:
-            meta = embed(
-                GraphPaths(root=task.graph_directory),
-                task.snapshot,
-                on_phase=lambda phase: report(Advanced(phase=phase, stage=phase)),
-                cancelled=cancelled,
-                parallel=pool.map,
-            )
-        except EmbeddingStopped:
-            return Stopped()
-    return Embedded(result={**asdict(meta), "seconds": round(monotonic() - began, 3)})
+
+    kind: ClassVar[str] = "embed"
+
+    snapshot: int
+    n_threads: int
+
+
+class EmbedKind(GraphKind[EmbedTask, EmbedOptions]):
+    """A job that finds where the nodes of the newest snapshot lie, for suggestions."""
+
+    name = "embed"
+    options = Options(doc="Nothing", settings=EmbedOptions, docs={})
+
+    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> EmbedTask:
+        """The newest snapshot."""
+        snapshot = newest_snapshot(graph)
+        stores.capture(job, graph, snapshot)
+        return EmbedTask(
+            job_id=job.id,
+            attempt=job.attempt,
+            graph_id=job.graph_id,
+            graph_directory=stores.directory(job.graph_id),
+            snapshot=snapshot,
+            n_threads=stores.settings.n_threads,
+        )
+
+    def run(self, task: EmbedTask, child: Child) -> Done | Stopped:
+        """`Done` once the embedding is on the disk, or `Stopped`.
+
+        Raises
+        ------
+        OSError, MemoryError, LookupError
+            Files that could not be read or written.
+        """
+        began = monotonic()
+        with ThreadPoolExecutor(task.n_threads, thread_name_prefix="embed") as pool:
+            try:
+                meta = embed(
+                    GraphPaths(root=task.graph_directory),
+                    task.snapshot,
+                    on_phase=lambda phase: child.report(Advanced(phase=phase, stage=phase)),
+                    cancelled=child.cancelled,
+                    parallel=pool.map,
+                )
+            except EmbeddingStopped:
+                return Stopped()
+        return Done(result={**asdict(meta), "seconds": round(monotonic() - began, 3)})

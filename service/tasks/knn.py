@@ -6,22 +6,22 @@ one that was cancelled or changed hands has not.
 """
 
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic, time
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.database.engine import Database
 from peewit.service.inbox.manifest import ListedFile, Manifest
-from peewit.service.jobs.job import Job, JobQueue, JobStatus, LeaseLost, UnknownJob
-from peewit.service.jobs.queue import DatabaseJobQueue
-from peewit.service.tasks.certify import Reporter
-from peewit.service.tasks.messages import Advanced, Connected, KnnTask, Stopped
+from peewit.service.jobs.job import Job, JobQueue, JobSpec, JobStatus, LeaseLost, UnknownJob
+from peewit.service.tasks.contract import Child, GraphKind, JobStores, Options, newest_snapshot
+from peewit.service.tasks.messages import Done, Stopped, Task
+from peewit.service.tasks.progress import Reporter
 from peewit.solvers.iterate import Stopped as IterationStopped
 from peewit.solvers.iterate import Watch
 from peewit.streaming.durable import fsync_directory, remove_abandoned
+from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, make_knn
@@ -39,24 +39,138 @@ class NoFeatures(ValueError):
     """The graph has no features yet, of which to make edges."""
 
 
-def validate_knn(parameters: Mapping[str, Any]) -> KnnSettings:
-    """Which graph of nearest neighbors to make.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnnTask(Task):
+    """Make edges from features.
 
-    Parameters
+    Attributes
     ----------
+    node_kind : {"string", "int64", "dense"}
+        Kind of the node ids.
+    features_version, n_nodes : int
+        What was captured when the attempt began.
+    seed : int
+        Of random choices.
     parameters : mapping
-        JSON values: the fields of `KnnSettings`; those left out take their defaults.
-
-    Raises
-    ------
-    ValueError
-        No such parameter, or a value that breaks its rule.
+        As asked for.
     """
-    known = [field.name for field in fields(KnnSettings)]
-    unknown = sorted(parameters.keys() - set(known))
-    if unknown:
-        raise ValueError(f"knn has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    return KnnSettings(**parameters)
+
+    kind: ClassVar[str] = "knn"
+
+    node_kind: NodeKind
+    features_version: int
+    n_nodes: int
+    seed: int
+    parameters: Mapping[str, Any]
+
+
+class KnnKind(GraphKind[KnnTask, KnnSettings]):
+    """A job that makes edges from features."""
+
+    name = "knn"
+    options = Options(
+        doc="Which graph of nearest neighbors to make",
+        settings=KnnSettings,
+        docs={
+            "k": "Neighbors of each node.",
+            "weights": "exp(-4 d^2 / d_k^2), exp(-d^2 / (2 width^2)) or 1, d the distance.",
+            "symmetrize": "Weight of an edge by those of both directions, of which one may be 0.",
+            "metric": "Distance of two nodes.",
+            "width": "Of heat weights; the mean length of the edges when left out.",
+            "method": "How to search; auto is exact where that is quick.",
+            "n_probes": "Cells that the approximate method looks at.",
+        },
+    )
+
+    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+        """See `require_connectable`; a job with a key may be sent again once its edges are in."""
+        if spec.idempotency_key is None:
+            require_connectable(stores.manifest, graph, stores.directory(graph.id))
+
+    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> KnnTask:
+        """The present features."""
+        self.read(job.parameters)
+        directory = stores.directory(job.graph_id)
+        require_connectable(stores.manifest, graph, directory)
+        snapshot, seed = newest_snapshot(graph), graph.settings.seed
+        if seed is None:
+            raise ValueError(f"graph {graph.settings.name} has no seed yet; ingest edges first")
+        stores.capture(job, graph, snapshot)
+        return KnnTask(
+            job_id=job.id,
+            attempt=job.attempt,
+            graph_id=job.graph_id,
+            graph_directory=directory,
+            node_kind=graph.settings.node_ids,
+            features_version=graph.features_version,
+            n_nodes=graph.progress.n_nodes,
+            seed=seed,
+            parameters=job.parameters,
+        )
+
+    def run(self, task: KnnTask, child: Child) -> Done | Stopped:
+        """`Done` once the file of edges is on the disk, or `Stopped`.
+
+        Raises
+        ------
+        ValueError
+            The features make no such graph, or a parameter is wrong.
+        OSError, MemoryError, LookupError
+            Files that could not be read or written.
+        """
+        settings = self.read(task.parameters)
+        paths = GraphPaths(root=task.graph_directory)
+        began = monotonic()
+        try:
+            summary = make_knn(
+                FeatureStore(paths.features).load(task.features_version, task.n_nodes),
+                open_nodes(paths.nodes, kind=task.node_kind, n_nodes=task.n_nodes, writable=False),
+                settings,
+                _place(task, paths),
+                features_version=task.features_version,
+                seed=task.seed,
+                watch=Watch(progress=Reporter(child.report), cancelled=child.cancelled),
+            )
+        except IterationStopped:
+            return Stopped()
+        return Done(
+            result={
+                **asdict(summary),
+                "k": settings.k,
+                "features_version": task.features_version,
+                "seconds": round(monotonic() - began, 3),
+            }
+        )
+
+    def publish(self, job: Job, result: Mapping[str, Any], stores: JobStores) -> Job:
+        """The job with its edges in the manifest, or without; a file that nobody names goes."""
+        path = edges_file(GraphPaths(root=stores.directory(job.graph_id)), job.id, job.attempt)
+        queue, manifest = stores.queue, stores.manifest
+        (file,) = ParquetEdges(path).list()
+        listed = ListedFile(path=file.path, version=file.version, size=file.size)
+        try:
+            with stores.database.write() as connection:
+                ended = queue.finish(job.id, job.attempt, result, connection)
+                if ended.status is JobStatus.SUCCEEDED:
+                    if manifest.files_in(job.graph_id, path.parent, connection):
+                        raise ConnectedBefore("another job has made edges from features meanwhile")
+                    manifest.add_file(job.graph_id, listed, connection)
+        except ConnectedBefore as error:
+            path.unlink(missing_ok=True)
+            return queue.fail(job.id, job.attempt, str(error))
+        except LeaseLost:
+            # a commit may succeed and its answer be lost: the manifest has the file then
+            known = manifest.files_in(job.graph_id, path.parent)
+            if listed.path not in {each.path for each in known}:
+                path.unlink(missing_ok=True)
+            raise
+        if ended.status is not JobStatus.SUCCEEDED:
+            path.unlink(missing_ok=True)
+        return ended
+
+    def sweep(self, graph_id: str, stores: JobStores) -> None:
+        """See `sweep_knn`."""
+        sweep_knn(stores.queue, stores.directory(graph_id))
 
 
 def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path) -> None:
@@ -81,78 +195,6 @@ def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path)
             f"{before[0].status}) and edges cannot be deleted; make another graph for other "
             "features or another k"
         )
-
-
-def knn_task(
-    task: KnnTask,
-    *,
-    report: Callable[[Advanced], None],
-    cancelled: Callable[[], bool],
-) -> Connected | Stopped:
-    """`Connected` once the file of edges is on the disk, or `Stopped`.
-
-    Raises
-    ------
-    ValueError
-        The features make no such graph, or a parameter is wrong.
-    OSError, MemoryError, LookupError
-        Files that could not be read or written.
-    """
-    settings = validate_knn(task.parameters)
-    paths = GraphPaths(root=task.graph_directory)
-    began = monotonic()
-    try:
-        summary = make_knn(
-            FeatureStore(paths.features).load(task.features_version, task.n_nodes),
-            open_nodes(paths.nodes, kind=task.node_kind, n_nodes=task.n_nodes, writable=False),
-            settings,
-            _place(task, paths),
-            features_version=task.features_version,
-            seed=task.seed,
-            watch=Watch(progress=Reporter(report), cancelled=cancelled),
-        )
-    except IterationStopped:
-        return Stopped()
-    return Connected(
-        path=_output(task, paths),
-        result={
-            **asdict(summary),
-            "k": settings.k,
-            "features_version": task.features_version,
-            "seconds": round(monotonic() - began, 3),
-        },
-    )
-
-
-def finish_knn(database: Database, queue: DatabaseJobQueue, job: Job, answer: Connected) -> Job:
-    """The job with its edges in the manifest, or without either; a file that nobody names goes.
-
-    Raises
-    ------
-    LeaseLost
-        The attempt is no longer the current one.
-    """
-    path, manifest = answer.path, Manifest(database)
-    (file,) = ParquetEdges(path).list()
-    listed = ListedFile(path=file.path, version=file.version, size=file.size)
-    try:
-        with database.write() as connection:
-            ended = queue.finish(job.id, job.attempt, answer.result, connection)
-            if ended.status is JobStatus.SUCCEEDED:
-                if manifest.files_in(job.graph_id, path.parent, connection):
-                    raise ConnectedBefore("another job has made edges from features meanwhile")
-                manifest.add_file(job.graph_id, listed, connection)
-    except ConnectedBefore as error:
-        path.unlink(missing_ok=True)
-        return queue.fail(job.id, job.attempt, str(error))
-    except LeaseLost:
-        # a commit may succeed and its answer be lost: the manifest has the file then
-        if listed.path not in {each.path for each in manifest.files_in(job.graph_id, path.parent)}:
-            path.unlink(missing_ok=True)
-        raise
-    if ended.status is not JobStatus.SUCCEEDED:
-        path.unlink(missing_ok=True)
-    return ended
 
 
 def sweep_knn(queue: JobQueue, directory: Path) -> None:
@@ -180,8 +222,9 @@ def sweep_knn(queue: JobQueue, directory: Path) -> None:
             left.unlink(missing_ok=True)
 
 
-def _output(task: KnnTask, paths: GraphPaths) -> Path:
-    return paths.knn / f"{task.job_id}-{task.attempt}{_SUFFIX}"
+def edges_file(paths: GraphPaths, job_id: str, attempt: int) -> Path:
+    """Where an attempt leaves its edges."""
+    return paths.knn / f"{job_id}-{attempt}{_SUFFIX}"
 
 
 def _place(task: KnnTask, paths: GraphPaths) -> KnnPlace:
@@ -197,4 +240,5 @@ def _place(task: KnnTask, paths: GraphPaths) -> KnnPlace:
     remove_abandoned(paths.knn_work, keep=work, now=time())
     for earlier in paths.knn.glob(f"{task.job_id}-*{_SUFFIX}"):
         earlier.unlink()  # its attempt died before it was listed
-    return KnnPlace(output=_output(task, paths), work=work, node_kind=task.node_kind)
+    output = edges_file(paths, task.job_id, task.attempt)
+    return KnnPlace(output=output, work=work, node_kind=task.node_kind)

@@ -1,23 +1,60 @@
-"""The labels of a solve task, as the dense nodes of a snapshot and their classes or numbers."""
+"""Tasks with labels; the labels as dense nodes of a snapshot and their classes or numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from peewit.service.predictions.files import label_values
-from peewit.service.tasks.messages import SolveTask
+from peewit.service.tasks.messages import Task
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.nodes.index import Nodes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsTask(Task):
+    """Work with a model on one snapshot and one set of labels.
+
+    Attributes
+    ----------
+    snapshot, labels_seq, features_version : int
+        What was captured when the attempt began.
+    model : str
+        Public name.
+    parameters : mapping
+        As asked for.
+    nodes : pyarrow.LargeStringArray
+        External ids of the labeled nodes, as text.
+    labels : sequence of str, int or float
+        Their labels.
+    keep_raw : bool
+        Whether the graph keeps raw edges for later passes.
+    n_threads : int
+        Threads to read raw edges with.
+    """
+
+    snapshot: int
+    labels_seq: int
+    features_version: int
+    model: str
+    parameters: Mapping[str, Any]
+    nodes: pa.LargeStringArray
+    labels: Sequence[str | int | float]
+    keep_raw: bool = True
+    n_threads: int = 1
+
+
 def labels_in_snapshot(
-    task: SolveTask, nodes: Nodes, kind: NodeKind, target: str
+    task: LabelsTask, nodes: Nodes, kind: NodeKind, target: str
 ) -> tuple[Labels | RealLabels, int]:
     """The labels whose nodes the snapshot has, and how many others there are.
 
     Parameters
     ----------
-    task : SolveTask
+    task : LabelsTask
         With the labels.
     nodes : Nodes
         Of the snapshot.
@@ -50,7 +87,7 @@ def labels_in_snapshot(
     return labels, n_waiting
 
 
-def _check_target(task: SolveTask, target: str) -> None:
+def _check_target(task: LabelsTask, target: str) -> None:
     """Refuse labels of another kind than the target; raises ValueError with the first node."""
     unfit, rule = (
         (str, "labels must all be numbers where target is 'real'")
@@ -62,6 +99,6 @@ def _check_target(task: SolveTask, target: str) -> None:
             raise ValueError(f"{rule}: node {task.nodes[row].as_py()!r} has {label!r}")
 
 
-def _node_ids(task: SolveTask, kind: NodeKind) -> pa.Array:
+def _node_ids(task: LabelsTask, kind: NodeKind) -> pa.Array:
     """The labeled nodes in the type of the node index."""
     return task.nodes if kind == "string" else task.nodes.cast(pa.int64())

@@ -8,7 +8,7 @@ from time import time
 from typing import Any
 
 from peewit.service.tasks.certify import explained
-from peewit.service.tasks.messages import SolveTask
+from peewit.service.tasks.labels import LabelsTask
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iterate import Progress, ProgressReport
 from peewit.solvers.labels import Targets
@@ -25,7 +25,7 @@ from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta
 
 
 def refined(
-    task: SolveTask,
+    task: LabelsTask,
     model: Refinable,
     prepared: Any,
     labels: Targets,
@@ -40,7 +40,7 @@ def refined(
 
     Parameters
     ----------
-    task : SolveTask
+    task : LabelsTask
         Says where the graph is.
     model, prepared, labels, solution
         What was solved on the snapshot, and the answer.
@@ -135,7 +135,7 @@ class _Passes:
 
 
 @contextmanager
-def _working_directory(task: SolveTask) -> Iterator[Path]:
+def _working_directory(task: LabelsTask) -> Iterator[Path]:
     """A directory of this attempt, which goes with it; those of killed ones go after a day."""
     root = task.graph_directory / "refine"
     directory = root / f"{task.job_id}-{task.attempt}"

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any, Final
 
+from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
 from peewit.solvers.laplacian.full_graph import LEAST_PASSES
 from peewit.solvers.models import CATALOGUE
-from peewit.solvers.models.base import Model, RegressionModel, Rule, fields_schema, rule_of
+from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.refining import Refinable
 from peewit.solvers.models.uncertainty import GaussianField

@@ -1,13 +1,20 @@
-"""Jobs of kind ``tune``: what they may be asked, and what their result says."""
+"""Jobs of kind ``tune``: what they may be asked, how a child runs them, what their result says."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import JobSpec
+from peewit.service.tasks.contract import Child, JobStores, ModelKind
+from peewit.service.tasks.labels import LabelsTask, labels_in_snapshot
+from peewit.service.tasks.messages import Done, Stopped
+from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.solve_options import validate_solve
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.tuning import Grid, Tuning, default_grid, grid_models
+from peewit.solvers.assessment.tuning import Grid, Tuning, default_grid, grid_models, tune
+from peewit.solvers.models.base import Model, as_classes
+from peewit.solvers.solution import Status
 
 MAX_COMBINATIONS: Final = 1000
 """Of a grid: each is solved for every fold, or shares two eigenproblems with the others."""
@@ -15,6 +22,74 @@ MAX_COMBINATIONS: Final = 1000
 _GRID: Final = "grid"
 _FOLDS: Final = "folds"
 _DEFAULT_FOLDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneTask(LabelsTask):
+    """Choose hyperparameters; fields as of `LabelsTask`."""
+
+    kind: ClassVar[str] = "tune"
+
+
+class TuneKind(ModelKind[TuneTask]):
+    """A job that chooses hyperparameters by cross-validation over the labels."""
+
+    name = "tune"
+    task = TuneTask
+    example_model = "lapsvm"
+    parameters_doc = (
+        "grid: lists of values by hyperparameter, the model's own where left out; "
+        "folds: at least 2, 5 where left out; and hyperparameters that stay as they are."
+    )
+    example_parameters: ClassVar[Mapping[str, Any]] = {
+        "grid": {"norm_penalty": [0.1, 0.01], "graph_penalty": [1, 0.1]}
+    }
+
+    def check_model(self, model: str, parameters: Mapping[str, Any]) -> None:
+        """See `validate_tune`."""
+        validate_tune(model, parameters)
+
+    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+        """Raise `DoesNotFit` where a solve with the fixed hyperparameters cannot fit the memory."""
+        model = spec.model or ""
+        stores.estimator.require_room(graph, model, validate_tune(model, spec.parameters).fixed)
+
+    def run(self, task: TuneTask, child: Child) -> Done | Stopped:
+        """`Done` with every trial, or `Stopped`; raises as `SolveKind.run`."""
+        phases = Phases(child.report, child.cancelled)
+        request = validate_tune(task.model, task.parameters)
+        try:
+            with child.graphs.within_memory():
+                with phases.phase("loading"):
+                    graph = child.graphs.load(task)
+                    labels, n_waiting = labels_in_snapshot(
+                        task, graph.nodes, graph.snapshot.meta.node_kind, "class"
+                    )
+                with phases.phase("preparing"):
+                    prepared, is_warm = child.graphs.prepared(task, graph, request.model)
+                with phases.phase("tuning"):
+                    tuning = tune(
+                        request.model,
+                        prepared,
+                        as_classes(labels),
+                        grid=request.grid,
+                        n_folds=request.n_folds,
+                        progress=phases.iteration,
+                        cancelled=child.cancelled,
+                    )
+        except StoppedEarly:
+            return Stopped()
+        if tuning.status is Status.CANCELLED:
+            return Stopped()
+        return Done(
+            result={
+                **_shown(request, tuning),
+                "n_labels": labels.n_labeled,
+                "n_labels_waiting": n_waiting,
+                "warm": is_warm,
+                "seconds": phases.seconds,
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +164,7 @@ def _require_few(grid: Grid) -> None:
         )
 
 
-def told(request: TuneRequest, tuning: Tuning) -> dict[str, Any]:
+def _shown(request: TuneRequest, tuning: Tuning) -> dict[str, Any]:
     """What the job says: the best values, what to solve with, and every trial."""
     best = max(tuning.trials, key=lambda trial: trial.n_right)
     values = asdict(tuning.best)

@@ -12,20 +12,10 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from peewit.service.database.full_disk import is_disk_full
-from peewit.service.tasks.certify import certify_task
-from peewit.service.tasks.embed import embed_task
-from peewit.service.tasks.knn import knn_task
-from peewit.service.tasks.messages import (
-    Answer,
-    CertifyTask,
-    EmbedTask,
-    Failed,
-    KnnTask,
-    Stop,
-    Task,
-    TuneTask,
-)
-from peewit.service.tasks.solve import Cancelled, Report, WarmSolver
+from peewit.service.tasks.contract import Child
+from peewit.service.tasks.kinds import kind_of
+from peewit.service.tasks.messages import Answer, Failed, Stop, Task
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.nodes.index import NodeCollision
 from peewit.streaming.nodes.segments import CorruptSegment
@@ -85,16 +75,17 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
     connection : multiprocessing.connection.Connection
         To the worker.
     memory_bytes, n_threads : int
-        See `WarmSolver`.
+        See `WarmGraphs`.
     """
     mailbox = _Mailbox(connection)
-    solver = WarmSolver(memory_bytes=memory_bytes, n_threads=n_threads)
+    graphs = WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads)
+    child = Child(graphs=graphs, report=connection.send, cancelled=mailbox.stop.is_set)
     while True:
-        _work_ahead(solver, mailbox)
+        _work_ahead(graphs, mailbox)
         task = mailbox.next_task()
         with bound_contextvars(job=task.job_id, attempt=task.attempt, graph_id=task.graph_id):
             began = monotonic()
-            answer = _answer(solver, task, connection.send, mailbox.stop.is_set)
+            answer = _answer(task, child)
             _log.info(
                 "task ended",
                 task=type(task).__name__,
@@ -104,27 +95,19 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
             connection.send(answer)
 
 
-def _work_ahead(solver: WarmSolver, mailbox: _Mailbox) -> None:
+def _work_ahead(graphs: WarmGraphs, mailbox: _Mailbox) -> None:
     """Spend the time until the next task on what it may need."""
     try:
-        while not mailbox.has_task() and solver.work_ahead(mailbox.has_task):
+        while not mailbox.has_task() and graphs.work_ahead(mailbox.has_task):
             pass
     except Exception:  # noqa: BLE001 - nobody asked for it: the next task says what is wrong, if anything is
         _log.exception("could not work ahead")
 
 
-def _answer(solver: WarmSolver, task: Task, report: Report, cancelled: Cancelled) -> Answer:
+def _answer(task: Task, child: Child) -> Answer:
     """How the task ended; what goes wrong is an answer too."""
     try:
-        if isinstance(task, CertifyTask):
-            return certify_task(task, report=report, cancelled=cancelled)
-        if isinstance(task, KnnTask):
-            return knn_task(task, report=report, cancelled=cancelled)
-        if isinstance(task, EmbedTask):
-            return embed_task(task, report=report, cancelled=cancelled)
-        if isinstance(task, TuneTask):
-            return solver.tune(task, report=report, cancelled=cancelled)
-        return solver.solve(task, report=report, cancelled=cancelled)
+        return kind_of(task.kind).run(task, child)
     except _PASSING as error:
         return Failed(
             error=_text(error),

@@ -10,6 +10,7 @@ from peewit.service.jobs.job import Job, Lane
 from peewit.service.metrics.families import store_registry
 from peewit.service.metrics.process_metrics import ProcessTreeCollector
 from peewit.service.settings import Settings
+from peewit.service.tasks.kinds import KINDS
 
 Outcome = Literal["succeeded", "failed", "cancelled", "retried", "released", "lost"]
 """How an attempt ends: for good in the first three; its job waits again after the next two."""
@@ -27,7 +28,7 @@ class WorkerMetrics:
     """
 
     def __init__(self, database: Database, settings: Settings) -> None:
-        self.registry: CollectorRegistry = store_registry(database, settings)
+        self.registry: CollectorRegistry = store_registry(database, settings, KINDS)
         self.registry.register(ProcessTreeCollector(os.getpid()))
         self._attempts = Counter(
             "peewit_attempts",

@@ -6,67 +6,37 @@ whatever the children do; the last write of an attempt is refused when the lease
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from functools import partial
 from secrets import token_hex
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from sqlalchemy.exc import DBAPIError, OperationalError
 from structlog.contextvars import bound_contextvars
 
-from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
+from peewit.service.catalog import Catalog, GraphNotFound
 from peewit.service.database.engine import Database
 from peewit.service.database.full_disk import is_disk_full
-from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
-from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.auto_solve import renew_given_up
-from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost, UnknownJob
-from peewit.service.jobs.queue import LEASE_SECONDS, DatabaseJobQueue
+from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost
 from peewit.service.jobs.workers import WorkerRegistry
-from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.families import metrics_server
-from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
-from peewit.service.tasks.certify import validate_certify
+from peewit.service.tasks.contract import JobStores
 from peewit.service.tasks.forecast import Forecast, last_equal
-from peewit.service.tasks.knn import finish_knn, require_connectable, sweep_knn, validate_knn
-from peewit.service.tasks.messages import (
-    Advanced,
-    Answer,
-    Certified,
-    CertifyTask,
-    Connected,
-    Embedded,
-    EmbedTask,
-    Failed,
-    KnnTask,
-    Solved,
-    SolveTask,
-    Stopped,
-    Task,
-    Tuned,
-    TuneTask,
-)
+from peewit.service.tasks.kinds import KINDS, kind_of
+from peewit.service.tasks.messages import Advanced, Answer, Done, Failed, Stopped
 from peewit.service.worker.metrics import Outcome, WorkerMetrics
+from peewit.service.worker.presence import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
-
-HEARTBEAT_SECONDS: Final = 2.0
-"""A third of a lease: two heartbeats may fail before a job is taken over."""
 
 GRACE_SECONDS: Final = 5.0
 """How long running jobs may go on after the worker was told to stop."""
-
-HISTORY_SECONDS: Final = 30 * 86_400.0
-"""Finished jobs without predictions are remembered so long, and with them their keys."""
-
-CANCEL_SECONDS: Final = 0.25
-"""How often running jobs are looked up for a cancel."""
 
 _FIRST_POLL_SECONDS: Final = 0.05
 _LAST_POLL_SECONDS: Final = 0.2
@@ -74,13 +44,7 @@ _RETRY_SECONDS: Final = 1.0
 _FULL_DISK_SECONDS: Final = 5.0
 """How long a lane rests that found the disk full."""
 
-_SOLE_WORKER: Final = "worker"
-
 _log = structlog.get_logger(__name__)
-
-
-class AnotherWorkerRunsError(RuntimeError):
-    """SQLite takes one worker at a time."""
 
 
 class _Attempt:
@@ -117,13 +81,13 @@ class Worker:
         self._database = database
         self._settings = settings
         self._lanes = tuple(lanes)
-        self._queue = DatabaseJobQueue(database)
-        self._predictions = PredictionStore(database, settings.graphs_directory)
+        self._stores = JobStores.create(database, settings)
+        self._queue = self._stores.queue
         self._metrics = WorkerMetrics(database, settings)
+        self._sole = SoleWorker(database, self.id)
         self._attempts: list[_Attempt] = []
         self._lock = Lock()
         self._is_stopping = Event()
-        self._is_displaced = Event()
         self._gives_up = Event()
 
     def run(self, should_stop: Callable[[], bool]) -> None:
@@ -145,8 +109,10 @@ class Worker:
             metrics_server(
                 self._metrics.registry, settings.metrics_port, settings.metrics_host
             ) as port,
-            self._sole_worker(should_stop) as renew,
-            self._heartbeats(lambda: registry.beat(self.id), renew, self._renew_given_up),
+            self._sole.held(should_stop),
+            self._heartbeats(
+                lambda: registry.beat(self.id), self._sole.renew, self._renew_given_up
+            ),
         ):
             registry.register(self.id, self._lanes)
             _log.info("worker started", worker=self.id, lanes=self._lanes, metrics_port=port)
@@ -178,7 +144,7 @@ class Worker:
         with ThreadPoolExecutor(len(self._lanes), thread_name_prefix="lane") as pool:
             lanes = [pool.submit(self._run_lane, lane) for lane in self._lanes]
             try:
-                while not should_stop() and not self._is_displaced.is_set():
+                while not should_stop() and not self._sole.is_displaced.is_set():
                     if wait(lanes, timeout=0.1, return_when="FIRST_COMPLETED").done:
                         break  # a lane never ends by itself unless it is broken
             finally:
@@ -243,11 +209,11 @@ class Worker:
                 answer = Stopped()
             ended = self._concluded(attempt, answer, gives_up)
             outcome = _outcome(ended, answer)
-            if isinstance(answer, Solved | Tuned):
+            if isinstance(answer, Done) and "warm" in answer.result:
                 self._metrics.note_solve(job, is_warm=answer.result["warm"])
             _log.info("attempt ended", status=ended.status, error=ended.error)
-            if job.kind == "knn":
-                sweep_knn(self._queue, self._settings.graphs_directory / job.graph_id)
+            if job.kind in KINDS:  # another release may have submitted it
+                KINDS[job.kind].sweep(job.graph_id, self._stores)
         except LeaseLost:
             _log.warning("attempt dropped, its lease was lost")
         except (KeyboardInterrupt, SystemExit):
@@ -260,8 +226,10 @@ class Worker:
                 self._attempts.remove(attempt)
 
     def _answer(self, attempt: _Attempt, child: WarmChild, gives_up: Callable[[], bool]) -> Answer:
+        job = attempt.job
         try:
-            task = self._task(attempt.job)
+            graph = Catalog(self._database).get_by_id(job.graph_id)
+            task = kind_of(job.kind).capture(job, graph, self._stores)
         except (ValueError, GraphNotFound) as error:
             return Failed(error=str(error))
 
@@ -269,139 +237,6 @@ class Worker:
             return attempt.is_lost.is_set() or attempt.is_cancelled.is_set() or gives_up()
 
         return child.run(task, progress=partial(self._note, attempt), interrupted=interrupted)
-
-    def _task(self, job: Job) -> Task:
-        """What the attempt works on, as of now.
-
-        Raises
-        ------
-        ValueError
-            Something that the job needs is not there.
-        GraphNotFound
-            The graph was deleted.
-        """
-        graph = Catalog(self._database).get_by_id(job.graph_id)
-        match job.kind:
-            case "certify":
-                return self._certify_task(job, graph)
-            case "knn":
-                return self._knn_task(job, graph)
-            case "embed":
-                return self._embed_task(job, graph)
-            case "tune":
-                return self._labels_task(job, graph, TuneTask)
-            case _:
-                return self._labels_task(job, graph, SolveTask)
-
-    def _certify_task(self, job: Job, graph: GraphRecord) -> CertifyTask:
-        """The snapshot that was named, or the newest."""
-        asked, _ = validate_certify(job.parameters)
-        snapshot = graph.progress.snapshot if asked is None else asked
-        if snapshot is None:
-            raise _no_snapshot(graph)
-        # First of all: ingest keeps the snapshots of running jobs.
-        self._queue.capture(
-            job.id,
-            job.attempt,
-            snapshot=snapshot,
-            labels_seq=graph.labels_seq,
-            features_version=graph.features_version,
-        )
-        directory = self._settings.graphs_directory / job.graph_id
-        kept = SnapshotStore(GraphPaths(root=directory).snapshots).numbers()
-        if snapshot not in kept:
-            raise ValueError(
-                f"snapshot must be one that graph {graph.settings.name} keeps, got {snapshot}; "
-                f"it keeps {', '.join(map(str, kept)) or 'none'}"
-            )
-        return CertifyTask(
-            job_id=job.id,
-            attempt=job.attempt,
-            graph_id=job.graph_id,
-            graph_directory=directory,
-            snapshot=snapshot,
-            parameters=job.parameters,
-            keep_raw=graph.settings.keep_raw,
-            n_threads=self._settings.n_threads,
-        )
-
-    def _knn_task(self, job: Job, graph: GraphRecord) -> KnnTask:
-        """The present features."""
-        validate_knn(job.parameters)
-        directory = self._settings.graphs_directory / job.graph_id
-        require_connectable(Manifest(self._database), graph, directory)
-        if graph.progress.snapshot is None or graph.settings.seed is None:
-            raise _no_snapshot(graph)
-        self._queue.capture(
-            job.id,
-            job.attempt,
-            snapshot=graph.progress.snapshot,
-            labels_seq=graph.labels_seq,
-            features_version=graph.features_version,
-        )
-        return KnnTask(
-            job_id=job.id,
-            attempt=job.attempt,
-            graph_id=job.graph_id,
-            graph_directory=directory,
-            node_kind=graph.settings.node_ids,
-            features_version=graph.features_version,
-            n_nodes=graph.progress.n_nodes,
-            seed=graph.settings.seed,
-            parameters=job.parameters,
-        )
-
-    def _embed_task(self, job: Job, graph: GraphRecord) -> EmbedTask:
-        """The newest snapshot."""
-        if graph.progress.snapshot is None:
-            raise _no_snapshot(graph)
-        self._queue.capture(
-            job.id,
-            job.attempt,
-            snapshot=graph.progress.snapshot,
-            labels_seq=graph.labels_seq,
-            features_version=graph.features_version,
-        )
-        return EmbedTask(
-            job_id=job.id,
-            attempt=job.attempt,
-            graph_id=job.graph_id,
-            graph_directory=self._settings.graphs_directory / job.graph_id,
-            snapshot=graph.progress.snapshot,
-            n_threads=self._settings.n_threads,
-        )
-
-    def _labels_task(
-        self, job: Job, graph: GraphRecord, kind: type[SolveTask | TuneTask]
-    ) -> SolveTask:
-        """The newest snapshot and all labels."""
-        labels = LabelStore(self._database).current(job.graph_id)
-        name, snapshot = graph.settings.name, graph.progress.snapshot
-        if job.model is None:
-            raise ValueError(f"a job of kind {job.kind} must name a model, got none")
-        if snapshot is None:
-            raise _no_snapshot(graph)
-        if not labels.labels:
-            raise ValueError(f"graph {name} has no labels; put labels of at least two classes")
-        captured = {
-            "snapshot": snapshot,
-            "labels_seq": labels.labels_seq,
-            "features_version": graph.features_version,
-        }
-        self._queue.capture(job.id, job.attempt, **captured)
-        return kind(
-            job_id=job.id,
-            attempt=job.attempt,
-            graph_id=job.graph_id,
-            graph_directory=self._settings.graphs_directory / job.graph_id,
-            model=job.model,
-            parameters=job.parameters,
-            nodes=labels.nodes,
-            labels=labels.labels,
-            keep_raw=graph.settings.keep_raw,
-            n_threads=self._settings.n_threads,
-            **captured,
-        )
 
     def _note(self, attempt: _Attempt, advanced: Advanced) -> None:
         """Store the progress; learn whether to stop."""
@@ -435,12 +270,8 @@ class Worker:
         """The last write of the attempt."""
         job = attempt.job
         match answer:
-            case Solved(result=result):
-                return self._publish(job, result)
-            case Certified(result=result) | Tuned(result=result) | Embedded(result=result):
-                return self._queue.finish(job.id, job.attempt, result)
-            case Connected():
-                return finish_knn(self._database, self._queue, job, answer)
+            case Done(result=result):
+                return kind_of(job.kind).publish(job, result, self._stores)
             case Failed(error=error, retry=retry, trace=trace):
                 if trace:
                     _log.error("attempt failed", exception=trace)
@@ -450,64 +281,9 @@ class Worker:
             case Stopped():
                 return self._queue.release(job.id, job.attempt)
 
-    def _publish(self, job: Job, result: Any) -> Job:
-        """The job with its predictions; a file that nobody will name goes at once."""
-        try:
-            ended = self._queue.finish(job.id, job.attempt, result)
-        except LeaseLost:
-            if not self._names(job.id, result["file"]):
-                self._predictions.discard(job.graph_id, result["file"])
-            raise
-        if ended.status is not JobStatus.SUCCEEDED:
-            self._predictions.discard(job.graph_id, result["file"])
-        self._tidy(job.graph_id)
-        return ended
-
-    def _tidy(self, graph_id: str) -> None:
-        """Remove predictions that newer ones have replaced, and jobs that ended long ago."""
-        try:
-            self._predictions.clean(graph_id)
-            kept = [job.id for job in self._predictions.kept(graph_id)]
-        except OSError as error:
-            _log.warning("old predictions not removed", error=str(error))
-        else:
-            self._queue.forget(graph_id, older_than_seconds=HISTORY_SECONDS, keep=kept)
-
-    def _names(self, job_id: str, file_name: str) -> bool:
-        """Whether the job has this file after all: a commit may succeed and its answer be lost."""
-        try:
-            result = self._queue.get(job_id).result
-        except UnknownJob:
-            return False
-        return result is not None and result["file"] == file_name
-
-    @contextmanager
-    def _heartbeats(self, *others: Callable[[], None]) -> Iterator[None]:
+    def _heartbeats(self, *others: Callable[[], None]) -> AbstractContextManager[None]:
         """Renew the leases of running jobs, call the others and see cancels, in a thread."""
-        ended = Event()
-
-        def beat() -> None:
-            renewed_at = monotonic()
-            while not ended.wait(CANCEL_SECONDS):
-                is_due = monotonic() - renewed_at >= HEARTBEAT_SECONDS
-                try:
-                    if not is_due:
-                        self._see_cancels()
-                        continue
-                    renewed_at = monotonic()
-                    self._renew()
-                    for other in others:
-                        other()
-                except DBAPIError as error:
-                    _log.warning("heartbeat not stored", worker=self.id, error=str(error))
-
-        thread = Thread(target=beat, name="heartbeats", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        return heartbeats(self.id, self._see_cancels, self._renew, *others)
 
     def _renew_given_up(self) -> None:
         for job in renew_given_up(self._database):
@@ -531,43 +307,6 @@ class Worker:
             except LeaseLost:
                 attempt.is_lost.set()
 
-    @contextmanager
-    def _sole_worker(self, should_stop: Callable[[], bool]) -> Iterator[Callable[[], None]]:
-        """On SQLite, the right to be the one worker; yields what renews it."""
-        if not self._database.is_sqlite:
-            yield lambda: None
-            return
-        leases = LeaseStore(self._database)
-        held = [self._first_lease(leases, should_stop)]
-
-        def renew() -> None:
-            try:
-                leases.renew(held[0])
-            except LeaseExpired:  # this process was asleep
-                lease = leases.acquire(_SOLE_WORKER, self.id, LEASE_SECONDS)
-                if lease is None:
-                    self._is_displaced.set()
-                else:
-                    held[0] = lease
-
-        try:
-            yield renew
-        finally:
-            leases.release(held[0])
-        if self._is_displaced.is_set():
-            raise _another_worker(leases)
-
-    def _first_lease(self, leases: LeaseStore, should_stop: Callable[[], bool]) -> Lease:
-        """The lease; a worker that was killed a moment ago is waited for."""
-        deadline = monotonic() + LEASE_SECONDS + 1.0
-        while True:
-            lease = leases.acquire(_SOLE_WORKER, self.id, LEASE_SECONDS)
-            if lease is not None:
-                return lease
-            if should_stop() or monotonic() > deadline:
-                raise _another_worker(leases)
-            self._is_stopping.wait(_LAST_POLL_SECONDS)
-
 
 def _outcome(ended: Job, answer: Answer) -> Outcome:
     """How the attempt counts."""
@@ -580,73 +319,6 @@ def _outcome(ended: Job, answer: Answer) -> Outcome:
             return "cancelled"
         case _:
             return "retried" if isinstance(answer, Failed) else "released"
-
-
-def _no_snapshot(graph: GraphRecord) -> ValueError:
-    return ValueError(f"graph {graph.settings.name} has no snapshot yet; ingest edges first")
-
-
-def _another_worker(leases: LeaseStore) -> AnotherWorkerRunsError:
-    return AnotherWorkerRunsError(
-        f"worker {leases.holder(_SOLE_WORKER)} runs on this SQLite database already; stop it, "
-        "or set PEEWIT_DATABASE_URL to PostgreSQL for more than one"
-    )
-
-
-def run_until_finished(
-    database: Database,
-    settings: Settings,
-    job_id: str,
-    *,
-    on_change: Callable[[Job], None] | None = None,
-    should_stop: Callable[[], bool] = _never,
-) -> Job:
-    """Wait for a job, running it here whenever no worker is alive.
-
-    Parameters
-    ----------
-    database : Database
-    settings : Settings
-    job_id : str
-        The job.
-    on_change : callable, optional
-        Told the job whenever it has changed.
-    should_stop : callable
-        Once it is true, a job that runs here goes back to the queue and the wait ends.
-
-    Returns
-    -------
-    Job
-        Finished, unless ``should_stop`` came first.
-
-    Raises
-    ------
-    UnknownJob
-        There is no such job.
-    """
-    queue = DatabaseJobQueue(database)
-    registry = WorkerRegistry(database)
-    worker = Worker(database, settings)
-    is_over = Event()
-    running: Future[Job] | None = None
-    seen: Job | None = None
-    with ThreadPoolExecutor(1, thread_name_prefix="one-job") as pool:
-        try:
-            while True:
-                job = queue.wait(job_id, 0.0 if seen is None else _LAST_POLL_SECONDS)
-                if on_change is not None and job != seen:
-                    on_change(job)
-                seen = job
-                if job.status.is_final or should_stop():
-                    break
-                if running is not None and running.done():
-                    running.result()
-                    running = None
-                if running is None and not registry.alive(job.lane):
-                    running = pool.submit(worker.run_one, job_id, should_stop=is_over.is_set)
-        finally:
-            is_over.set()
-    return queue.get(job_id)
 
 
 def _trouble(error: DBAPIError) -> str:

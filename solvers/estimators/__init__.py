@@ -20,8 +20,13 @@ Ten labels tell the other 1,787 digits:
 88%
 """
 
-from peewit.solvers.estimators.harmonic import HFS, HFSRegressor, StableHFS, StableHFSRegressor
-from peewit.solvers.estimators.harmonic_mbo import HarmonicMBO
+from peewit.solvers.estimators.harmonic import (
+    HFS,
+    HarmonicMBO,
+    HFSRegressor,
+    StableHFS,
+    StableHFSRegressor,
+)
 from peewit.solvers.estimators.kernel_machines import RLSC, SVM, LapRLSC, LapSVM
 from peewit.solvers.estimators.linear_machines import DASVM, TSVM, LinearSVM
 from peewit.solvers.estimators.poisson import Poisson, PoissonMBO

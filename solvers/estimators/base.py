@@ -7,27 +7,32 @@ attributes that end in an underscore; nothing is kept from one `fit` to the next
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, dataclass_transform
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
+from peewit.solvers.estimators.documentation import with_parameters
 from peewit.solvers.estimators.neighbors import Neighborhood
+from peewit.solvers.estimators.targets import ClassTargets, Marker
 from peewit.solvers.graph import Graph
-from peewit.solvers.models.base import Model, Rule
+from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
+from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution, Status
 
 _AFFINITIES = ("precomputed", "knn")
-N_NEIGHBORS = Rule(doc="Neighbors of each sample.", kind=int, minimum=1)
-FORMATS = ("csr", "csc", "coo")
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
 class ModelEstimator(BaseEstimator):
     """Base of the estimators: the model behind one, and what is kept of a solve.
+
+    Annotated names are parameters: every subclass is made a dataclass, whose constructor
+    scikit-learn and type checkers read, and one that names its model gets documentation of them.
 
     Attributes
     ----------
@@ -42,13 +47,34 @@ class ModelEstimator(BaseEstimator):
     """
 
     _model: ClassVar[type[Model]]
-    _left_out: ClassVar[frozenset[str]] = frozenset()
-    """Hyperparameters of the model that mean nothing to this estimator."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
+        if "_model" in vars(cls):
+            cls.__doc__ = with_parameters(cls, cls._model)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
 
     def _hyperparameters(self) -> dict[str, Any]:
-        """What the model takes of the parameters set here."""
-        names = {parameter.name for parameter in fields(self._model)} - self._left_out
+        """The parameters that are the model's, too; it has its defaults for those left out."""
+        names = {each.name for each in fields(self)} & {each.name for each in fields(self._model)}
         return {name: plain(getattr(self, name)) for name in names}
+
+    def _checked(self, name: str) -> Any:
+        """A parameter that keeps its rule; raises TypeError or ValueError."""
+        value = plain(getattr(self, name))
+        rule_of(self.__dataclass_fields__[name]).check(name, value)
+        return value
+
+    def _validated(self, X: Any, *y: Any, **checks: Any) -> Any:
+        """``X``, or ``X`` and ``y``, as arrays or scipy sparse matrices."""
+        formats, dtypes = ("csr", "csc", "coo"), (np.float64, np.float32)
+        return validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
 
     def _finish(self, solution: Solution) -> None:
         """Keep the figures of a solve, and warn of what is short of perfect."""
@@ -67,11 +93,19 @@ class ModelEstimator(BaseEstimator):
             warnings.warn(f"{type(self).__name__}: {warning}", UserWarning, stacklevel=3)
 
 
+class Classifier(ClassifierMixin, ModelEstimator):
+    """Base of the estimators that predict classes."""
+
+    unlabeled: Marker = field(
+        default=-1, metadata={"doc": "What marks entries of ``y`` without label."}
+    )
+
+    def _targets_in(self, y: AnyArray) -> ClassTargets:
+        return ClassTargets.of_vector(y, plain(self.unlabeled))
+
+
 class GraphEstimator(ModelEstimator):
     """Base of the estimators of graph models.
-
-    Subclasses name their model and take its hyperparameters, `affinity` and `n_neighbors` in
-    their constructors.
 
     Attributes
     ----------
@@ -79,16 +113,17 @@ class GraphEstimator(ModelEstimator):
         Columns of what was fitted: nodes of the graph, or features.
     """
 
-    _neighborhood: Neighborhood | None
-
-    affinity: str
-    n_neighbors: int
+    affinity: Literal["precomputed", "knn"] = field(
+        default="precomputed",
+        metadata={"doc": "Whether `fit` takes a graph, or features whose neighbors make one."},
+    )
+    n_neighbors: int = hyperparameter(
+        10, Rule(doc="Neighbors of each sample, with affinity 'knn'.", kind=int, minimum=1)
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.pairwise = tags.input_tags.positive_only = self.affinity == "precomputed"
-        tags.target_tags.required = True
         return tags
 
     def _graph_and_target(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, AnyArray]:
@@ -104,28 +139,17 @@ class GraphEstimator(ModelEstimator):
             raise ValueError(f"affinity must be one of {_AFFINITIES}, got {self.affinity!r}")
         if isinstance(X, Graph):
             return self._given_graph(X, y, checks)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse=FORMATS,
-            dtype=(np.float64, np.float32),
-            ensure_min_samples=2,
-            **checks,
-        )
+        X, y = self._validated(X, y, ensure_min_samples=2, **checks)
+        self._neighborhood: Neighborhood | None = None
         if self.affinity == "precomputed":
-            self._neighborhood = None
             if X.shape[0] != X.shape[1]:
                 raise ValueError(
                     f"X must be the square adjacency matrix of a graph, got shape {X.shape}; "
                     "of features affinity='knn' makes one"
                 )
             return Graph.from_adjacency(X), y
-        n_neighbors = plain(self.n_neighbors)
-        N_NEIGHBORS.check("n_neighbors", n_neighbors)
-        neighborhood = Neighborhood.of_points(X, n_neighbors)
-        self._neighborhood = neighborhood
-        return neighborhood.graph(), y
+        self._neighborhood = Neighborhood.of_points(X, self._checked("n_neighbors"))
+        return self._neighborhood.graph(), y
 
     def _given_graph(self, graph: Graph, y: Any, checks: dict[str, Any]) -> tuple[Graph, AnyArray]:
         """``graph`` itself, checked against ``y``."""
@@ -156,9 +180,7 @@ class GraphEstimator(ModelEstimator):
                 "new samples need a fit with affinity='knn': a graph that was given holds no ties "
                 "to nodes outside it. Read transduction_, or fit a graph with the new nodes in it"
             )
-        points = validate_data(
-            self, X, accept_sparse=FORMATS, dtype=(np.float64, np.float32), reset=False
-        )
+        points = self._validated(X, reset=False)
         return self._neighborhood.extend(points, self._scores(), self.reachable_)
 
     @abstractmethod

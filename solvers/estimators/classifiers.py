@@ -3,14 +3,11 @@
 from abc import abstractmethod
 from typing import Any, Self
 
-from sklearn.base import ClassifierMixin
-
 from peewit.solvers.arrays import AnyArray, FloatArray
-from peewit.solvers.estimators.base import GraphEstimator, plain
-from peewit.solvers.estimators.targets import ClassTargets, Marker
+from peewit.solvers.estimators.base import Classifier, GraphEstimator
 
 
-class GraphClassifier(ClassifierMixin, GraphEstimator):
+class GraphClassifier(Classifier, GraphEstimator):
     """Base of the classifiers; further attributes are those of `GraphEstimator`.
 
     Attributes
@@ -20,8 +17,6 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
     transduction_ : (n_nodes,) array
         Class of every node; the marker ``unlabeled`` at nodes that no label reaches.
     """
-
-    unlabeled: Marker
 
     def fit(self, X: Any, y: Any) -> Self:
         """Classes of all nodes from those of some.
@@ -46,7 +41,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
             The solve ended before the residual asked for was reached.
         """
         graph, vector = self._graph_and_target(X, y)
-        targets = ClassTargets.of_vector(vector, plain(self.unlabeled))
+        targets = self._targets_in(vector)
         model = self._model(**self._hyperparameters())
         solution = model.solve(model.prepare(graph), targets.labels)
         self._finish(solution)

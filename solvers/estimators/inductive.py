@@ -2,22 +2,17 @@
 
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from peewit.solvers.arrays import AnyArray, FloatArray
-from peewit.solvers.estimators.base import FORMATS, N_NEIGHBORS, ModelEstimator, plain
-from peewit.solvers.estimators.targets import ClassTargets, Marker
+from peewit.solvers.estimators.base import Classifier
 from peewit.solvers.graph import Graph
-from peewit.solvers.models.base import Rule
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.inductive import InductiveModel
-from peewit.solvers.neighbors import neighbor_graph
-
-_MAX_BYTES = Rule(doc="Memory that Gram matrix and method may take.", kind=int, minimum=1)
+from peewit.solvers.neighbors.ties import neighbor_graph
 
 
-class InductiveClassifier(ClassifierMixin, ModelEstimator):
+class InductiveClassifier(Classifier):
     """Base of the classifiers; further attributes are those of `ModelEstimator`.
 
     Attributes
@@ -34,16 +29,15 @@ class InductiveClassifier(ClassifierMixin, ModelEstimator):
     """
 
     _model: ClassVar[type[InductiveModel]]
-    _left_out: ClassVar[frozenset[str]] = frozenset({"n_dimensions"})
 
-    max_bytes: int
-    unlabeled: Marker
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
+    max_bytes: int = hyperparameter(
+        4 << 30,
+        Rule(
+            doc="Memory that a Gram matrix and the method may take, or rows of a linear machine.",
+            kind=int,
+            minimum=1,
+        ),
+    )
 
     def fit(self, X: Any, y: Any, graph: Any = None) -> Self:
         """Functions that predict any sample, from features of all and labels of some.
@@ -71,17 +65,9 @@ class InductiveClassifier(ClassifierMixin, ModelEstimator):
         UserWarning
             What was computed as asked is hardly what was wanted; says what to do about it.
         """
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse=FORMATS,
-            dtype=(np.float64, np.float32),
-            ensure_min_samples=2,
-        )
-        max_bytes = plain(self.max_bytes)
-        _MAX_BYTES.check("max_bytes", max_bytes)
-        targets = ClassTargets.of_vector(y, plain(self.unlabeled))
+        X, y = self._validated(X, y, ensure_min_samples=2)
+        max_bytes = self._checked("max_bytes")
+        targets = self._targets_in(y)
         model = self._model(**self._hyperparameters())
         prepared = model.prepare(self._graph(X, graph), X, kept_bytes=max_bytes)
         solution = model.solve(prepared, targets.labels)
@@ -121,10 +107,7 @@ class InductiveClassifier(ClassifierMixin, ModelEstimator):
 
     def _new_scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        rows = validate_data(
-            self, X, accept_sparse=FORMATS, dtype=(np.float64, np.float32), reset=False
-        )
-        scores: FloatArray = self._functions.class_scores(rows)
+        scores: FloatArray = self._functions.class_scores(self._validated(X, reset=False))
         return scores
 
     def _graph(self, X: Any, graph: Any) -> Graph:  # noqa: ARG002 - made where it is used
@@ -132,16 +115,23 @@ class InductiveClassifier(ClassifierMixin, ModelEstimator):
         return Graph.from_edges([], [], [], n_nodes=X.shape[0])
 
 
-class GraphClassifier(InductiveClassifier):
+class PenalizedClassifier(InductiveClassifier):
     """Base of the classifiers with a graph penalty."""
 
-    n_neighbors: int
+    n_neighbors: int = hyperparameter(
+        10,
+        Rule(
+            doc="Neighbors of each sample in the graph that is made where one counts and `fit` is "
+            "given none.",
+            kind=int,
+            minimum=1,
+        ),
+    )
 
     def _graph(self, X: Any, graph: Any) -> Graph:
-        """The graph given, or that of nearest neighbors with heat weights (E.4)."""
+        """The graph given, or that of nearest neighbors with heat weights (section E.4)."""
         if graph is None:
-            n_neighbors = plain(self.n_neighbors)
-            N_NEIGHBORS.check("n_neighbors", n_neighbors)
+            n_neighbors = self._checked("n_neighbors")
             return neighbor_graph(X, n_neighbors, weights="heat", symmetrize="max")
         given = graph if isinstance(graph, Graph) else Graph.from_adjacency(graph)
         if given.n_nodes != X.shape[0]:

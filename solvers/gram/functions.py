@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, RealArray
-from peewit.solvers.distances import euclidean_distances
 from peewit.solvers.features import Rows
+from peewit.solvers.neighbors.distances import euclidean_distances
 from peewit.solvers.parallel import Parallel
 
 KernelName = Literal["gaussian", "polynomial", "linear"]

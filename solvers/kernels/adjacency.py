@@ -16,7 +16,7 @@ def conductance_of(weight: Any, keep_probability: Any, record: int) -> Any:
     """Conductance in float64: the weight, divided by the probability where one is given."""
     if keep_probability is None:
         return np.float64(weight[record])
-    return np.float64(weight[record]) / np.float64(keep_probability[record])
+    return np.float64(weight[record]) / np.float64(keep_probability[record])  # (B14): a / p
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -135,6 +135,7 @@ def sort_buckets(
         low_digit[:] = 0
         high_digit[:] = 0
         row_end[:] = 0
+        # one reading counts the keys of all three passes: no pass changes how many there are
         for entry in range(start, stop):
             low_digit[neighbor[entry] & mask] += 1
             high_digit[neighbor[entry] >> digit_bits] += 1
@@ -142,6 +143,7 @@ def sort_buckets(
         _to_positions(low_digit)
         _to_positions(high_digit)
         _to_positions(row_end)
+        # by the low digit of the neighbor, into scratch
         for entry in range(start, stop):
             key = neighbor[entry] & mask
             slot = low_digit[key]
@@ -149,6 +151,7 @@ def sort_buckets(
             other_offset[slot] = offset[entry]
             other_neighbor[slot] = neighbor[entry]
             other_value[slot] = value[entry]
+        # by the high digit, back; order among equals is kept, so neighbors are sorted now
         for entry in range(stop - start):
             key = other_neighbor[entry] >> digit_bits
             slot = start + high_digit[key]
@@ -156,6 +159,7 @@ def sort_buckets(
             offset[slot] = other_offset[entry]
             neighbor[slot] = other_neighbor[entry]
             value[slot] = other_value[entry]
+        # by the row; `row_end` moves from where each row begins to where it ends
         for entry in range(start, stop):
             key = np.int64(offset[entry])
             slot = row_end[key]
@@ -165,6 +169,7 @@ def sort_buckets(
         entry = 0
         for row in range(n_bucket_rows):
             n_before = n_kept
+            # (A1): parallel records are one edge
             while entry < row_end[row]:
                 high = other_neighbor[entry]
                 total = np.float64(other_value[entry])
@@ -300,7 +305,7 @@ def label_components(indptr: Any, indices: Any, queue: Any, component: Any) -> i
         head = n_reached
         n_reached += 1
         while head < n_reached:
-            if n_reached == n_nodes:
+            if n_reached == n_nodes:  # the edges not seen yet join what has a number
                 return n_components + 1
             row = queue[head]
             head += 1

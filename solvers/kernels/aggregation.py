@@ -36,6 +36,7 @@ def pair_up(indptr: Any, indices: Any, weight: Any, aggregate: Any) -> int:
         if partner >= 0:
             aggregate[node] = aggregate[partner] = n_aggregates
             n_aggregates += 1
+    # those left over have no free neighbor: they make aggregates of three and more
     for node in range(n_nodes):
         if aggregate[node] < 0:
             heaviest, partner = 0.0, -1
@@ -77,7 +78,7 @@ def contract(
                 other = aggregate[indices[entry]]
                 if other == own:
                     continue
-                if place[other] < row_start:
+                if place[other] < row_start:  # of an earlier row: `place` needs no clearing
                     place[other] = filled
                     coarse_indices[filled] = other
                     coarse_weight[filled] = weight[entry]
@@ -162,6 +163,7 @@ def residual_rows(
     for first in range(start, stop, _ROWS_IN_CACHE):
         last = min(first + _ROWS_IN_CACHE, stop)
         laplacian_rows(indptr, indices, weight, shift, block, out, first, last)
+        # a few rows at a time: the products are still in the cache
         for row in range(first, last):
             for column in range(n_columns):
                 out[row, column] = rhs[row, column] - out[row, column]

@@ -42,7 +42,7 @@ def _one_column(
 ) -> None:
     """`laplacian_rows` of one column."""
     for row in range(start, stop):
-        own = block[row, 0]
+        own = block[row, 0]  # (A1), row by row
         total = shift[row] * own
         for entry in range(indptr[row], indptr[row + 1]):
             total += weight[entry] * (own - block[np.uintp(indices[entry]), 0])
@@ -164,7 +164,7 @@ def column_dots(left: Any, right: Any) -> Any:
             for column in range(n_columns):
                 part[column] += np.float64(left[row, column]) * np.float64(right[row, column])
         for column in range(n_columns):
-            total[column] += part[column]
+            total[column] += part[column]  # two levels of sums round less than one
     return total
 
 
@@ -181,6 +181,7 @@ def advance(solution: Any, residual: Any, direction: Any, product: Any, length: 
         part[:] = 0.0
         for row in range(first, min(first + CHUNK_ROWS, n_rows)):
             for column in range(n_columns):
+                # Saad, Algorithm 9.1, lines 4 and 5, and with length 1 those of 12.1
                 solution[row, column] += length[column] * direction[row, column]
                 left = residual[row, column] - length[column] * product[row, column]
                 residual[row, column] = left
@@ -196,6 +197,7 @@ def redirect(direction: Any, preconditioned: Any, factor: Any, gain: Any) -> Non
     n_rows, n_columns = direction.shape
     for row in range(n_rows):
         for column in range(n_columns):
+            # Saad, Algorithm 9.1, line 8 with gain 1, and Algorithm 12.1, line 7
             direction[row, column] = (
                 gain[column] * preconditioned[row, column] + factor[column] * direction[row, column]
             )

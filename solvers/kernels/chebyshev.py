@@ -40,7 +40,7 @@ def project_rows(
     for row in range(start, stop):
         total[:] = 0.0
         for entry in range(indptr[row], indptr[row + 1]):
-            size = np.float32(np.sqrt(weight[entry]) * scale)
+            size = np.float32(np.sqrt(weight[entry]) * scale)  # (B8): a^(1/2) q
             if node[indices[entry]] < node[row]:
                 size = -size
             bits = sign_word(seed_hash, np.uint64(key[entry]), word)
@@ -56,7 +56,7 @@ def first_directions(
 ) -> None:
     """Fill rows of ``direction`` with gain * residual / diagonal."""
     for row in range(start, stop):
-        factor = np.float32(gain) * inverse_diagonal[row]
+        factor = np.float32(gain) * inverse_diagonal[row]  # Saad, Algorithm 12.1, line 2
         for column in range(residual.shape[1]):
             direction[row, column] = factor * residual[row, column]
 
@@ -96,6 +96,7 @@ def chebyshev_rows(
                 total[column] -= value * direction[other, column]
         factor_new = np.float32(gain) * inverse_diagonal[row]
         for column in range(n_columns):
+            # Saad, Algorithm 12.1, lines 4, 5 and 7
             old = direction[row, column]
             left = residual[row, column] - total[column]
             solution[row, column] += old
@@ -125,7 +126,7 @@ def smooth_rows(
             for column in range(n_columns):
                 total[column] += value * block[other, column]
         for column in range(n_columns):
-            out[row, column] = total[column] * inverse_diagonal[row]
+            out[row, column] = total[column] * inverse_diagonal[row]  # (B16): D^-1 A Z
 
 
 @njit(cache=True, nogil=True)

@@ -38,6 +38,6 @@ def number_components(parent: Any, component: Any) -> int:
         if root == node:
             component[node] = n_components
             n_components += 1
-        else:
+        else:  # a root is the smallest node of its tree, and has its number already
             component[node] = component[root]
     return n_components

@@ -24,7 +24,7 @@ def mix64(value: Any) -> Any:
 def sign_word(seed_hash: Any, key: Any, word: int) -> Any:
     """Signs 64 * word .. 64 * word + 63 of one key, a bit each; ``seed_hash`` is mix64(seed)."""
     state = mix64(key ^ seed_hash)
-    return mix64(state + np.uint64(word + 1) * _GOLDEN)
+    return mix64(state + np.uint64(word + 1) * _GOLDEN)  # splitmix64, without its earlier numbers
 
 
 @njit(cache=True, nogil=True)
@@ -35,7 +35,7 @@ def add_projected_nodes(
 
     Row r stands for ``node[r]``; the signs are those of the probes from 64 * ``word`` on.
     """
-    size = np.sqrt(amount) * scale
+    size = np.sqrt(amount) * scale  # (B8): the ridge's part, gamma^(1/2) q'
     seed_hash = mix64(seed)
     for row in range(out.shape[0]):
         bits = sign_word(seed_hash, np.uint64(node[row]), word)
@@ -150,4 +150,5 @@ def estimated_resistances(
         first = np.float64(inverse_degree[i])
         second = np.float64(inverse_degree[j])
         own = np.float64(conductance[pair if conductance.size > 1 else 0])
+        # the right side of (B16)
         out[pair] = first + second - 2.0 * own * first * second + np.float64(total)

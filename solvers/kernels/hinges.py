@@ -18,6 +18,7 @@ def bends(positive: Any, negative: Any, outputs: Any, cost: Any, pull: Any) -> f
     for row in range(outputs.size):
         output = outputs[row]
         cost[row] = pull[row] = 0.0
+        # a (1 - o)^2 = a o^2 - 2 a o + a, and b (1 + o)^2 = b o^2 + 2 b o + b
         if output < 1.0:
             cost[row] = pull[row] = positive[row]
             total += positive[row] * (1.0 - output) ** 2
@@ -54,6 +55,7 @@ def stays(positive: Any, negative: Any, outputs: Any, moved: Any, slack: float) 
     To within ``slack`` of the margin.
     """
     for row in range(outputs.size):
+        # (F3): each hinge has to be bent on both sides of the step, or on neither
         if positive[row] > 0.0:
             if outputs[row] < 1.0:
                 if moved[row] > 1.0 + slack:

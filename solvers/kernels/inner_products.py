@@ -61,7 +61,7 @@ def gaussian_edge_sums(indptr: Any, indices: Any, weight: Any, seed: Any, out: A
             other = indices[entry]
             if other <= row:
                 continue
-            scale = np.sqrt(weight[entry])
+            scale = np.sqrt(weight[entry])  # (A1): B^T diag(a)^(1/2) is a root of L
             state = mix64(key ^ mix64(np.uint64(entry) * _GOLDEN))
             for column in range(0, n_columns, 2):
                 state += _GOLDEN

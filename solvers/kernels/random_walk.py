@@ -80,6 +80,7 @@ def walk_rows(
         # the multiples of an irrational number are spread evenly: all that the rounding needs
         place = (np.uint64(row) ^ salt) * _GOLDEN
         for column in range(n_columns):
+            # (B17): N^t z with N^(t-1) z returns in 2 t - 1 steps, with itself in 2 t
             odd += total[column] * np.float32(before[row, column])
             even += total[column] * total[column]
             place += _SILVER
@@ -166,4 +167,5 @@ def project_roots(block: Any, root: Any, component: Any, total: Any, sums: Any) 
     for row in range(root.size):
         own = component[row]
         for column in range(2):
+            # D^1/2 1 is the null vector of the normalized Laplacian (A2)
             block[row, column] -= root[row] * np.float32(sums[own, column] / total[own])

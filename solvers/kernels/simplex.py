@@ -25,7 +25,7 @@ def project_row(row: Any, sorted_row: Any) -> None:
     for column in range(n_columns):
         total += sorted_row[column]
         shift = (total - 1.0) / (column + 1)
-        if sorted_row[column] > shift:
+        if sorted_row[column] > shift:  # (G13): theta of the last such place counts
             excess = shift
     for column in range(n_columns):
         row[column] = max(row[column] - excess, 0.0)

@@ -79,7 +79,8 @@ def normal_rows(
             products[row] = 0.0
             continue
         product = scale[row] * _product(indptr, indices, data, row, direction) + constant
-        products[row] = product
+        products[row] = product  # (F8): q = X p
+        # (F8): X' C q
         _add(indptr, indices, data, row, scale[row] * cost[row] * product, out)
         moved += cost[row] * product
     out[-1] += bias * moved

@@ -91,10 +91,12 @@ def ascend_rows(
             own_weight = weight[entry]
             for column in range(n_columns):
                 present = own_dual[column]
+                # the step (G14)
                 ahead = present + momentum[column] * (present - own_before[column])
                 moved = ahead + pull[column] * step * (own[column] - near[column])
                 bound = penalty[column] * own_weight
                 moved = min(max(moved, -bound), bound)
+                # the step went against the momentum where this is positive in sum
                 turn[column] += (ahead - moved) * (moved - present)
                 own_before[column] = present
                 own_dual[column] = moved
@@ -131,7 +133,7 @@ def _ascend_one(
             other = np.uintp(indices[entry])
             step = pull / dual.dtype.type(n_own + indptr[other + np.uintp(1)] - indptr[other])
             present = dual[entry]
-            ahead = present + momentum * (present - before[entry])
+            ahead = present + momentum * (present - before[entry])  # (G14)
             moved = ahead + step * (own - point[other])
             bound = penalty * weight[entry]
             moved = min(max(moved, -bound), bound)
@@ -174,7 +176,7 @@ def primal_rows(
         for column in range(n_columns):
             present = divergence[row, column]
             ahead = present + momentum[column] * (present - before[row, column])
-            out[row, column] = target[row, column] - ahead / pull[column]
+            out[row, column] = target[row, column] - ahead / pull[column]  # (G6): g of p
         if not on_simplex:
             continue
         if fixed.size > 0 and fixed[row] >= 0:
@@ -203,6 +205,7 @@ def variation_rows(
                 continue
             for column in range(n_columns):
                 difference = values[row, column] - values[other, column]
+                # (G8) is made of these two
                 sums[0, column] += weight[entry] * abs(difference)
                 if has_dual:
                     sums[1, column] += dual[entry, column] * difference
@@ -220,6 +223,7 @@ def sweep_cuts(indptr: Any, indices: Any, weight: Any, order: Any, rank: Any) ->
     for place in range(order.size - 1):
         node = order[place]
         for entry in range(indptr[node], indptr[node + 1]):
+            # the node changes sides: its edges forward join the cut, those back leave it
             if rank[indices[entry]] > place:
                 cut += weight[entry]
             else:

@@ -38,6 +38,7 @@ def end_cycle(state: Cycles, energy: FloatArray) -> None:
     )
     state.relative = float(np.sqrt(left.max(initial=0.0)))
     state.n_cycles += 1
+    # Ritz values lie inside the spectrum: what is left of the residual lies beyond the bounds
     state.bounds = replace(
         state.bounds,
         lowest=state.bounds.lowest * _WIDEN_BELOW,
@@ -97,7 +98,8 @@ class Chebyshev:
 
     References
     ----------
-    Saad, Iterative methods for sparse linear systems, 2nd edition, algorithm 12.1.
+    Saad, Iterative methods for sparse linear systems, 2nd edition, Algorithm 12.1, whose lines the
+    comments name.
     """
 
     operator: ShiftedLaplacian
@@ -129,6 +131,7 @@ class Chebyshev:
         centre, half = state.bounds.centre, state.bounds.half_width
         self.operator.product(state.direction, state.scratch)
         whole = np.ones(self.rhs.shape[1], dtype=self.rhs.dtype)
+        # lines 4 and 5: x += d, r -= A d
         advance(state.iterate, state.residual, state.direction, state.scratch, whole)
         self.preconditioner.apply(state.residual, state.scratch)
         state.n_left -= 1
@@ -136,8 +139,8 @@ class Chebyshev:
             end_cycle(state, column_dots(state.residual, state.scratch))
             self._begin_cycle(state)
             return state
-        ratio = 1 / (2 * centre / half - state.ratio)
-        redirect(
+        ratio = 1 / (2 * centre / half - state.ratio)  # line 6: rho
+        redirect(  # line 7: d = rho rho_before d + (2 rho / delta) M^-1 r
             state.direction,
             state.scratch,
             whole * whole.dtype.type(ratio * state.ratio),
@@ -157,6 +160,7 @@ class Chebyshev:
     def _begin_cycle(self, state: ChebyshevState) -> None:
         """Start anew from the present residual, which ``scratch`` holds preconditioned."""
         centre, half = state.bounds.centre, state.bounds.half_width
+        # line 2: d = M^-1 r / theta, rho = delta / theta
         np.divide(state.scratch, state.scratch.dtype.type(centre), out=state.direction)
         state.ratio = half / centre
         state.n_left = state.bounds.n_chebyshev_steps(self.rtol)

@@ -65,7 +65,7 @@ class FullSystem:
     shift : (n_nodes,) float64
         Finite, >= 0. On components without any x has zero mean, as in `LaplacianSolver`.
     zero_mean : bool
-        Whether x is to have zero mean on every component (ALGORITHMS D4).
+        Whether x is to have zero mean on every component (D4).
     rhs : (n_nodes, k) float64
         Right-hand sides.
     known : (n_nodes, k) float64 or None

@@ -22,7 +22,7 @@ LAPLACIANS: tuple[LaplacianName, ...] = ("normalized", "combinatorial")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IteratedLaplacian:
-    """L^power in one floating type; build it with `of_graph` (A2, A3).
+    """L^power in one floating type; build it with `of_graph` (A2), (A3).
 
     Attributes
     ----------

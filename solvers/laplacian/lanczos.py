@@ -234,9 +234,11 @@ class _OuterBounds:
         self._ritz, self._vectors = np.linalg.eigh(krylov.projected)
         widths = krylov.widths[:-1]
         self._starts = np.concatenate([[0], np.cumsum(widths)[:-1]])
+        # of T = S theta S^T: E_1^T S, and B E_k^T S
         self._first = self._vectors[: widths[0]]
         self._last = krylov.coupling @ self._vectors[self._starts[-1] :]
         self._errors = np.array(krylov.errors)
+        # each end may fail with half of the probability
         self._least = (
             _least_overlap(krylov.dimension, widths[0], (1.0 - probability) / 2.0)
             - krylov.start_error
@@ -265,6 +267,7 @@ class _OuterBounds:
         n_points = 2 + int(_POINTS_PER_DECADE * np.log10(reach / nearest))
         distances = np.geomspace(nearest, reach, n_points)
         for _ in range(_N_SCANS):
+            # open: (1) does not rule an eigenvalue out there
             is_open = self._right_side(ritz + side * distances) >= self._least
             if not is_open.any():
                 return float(distances[0])
@@ -276,11 +279,11 @@ class _OuterBounds:
 
     def _right_side(self, values: FloatArray) -> FloatArray:
         """The right side of (1) for several lambda; of each |E_j^T R E_1| the Frobenius norm."""
-        scaled = self._first / (values[:, None] - self._ritz)[:, None, :]
-        coupled = scaled @ self._last.T
+        scaled = self._first / (values[:, None] - self._ritz)[:, None, :]  # (R E_1)^T S
+        coupled = scaled @ self._last.T  # (B E_k^T R E_1)^T
         norms = np.linalg.norm(coupled, 2, axis=(1, 2)) if coupled.size else np.zeros(len(values))
         squares = np.square(scaled @ self._vectors.T).sum(axis=1)
-        by_block = np.add.reduceat(squares, self._starts, axis=1)
+        by_block = np.add.reduceat(squares, self._starts, axis=1)  # |E_j^T R E_1|^2
         total: FloatArray = norms + np.sqrt(by_block) @ self._errors
         return total
 
@@ -315,6 +318,7 @@ def _orthonormalised(
     basis = np.ascontiguousarray(block @ (rotation / lengths))
     triangle = lengths[:, None] * rotation.T
     if lengths.size and (lengths.max() / lengths.min()) ** 2 > _WORST_GRAM:
+        # a Gram matrix squares the condition; once more from the product of what it gave
         basis, again, _ = _orthonormalised(metric, basis, metric.product(basis))
         triangle = again @ triangle
     return basis, triangle, dropped

@@ -92,6 +92,7 @@ class Multigrid:
         self._gains = [OVERCORRECTION] * len(self._levels)
         for depth in range(len(self._levels) - 1, 0, -1):  # the last level is solved exactly
             largest = self._largest_eigenvalue(depth)
+            # a gain of 2 over an eigenvalue would turn that error around instead of reducing it
             self._gains[depth - 1] = min(OVERCORRECTION, _LARGEST_GAIN / largest)
 
     def apply(self, residual: RealArray, out: RealArray) -> None:
@@ -99,7 +100,7 @@ class Multigrid:
         rooms, ranges = self._rooms(residual.shape[1]), self._sweeps[0].ranges
         rhs = rooms[0].rhs
         largest = max(ranges.run(lambda a, b: largest_entry(residual[a:b])))
-        size = largest if largest > 0 else 1.0
+        size = largest if largest > 0 else 1.0  # so that no residual leaves the range of float32
         ranges.run(lambda a, b: resize_rows(residual[a:b], 1.0, size, rhs[a:b]))
         found = self._cycle(0, rooms)
         ranges.run(lambda a, b: resize_rows(found[a:b], size, 1.0, out[a:b]))
@@ -127,16 +128,17 @@ class Multigrid:
         if depth == len(self._levels):
             return self._solved_last(sweep, room)
         first_child, below = self._levels[depth].first_child, self._sweeps[depth + 1].ranges
-        sweep.start(room.rhs, room.block)
+        sweep.start(room.rhs, room.block)  # one sweep before, from zero
         sweep.residual(room.block, room.rhs, room.other)
         coarse, held = rooms[depth + 1].rhs, self._held if depth == 0 else self._held[:0]
+        # the sweep has solved held nodes; the coarse graph does not have them
         room.other[held], values = 0.0, room.block[held]
         below.run(lambda a, b: restrict_rows(room.other, first_child, coarse, a, b))
         found = self._cycle(depth + 1, rooms)
         gain = self._dtype.type(self._gains[depth])
         below.run(lambda a, b: prolong_rows(found, first_child, gain, room.block, a, b))
         room.block[held] = values
-        sweep.relaxed(room.block, room.rhs, room.other)
+        sweep.relaxed(room.block, room.rhs, room.other)  # and one after: the cycle is symmetric
         return room.other
 
     def _solved_last(self, sweep: Sweep, room: _Room) -> RealArray:
@@ -252,6 +254,7 @@ def _pseudo_inverse(last: Sweep) -> FloatArray:
     size = np.bincount(component, minlength=n_components)
     same = (component[:, None] == component[None, :]) & ~has_shift[component][None, :]
     constants = same / size[component][:, None]
+    # of the projection Q to the null space: (A + t Q)^-1 = A^+ + Q / t
     typical = np.trace(matrix) / n_nodes
     typical = typical if typical > 0 else 1.0
     inverse: FloatArray = np.linalg.inv(matrix + typical * constants) - constants / typical

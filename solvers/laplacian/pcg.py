@@ -10,7 +10,8 @@ the steps gave is summed, in float64 (residual replacement).
 References
 ----------
 van der Vorst and Ye, Residual replacement strategies for Krylov subspace iterative methods for the
-convergence of true residuals, SIAM Journal on Scientific Computing 22, 2000.
+convergence of true residuals, SIAM Journal on Scientific Computing 22, 2000. Saad, Iterative
+methods for sparse linear systems, 2nd edition, Algorithm 9.1, whose lines the comments name.
 """
 
 from dataclasses import dataclass
@@ -142,14 +143,17 @@ class BlockPCG:
         state.n_iter += 1
         self.operator.product(state.direction, state.scratch)
         curvature = self._dots(state.direction, state.scratch)
+        # a column without curvature has only rounding left, and waits for its true residual
         moving = ~state.waiting & (curvature > 0)
+        # line 3: alpha = (r, z) / (p, A p)
         length = np.divide(state.energy, curvature, out=np.zeros_like(curvature), where=moving)
-        squares = self._advance(state, length.astype(self.operator.dtype))
+        squares = self._advance(state, length.astype(self.operator.dtype))  # lines 4 and 5
         relative = np.sqrt(squares) / self.norms[state.columns]
         state.relative[state.columns] = relative
         state.waiting |= (relative <= self.rtol) | ~moving
         since_true = state.n_iter - state.last_true_residual
         restart = np.zeros(state.columns.size, dtype=bool)
+        # a true residual takes a product with all columns: not for the sake of a few
         if 4 * state.waiting.sum() >= state.waiting.size or since_true >= _TRUE_RESIDUAL_EVERY:
             restart = self._take_true_residual(state)
         if state.columns.size:
@@ -186,12 +190,14 @@ class BlockPCG:
 
     def _turn(self, state: PCGState, old_energy: FloatArray) -> None:
         """New search directions; an old energy of zero restarts a column."""
-        self.preconditioner.apply(state.residual, state.scratch)
+        self.preconditioner.apply(state.residual, state.scratch)  # line 6: z = M^-1 r
         state.energy = self._dots(state.residual, state.scratch)
+        # line 7: beta
         factor = np.divide(
             state.energy, old_energy, out=np.zeros_like(state.energy), where=old_energy > 0
         )
         factor = factor.astype(self.operator.dtype)
+        # line 8: p = z + beta p
         direction, preconditioned, one = state.direction, state.scratch, np.ones_like(factor)
         self.operator.ranges.run(
             lambda a, b: redirect(direction[a:b], preconditioned[a:b], factor, one)
@@ -220,11 +226,13 @@ class BlockPCG:
         relative = np.sqrt(self._dots(left, left)) / self.norms[state.columns]
         if self.exact is not None:
             worst = float(relative.max())
+            # float32 steps that no longer halve the true residual have no more digits to give
             state.is_spent = worst > _LEAST_GAIN * state.last_true
             state.last_true = worst
         state.relative[state.columns] = relative
         solved = relative <= self.rtol
         _drop_columns(state, solved)
+        # what seemed done and is not begins anew: its recurrence has drifted from the truth
         restart = state.waiting
         state.waiting = np.zeros_like(restart)
         return restart
@@ -257,7 +265,7 @@ class BlockPCG:
             return 0.0
         forecasts = []
         for earlier, later in zip(state.history[-3:-1], state.history[-2:], strict=True):
-            rate = np.log(earlier / later) / _FORECAST_EVERY
+            rate = np.log(earlier / later) / _FORECAST_EVERY  # digits (of e) a step
             left = np.log(state.history[-1] / self.rtol)
             forecasts.append(state.n_iter + left / rate if rate > 0 else np.inf)
         return float(min(forecasts))

@@ -69,7 +69,7 @@ class Jacobi:
 class ApproximateCholesky:
     """A randomised sparse factor L D L^T of the grounded Laplacian (Gao, Kyng, Spielman 2023).
 
-    A shift becomes edges to one ground node (ALGORITHMS C2), so that the library always sees a
+    A shift becomes edges to one ground node (C2), so that the library always sees a
     Laplacian. One factor serves every component: the library projects each by itself. Float64,
     deterministic; holds the GIL.
 

@@ -2,12 +2,12 @@
 
 ``R = b'D^-1 b + b'D^-1 A D^-1 b + ||W^(1/2) B L^+ A D^-1 b||^2`` with ``b = chi_u - chi_v``, since
 ``L^+ = D^-1 + D^-1 A L^+`` up to constants. The first two terms are known,
-``1/d_u + 1/d_v - 2w/(d_u d_v)``; the third is projected (B8), from the smoothed solutions
+``1/d_u + 1/d_v - 2w/(d_u d_v)``; the third is projected (B8), (B16), from the smoothed solutions
 ``D^-1 A Z``. Where the graph is well connected the third is small and with it the noise: a standard
 deviation of .4 % with 28 probes on a random graph of degree 60, where the projection of all of R
 has 27 %. At a bottleneck it is all there is. The sign of a record in a probe is a keyed hash, so a
 record that is embedded again and again meets the same signs (the rule that keeps resparsification
-from ratcheting, ALGORITHMS B.6).
+from ratcheting, section B.6).
 
 Decision: Chebyshev iteration inside checked spectral bounds, not a residual of conjugate
 gradients. With two communities of 10,000 nodes and 5 edges between them, conjugate gradients
@@ -167,7 +167,7 @@ def resistance_embedding(
 
     References
     ----------
-    Spielman and Srivastava, arXiv:0803.0929, section 4; ALGORITHMS (B4), (B8).
+    Spielman and Srivastava, arXiv:0803.0929, section 4; (B4), (B8).
     """
     system = ResistanceSystem.of(
         u,
@@ -258,7 +258,7 @@ class ResistanceSystem:
         return bounds.lowest if bounds.status is Status.CONVERGED else 0.0
 
     def local_bounds(self) -> FloatArray | None:
-        """(n_nodes,) s with ``R_uv <= s_u / d_u + s_v / d_v`` for any two nodes of a component.
+        """(n_nodes,) s with ``R_uv <= s_u / d_u + s_v / d_v`` for two nodes of a component (B17).
 
         With P the random walk, ``R_uv = sum_j b' D^-1 (A D^-1)^j b``, whose terms are at most
         ``P^j(u, u) / d_u + P^j(v, v) / d_v``; what follows the first 2 k of them is at most

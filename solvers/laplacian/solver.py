@@ -134,7 +134,7 @@ class LaplacianSolver:
     On components that carry a shift the matrix is positive definite. On the others it is
     singular: b must sum to zero there (or ``project`` it), and x has zero mean, which makes x
     the pseudo-inverse solution. With ``zero_mean`` every component is treated so: x solves
-    P (scale * L + diag(shift)) P x = P b, P the projection to zero sums (ALGORITHMS D4).
+    P (scale * L + diag(shift)) P x = P b, P the projection to zero sums (D4).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Deterministic annealing: labels as beliefs, whose entropy is taken away step by step (F.3)."""
+"""Deterministic annealing: labels as beliefs that lose their entropy step by step (section F.3)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -105,7 +105,7 @@ def loss_gain(outputs: FloatArray, weight: float) -> FloatArray:
 def beliefs(
     gain: FloatArray, temperature: float, share: float, first: float = 0.0
 ) -> tuple[FloatArray, float]:
-    """Beliefs p = 1 / (1 + exp((g - nu) / T)) with mean ``share``, and nu (F6, F7).
+    """Beliefs p = 1 / (1 + exp((g - nu) / T)) with mean ``share``, and nu (F6), (F7).
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, floa
     ----------
     Platt (1999), section 2.2, with the smoothing of Lin, Lin and Weng (2007).
     """
-    # imports scikit-learn: as slow as in `peewit.solvers.distances`
+    # imports scikit-learn: as slow as in `peewit.solvers.neighbors.distances`
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
     is_positive = targets > 0

@@ -1,4 +1,4 @@
-"""The modified finite Newton method for squared hinges and a ridge, by conjugate gradients (F.1).
+"""The modified finite Newton method for squared hinges and a ridge (section F.1).
 
 A loss that is quadratic between finitely many bends has finitely many Newton systems: each step
 solves the one of the present piece and goes to the exact minimum along the line to its solution.
@@ -171,6 +171,7 @@ def minimize(
         found, status = search.solved(now, own, most)
         n_newton = step + 1
         if stays(hinges.positive, hinges.negative, now.outputs, found.outputs, own):
+            # (F3): the same hinges stay bent; of a first system cut short that says nothing yet
             is_right = most == _MAX_CONJUGATE
             if is_right and status is not Status.CONVERGED:
                 return LinearPoint(
@@ -215,11 +216,11 @@ class _Search:
         cost = self.cost
         bends(self.hinges.positive, self.hinges.negative, now.outputs, cost, self.pull)
         weights, outputs = now.weights.copy(), now.outputs.copy()
-        missed = self.pull - cost * outputs
+        missed = self.pull - cost * outputs  # (F8): z
         if problem.laplacian is not None:
             missed -= problem.smoothness(outputs)
         problem.check()
-        residual = rows.adjoint(missed) - problem.norm_penalty * weights
+        residual = rows.adjoint(missed) - problem.norm_penalty * weights  # (F8): r
         direction = residual.copy()
         square = first = float(residual @ residual)
         unit = rtol * min(1.0, rows.form.length)
@@ -231,15 +232,16 @@ class _Search:
             problem.check()
             products, image, pulled = self._images(direction)
             curvature = float(direction @ image)
-            length = square / curvature
+            length = square / curvature  # (F8): t
             weights += length * direction
             outputs += length * products
             missed -= length * pulled
-            residual -= length * image
+            residual -= length * image  # not X' z - lambda w: one pass less
             last, square = square, float(residual @ residual)
-            direction *= square / last
+            direction *= square / last  # (F8): p = r + (|r|^2 / |r before|^2) p
             direction += residual
         if problem.laplacian is None:
+            # rows with a cost moved along; those without were left out of every pass
             rows.outputs(weights, cost, outputs)
         return LinearPoint(weights=weights, outputs=outputs), status
 
@@ -259,6 +261,7 @@ class _Search:
         """The minimum of the objective on the line from ``now`` through ``found``."""
         problem = self.problem
         turn, steps = found.weights - now.weights, found.outputs - now.outputs
+        # left + s slope: the derivative of all but the hinges, s from `now`
         left = problem.norm_penalty * float(now.weights @ turn)
         slope = problem.norm_penalty * float(turn @ turn)
         if problem.laplacian is not None:
@@ -292,7 +295,7 @@ def _exact_length(
         following = at - derivative / curvature
         if following == at:
             return at
-        if not lower < following < upper:
+        if not lower < following < upper:  # a bend lies on the way
             following = 0.5 * (lower + upper) if np.isfinite(upper) else 2.0 * at
             if following in {lower, upper}:
                 return at

@@ -1,4 +1,4 @@
-"""Transductive SVM by switching several pairs of labels at once (F.2)."""
+"""Transductive SVM by switching several pairs of labels at once (section F.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

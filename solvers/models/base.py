@@ -1,16 +1,15 @@
 """The model contract: prepare a graph once, solve for labels often.
 
-A model is a frozen dataclass of hyperparameters and nothing learned. Each field says what it is
-and which values it takes; checks and the request schema both come from there.
+A model is a frozen dataclass of hyperparameters and nothing learned; see
+`peewit.solvers.hyperparameters`.
 """
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Literal
 
 from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import fields_schema, rule_of
 from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.parallel import Parallel
@@ -21,147 +20,6 @@ ScoreKind = Literal["probability", "class score"]
 
 KEPT_BYTES: Final = 1 << 30
 """What a preparation may keep for later solves, beside the graph, unless told otherwise."""
-
-_RULE = "rule"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What a hyperparameter means and which values it takes.
-
-    Attributes
-    ----------
-    doc : str
-        One sentence for users.
-    kind : type
-        float, int or bool, a whole number counts as a float; str takes the words alone.
-    minimum, above, below : float or None
-        Value >= minimum, > above, < below.
-    words : tuple of str
-        Strings allowed, such as ``auto``; instead of a number unless ``kind`` is str.
-    takes_shares : bool
-        Instead of a word also a mapping of class names to finite numbers > 0.
-    """
-
-    doc: str
-    kind: type[float] | type[int] | type[bool] | type[str] = float
-    minimum: float | None = None
-    above: float | None = None
-    below: float | None = None
-    words: tuple[str, ...] = ()
-    takes_shares: bool = False
-
-    def check(self, name: str, value: object) -> None:
-        """Accept ``value`` for the hyperparameter ``name``.
-
-        Raises
-        ------
-        TypeError
-            Of another kind: a boolean is no number, and a number no boolean.
-        ValueError
-            A number outside the bounds, or a string that is not one of the words.
-        """
-        if self.kind is bool:
-            if not isinstance(value, bool):
-                raise TypeError(f"{name} must be true or false, got {value!r}")
-            return
-        if self.takes_shares and isinstance(value, Mapping):
-            _check_shares(name, value)
-            return
-        if self.kind is str and not isinstance(value, str):
-            raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
-        if isinstance(value, str) and self.words:
-            if value not in self.words:
-                raise ValueError(f"{name} must be {self._allowed()}, got {value!r}")
-            return
-        number = int if self.kind is int else (int, float)
-        if self.kind is str or isinstance(value, bool) or not isinstance(value, number):
-            raise TypeError(f"{name} must be {self._allowed()}, got {value!r}")
-        inside = (
-            _is_finite(value)
-            and (self.minimum is None or value >= self.minimum)
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
-        )
-        if not inside:
-            raise ValueError(f"{name} must be {self._allowed()}, got {value}")
-
-    def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of the values."""
-        if self.kind is bool:
-            return {"description": self.doc, "type": "boolean"}
-        words = {"type": "string", "enum": list(self.words)}
-        if self.takes_shares:
-            shares = {
-                "type": "object",
-                "minProperties": 1,
-                "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
-            }
-            return {"description": self.doc, "anyOf": [words, shares]}
-        if self.kind is str:
-            return {"description": self.doc, **words}
-        number: dict[str, Any] = {"type": "integer" if self.kind is int else "number"}
-        bounds = {
-            "minimum": self.minimum,
-            "exclusiveMinimum": self.above,
-            "exclusiveMaximum": self.below,
-        }
-        number |= {key: bound for key, bound in bounds.items() if bound is not None}
-        if not self.words:
-            return {"description": self.doc, **number}
-        return {"description": self.doc, "anyOf": [number, words]}
-
-    def _allowed(self) -> str:
-        """The rule in words."""
-        if self.kind is str:
-            words = [repr(word) for word in self.words]
-            return " or ".join([*words, *(["shares by class"] if self.takes_shares else [])])
-        signs = ((">=", self.minimum), (">", self.above), ("<", self.below))
-        bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
-        number = "an integer" if self.kind is int else "a finite number"
-        return " or ".join([f"{number} {bounds}".rstrip(), *(repr(word) for word in self.words)])
-
-
-def _check_shares(name: str, shares: Mapping[Any, Any]) -> None:
-    """Raise unless ``shares`` maps some classes to finite numbers > 0."""
-    if not shares:
-        raise ValueError(f"{name} must name at least one class, got {shares!r}")
-    for class_name, share in shares.items():
-        if isinstance(share, bool) or not isinstance(share, (int, float)):
-            raise TypeError(f"{name} must hold numbers, got {share!r} for class {class_name!r}")
-        if not (_is_finite(share) and share > 0):
-            raise ValueError(
-                f"{name} must hold finite numbers > 0, got {share} for class {class_name!r}"
-            )
-
-
-def _is_finite(value: float) -> bool:
-    """Whether the number is finite as a float; integers may be too large for one."""
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def hyperparameter(default: Any, rule: Rule) -> Any:
-    """A dataclass field with a default and a rule."""
-    return field(default=default, metadata={_RULE: rule})
-
-
-def rule_of(parameter: Field[Any]) -> Rule:
-    """The rule of a dataclass field."""
-    rule: Rule = parameter.metadata[_RULE]
-    return rule
-
-
-def fields_schema(parameters: Iterable[Field[Any]]) -> dict[str, Any]:
-    """JSON Schema of dataclass fields with a rule, an object without further properties."""
-    properties = {}
-    for parameter in parameters:
-        properties[parameter.name] = rule_of(parameter).json_schema()
-        if parameter.default is not MISSING:
-            properties[parameter.name]["default"] = parameter.default
-    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def parameter_schema(model: "type[Model]") -> dict[str, Any]:

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.embedding import EMBEDDED, spectral_embedding
-from peewit.solvers.models.point_model import Points, ScoringModel, Stats
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.models.point_model import PointProblem, Points, ScoringModel, Stats
+from peewit.solvers.solution import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,24 +43,17 @@ class BasisModel(ScoringModel):
 
     of_graph: ClassVar[str] = EMBEDDED
 
-    def _answer(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,  # noqa: ARG002 - the fit is a direct solve
-        watch: Watch,
-        stats: Stats,
-    ) -> tuple[FloatArray, Status]:
+    def _answer(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+        prepared, labels, watch = problem.prepared, problem.labels, problem.watch
         watch.step("basis", 0, 2)
         points, status = self._points(prepared, watch)
         n_kept = self._n_kept(labels)
         basis = prepared.latest("basis", (self, n_kept), lambda: self._basis(points, n_kept, watch))
-        stats |= basis.stats
+        problem.stats.update(basis.stats)
         watch.step("fit", 1, 2)
-        function = self._fitted(basis, labels, task.values, stats)
+        function = self._fitted(basis, labels, problem.task.values, problem.stats)
         watch.step("fit", 2, 2)
-        return function + task.baseline, status
+        return function + problem.task.baseline, status
 
     def _points(self, prepared: Points, watch: Watch) -> tuple[Any, Status]:
         """The features, or the spectral embedding of the graph, and how that ended."""

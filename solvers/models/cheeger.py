@@ -7,11 +7,10 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.iterate import Watch, iterate
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Rule, hyperparameter
-from peewit.solvers.models.centring import CentredLabels
-from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.point_model import PointProblem, Points
 from peewit.solvers.models.variational import StartedModel, held_classes, mean_degree
 from peewit.solvers.solution import Solution, Status, first_failure
 from peewit.solvers.variation.hinge_fit import HingeFit
@@ -27,7 +26,7 @@ _HISTORY: Final = 40
 class CheegerModel(StartedModel):
     """Partitions of small Cheeger energy, smoothed by functions of the features on the way.
 
-    The energy is sum_k TV(1_k) / min(a w(A_k), w(not A_k)), a = n_classes - 1 (G9', G12).
+    The energy is sum_k TV(1_k) / min(a w(A_k), w(not A_k)), a = n_classes - 1 (G9'), (G12).
     """
 
     auto_norm_penalty: ClassVar[float] = 0.01
@@ -43,17 +42,11 @@ class CheegerModel(StartedModel):
     )
     max_iter: int = hyperparameter(100, Rule(doc="Most steps.", kind=int, minimum=1))
 
-    def _solution(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,  # noqa: ARG002 - a start must not choose between minima
-        watch: Watch,
-        stats: Stats,
-    ) -> Solution:
-        graph, reachable = prepared.graph, task.reachable
-        shares, before = self._first_shares(prepared, labels, watch, stats)
+    def _solution(self, problem: PointProblem) -> Solution:
+        prepared, labels = problem.prepared, problem.labels
+        watch, stats = problem.watch, problem.stats
+        graph, reachable = prepared.graph, problem.task.reachable
+        shares, before = self._first_shares(problem)  # a start must not choose between minima
         first = shares.argmax(axis=1)
         first[labels.nodes] = labels.classes
         weight = np.ones(graph.n_nodes)
@@ -62,7 +55,7 @@ class CheegerModel(StartedModel):
             weight[weight == 0] = weight.min(initial=1.0, where=weight > 0)  # labels without edges
         weight[~reachable] = 0.0
         weight /= weight[reachable].mean()
-        smoothing = self._smoothing(prepared, labels, watch, stats)
+        smoothing = self._smoothing(problem)
         descent = PartitionDescent(
             variation=TotalVariation(graph, unit=mean_degree(prepared), parallel=prepared.parallel),
             first=first,
@@ -85,22 +78,18 @@ class CheegerModel(StartedModel):
         stats["energies"] = " ".join(f"{energy:.6g}" for energy in state.history[-_HISTORY:])
         fitted = Status.CONVERGED if smoothing is None else smoothing.status
         status = first_failure(outcome.status, before, fitted)
-        solution = task.solution(state.values, status, stats)
+        solution = problem.task.solution(state.values, status, stats)
         return self._warned(replace(solution, warnings=self._warnings(prepared)), labels)
 
     def _warnings(self, prepared: Points) -> tuple[str, ...]:  # noqa: ARG002
         """What a user should know of settings that did nothing."""
         return ()
 
-    def _smoothing(
-        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> Smoothing | None:
+    def _smoothing(self, problem: PointProblem) -> Smoothing | None:
         """What a step's target goes through: nothing where functions have no norm."""
-        if not self._has_norm(prepared):
+        if not self._has_norm(problem.prepared):
             return None
-        return self._fitted(
-            self._inverse(prepared, watch, stats, graph_penalty=0.0, pull=1.0), labels
-        )
+        return self._fitted(self._inverse(problem, graph_penalty=0.0, pull=1.0), problem.labels)
 
     @abstractmethod
     def _fitted(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:
@@ -109,7 +98,7 @@ class CheegerModel(StartedModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheegerRLS(CheegerModel):
-    """Cheeger-RLS of Bresson and Zhang (2012): a Cheeger cut that keeps the labels (G.4, G.7).
+    """Cheeger-RLS of Bresson and Zhang (2012): Cheeger cuts that keep labels (sections G.4, G.7).
 
     The partition that cuts little weight between sides of much, through all labels. Each step
     pushes every class along the subgradient of its balance, fits the functions of the features to
@@ -139,7 +128,7 @@ class CheegerRLS(CheegerModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheegerSVM(CheegerModel):
-    """Cheeger-SVM of Bresson and Zhang (2012): `CheegerRLS` with hinges in its fits (G.6).
+    """Cheeger-SVM of Bresson and Zhang (2012): `CheegerRLS` with hinges in its fits (section G.6).
 
     Only functions of features know the hinge: without them, or with a norm_penalty of 0, the
     labels are held and nothing differs from `CheegerRLS`.

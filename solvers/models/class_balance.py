@@ -92,7 +92,7 @@ def balanced_weights(
 
     References
     ----------
-    Calder, Cook, Thorpe and Slepcev (2020), section 2.3; ALGORITHMS H3, whose step is additive.
+    Calder, Cook, Thorpe and Slepcev (2020), section 2.3; (H3), whose step is additive.
     """
     weights = np.ones(scores.shape[1]) if first is None else first.copy()
     best, best_miss, rate, since = weights, np.inf, 0.5, 0

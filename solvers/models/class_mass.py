@@ -48,7 +48,7 @@ def normalized_masses(
 
     References
     ----------
-    Zhu, Ghahramani and Lafferty (2003), section 4; ALGORITHMS D.3.
+    Zhu, Ghahramani and Lafferty (2003), section 4; here section D.3.
     """
     positive = np.maximum(scores, 0.0)
     masses = np.zeros((graph.n_components, labels.n_classes))

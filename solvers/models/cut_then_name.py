@@ -3,7 +3,7 @@
 Decision: below five labels per class the models of total variation start from here. Context: what
 they minimise is nearly a ratio of cut and balance, and their published errors are flat in the
 number of labels, as those of clusters are; started from the labels, one that lies oddly leads them
-to another minimum in one of five draws (ALGORITHMS G.8). Consequence: the graph is cut in two by
+to another minimum in one of five draws (section G.8). Consequence: the graph is cut in two by
 its least Cheeger ratio, the classes are shared out to the sides, and a side that got several is
 cut again.
 """

@@ -8,9 +8,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.basis import Basis, BasisModel
 from peewit.solvers.models.point_model import Stats
 
@@ -24,7 +24,7 @@ _COVARIANCE_COLUMNS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EigFun(BasisModel):
-    """Eigenfunctions of Fergus, Weiss and Torralba (2009) (D.5, EigFun).
+    """Eigenfunctions of Fergus, Weiss and Torralba (2009) (section D.5).
 
     The points are rotated by PCA; along each principal direction the density is a histogram, and
     the smoothest eigenfunctions of its Laplacian are found on the bins and interpolated. The
@@ -124,7 +124,7 @@ def principal_coordinates(points: Any, n_dimensions: int) -> FloatArray:
         method = "arpack"
     else:
         method = "covariance_eigh" if n_columns <= _COVARIANCE_COLUMNS else "full"
-    from sklearn.decomposition import PCA  # noqa: PLC0415 - slow, see peewit.solvers.distances
+    from sklearn.decomposition import PCA  # noqa: PLC0415 - slow, see peewit.solvers.neighbors.distances
 
     pca = PCA(n_components=n_kept, svd_solver=method, random_state=0)
     coordinates: FloatArray = np.asarray(pca.fit_transform(points), dtype=np.float64)

@@ -12,17 +12,13 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, Int64Array, column_norms
 from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Cancelled, Progress, Watch
 from peewit.solvers.kernels.block_products import subtract_by_component
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.full_graph import FullSystem
 from peewit.solvers.laplacian.solver import LinearSolution
-from peewit.solvers.models.base import (
-    Rule,
-    ScoreKind,
-    check_targets,
-    hyperparameter,
-)
+from peewit.solvers.models.base import ScoreKind, check_targets
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_balance import ClassShares, asked_shares
 from peewit.solvers.models.class_mass import normalized_masses
@@ -101,7 +97,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
     def full_system(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution
     ) -> FullSystem:
-        """D1, or (C1) with the penalty that was used; see `Refinable`."""
+        """(D1), or (C1) with the penalty that was used; see `Refinable`."""
         task = CentredLabels.of(labels, prepared.graph.component)
         penalty = float(solution.stats["graph_penalty"])
         function = solution.scores - self._offset(task)[prepared.graph.component]
@@ -306,7 +302,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HFS(_Harmonic):
-    """Harmonic functions of Zhu, Ghahramani and Lafferty (2003), hard or soft (D1, D2).
+    """Harmonic functions of Zhu, Ghahramani and Lafferty (2003), hard or soft (D1), (D2).
 
     Minimises the mean squared miss on the labels plus graph_penalty * f^T L f; with
     graph_penalty 0 the labels are kept exactly. Scores of classes lie in [0, 1] and sum to 1,

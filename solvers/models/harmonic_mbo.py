@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, IntArray
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Cancelled, Progress, iterate
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.sweep import Sweep
-from peewit.solvers.models.base import Rule, check_labels, hyperparameter
+from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.class_mass import contrasts
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.features import FeatureRows, Rows
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.embedding import EMBEDDED, spectral_embedding
 from peewit.solvers.models.point_model import PointModel, Points
 from peewit.solvers.solution import Solution, Status

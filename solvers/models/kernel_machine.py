@@ -13,13 +13,11 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.gram.feature_maps import FeatureMap
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Expansion, Space
-from peewit.solvers.iterate import Watch
-from peewit.solvers.labels import Labels, class_scores
-from peewit.solvers.models.base import Rule, hyperparameter
-from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.labels import class_scores
 from peewit.solvers.models.inductive import InductiveModel
 from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS, KernelSpaceModel
-from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.solution import Solution, Status
 from peewit.solvers.svm.problem import BIASES, BiasName, Minimum
 
@@ -37,40 +35,27 @@ class KernelMachine(KernelSpaceModel, InductiveModel):
     bias: Literal["none", "free", "penalized"] = hyperparameter(
         "none",
         Rule(
-            doc="Intercept: none, one that costs nothing, or one inside the graph penalty.",
+            doc="Intercept: none, one that costs nothing, or one inside the graph penalty; "
+            "without that penalty the last two are the same.",
             kind=str,
             words=BIASES,
         ),
     )
 
-    def _solution(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-        stats: Stats,
-    ) -> Solution:
+    def _solution(self, problem: PointProblem) -> Solution:
+        prepared, watch, stats = problem.prepared, problem.watch, problem.stats
         points = self._points(prepared, watch)
         space = self._space(prepared, points.rows, watch, stats)
-        minimum = self._minimum(prepared, space, labels, start, watch)
+        minimum = self._minimum(problem, space)
         values = space.values(minimum.coef) + minimum.intercept
         stats["n_iter"], stats["stopped_by"] = minimum.n_iter, minimum.stopped_by
-        solution = task.solution(class_scores(values), minimum.status, stats)
+        solution = problem.task.solution(class_scores(values), minimum.status, stats)
         if minimum.status is Status.CONVERGED and points.status is not Status.CONVERGED:
             solution = replace(solution, status=points.status)
         return replace(solution, functions=space.expansion(minimum.coef, minimum.intercept))
 
     @abstractmethod
-    def _minimum(
-        self,
-        prepared: Points,
-        space: Space,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-    ) -> Minimum:
+    def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
         """The functions."""
 
 

@@ -12,8 +12,8 @@ from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
 from peewit.solvers.gram.landmarks import LandmarkMap
 from peewit.solvers.gram.planning import GRAMS, PRECISIONS, GramPlan, GramRequest
 from peewit.solvers.gram.spaces import Space
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.inductive import EmbeddedModel
 from peewit.solvers.models.point_model import Points, Stats
 
@@ -71,7 +71,10 @@ class KernelSpaceModel(EmbeddedModel):
             words=("auto", *PRECISIONS),
         ),
     )
-    seed: int = hyperparameter(0, Rule(doc="Draws the landmarks.", kind=int, minimum=0))
+    seed: int = hyperparameter(
+        0,
+        Rule(doc="Draws the landmarks, and labels that are held out.", kind=int, minimum=0),
+    )
 
     def plan(
         self, n_rows: int, n_columns: int, budget_bytes: int, *, row_bytes: int | None = None

@@ -1,7 +1,7 @@
 """The kernel between labeled nodes, L^+ E_S, and the harmonic functions that it gives.
 
 On a component the soft models are kernel ridge regression with the pseudo-inverse of L as kernel
-(ALGORITHMS D.3): f = G alpha with G = L^+ E_S, one column per labeled node. L does not change when
+(D9): f = G alpha with G = L^+ E_S, one column per labeled node. L does not change when
 labels do, so a new label costs one solve and a system of the size of the labels, for all classes
 at once, where M = kappa L + I_S changes in every entry.
 """

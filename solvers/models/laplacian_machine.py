@@ -10,15 +10,14 @@ from peewit.solvers.arrays import FloatArray, Int64Array, frozen
 from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Space
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
-from peewit.solvers.labels import Labels, class_scores, one_against_rest
+from peewit.solvers.labels import Labels, class_scores, deal_folds, one_against_rest
 from peewit.solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
-from peewit.solvers.models.base import Rule, hyperparameter
-from peewit.solvers.models.cross_validation import deal_folds
 from peewit.solvers.models.kernel_machine import KernelMachine, is_factored, started
 from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS
-from peewit.solvers.models.point_model import Points, Stats
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.models.point_model import PointProblem, Points, Stats
+from peewit.solvers.solution import Status
 from peewit.solvers.svm.conjugate_gradients import descend
 from peewit.solvers.svm.dual import maximize, maximize_labeled
 from peewit.solvers.svm.labeled_system import (
@@ -146,18 +145,12 @@ class LaplacianMachine(KernelMachine):
     def _way(self, space: Space) -> tuple[MethodName, LossName]:
         """The method that is used in a space, and the loss."""
 
-    def _minimum(
-        self,
-        prepared: Points,
-        space: Space,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-    ) -> Minimum:
+    def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
+        prepared, labels, watch = problem.prepared, problem.labels, problem.watch
         method, loss = self._way(space)
         laplacian = self._laplacian(prepared)
         trained, validation = self._held_out(labels, method)
-        problem = Problem(
+        primal = Problem(
             space=space,
             laplacian=laplacian,
             norm_penalty=self.norm_penalty,
@@ -174,8 +167,8 @@ class LaplacianMachine(KernelMachine):
                 unlabeled[labels.nodes] = False
                 early = EarlyStop(rule=self.stop, unlabeled=unlabeled, validation=validation)
             return descend(
-                problem,
-                start=started(space, start, problem.n_functions, self.bias),
+                primal,
+                start=started(space, problem.start, primal.n_functions, self.bias),
                 measure=self.measure,
                 rtol=RTOL[self.measure] if self.rtol == "auto" else self.rtol,
                 early=early,
@@ -185,13 +178,9 @@ class LaplacianMachine(KernelMachine):
             )
         system = self._system(prepared, self._inverse(prepared, space, watch), trained)
         if method == "dual":
-            return maximize(system, problem.targets, loss=loss, teller=watch.teller("dual"))
-        return minimize(
-            system,
-            problem.targets,
-            is_hinge=loss != "squared",
-            teller=watch.teller("newton"),
-        )
+            return maximize(system, primal.targets, loss=loss, teller=watch.teller("dual"))
+        teller = watch.teller("newton")
+        return minimize(system, primal.targets, is_hinge=loss != "squared", teller=teller)
 
     def _system(self, prepared: Points, inverse: PenaltyInverse, labels: Labels) -> LabeledSystem:
         constant = self.graph_penalty * self._laplacian(prepared).of_ones()
@@ -223,8 +212,8 @@ class LaplacianMachine(KernelMachine):
 
         Notes
         -----
-        Two eigenproblems serve all penalties, folds and classes (E.4): what is left for each is a
-        Newton method on the labels. A Gram matrix is factored, in float64.
+        Two eigenproblems serve all penalties, folds and classes (section E.4): what is left for
+        each is a Newton method on the labels. A Gram matrix is factored, in float64.
         """
         stats: Stats = {}
         space = self._space(prepared, self._points(prepared, watch).rows, watch, stats)

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from peewit.solvers.gram.spaces import Space
-from peewit.solvers.models.base import Rule, hyperparameter
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.laplacian_machine import LaplacianMachine, MethodName
 from peewit.solvers.svm.problem import LossName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LapSVM(LaplacianMachine):
-    """Laplacian support vector machine, in the primal or in the dual (E.1, E.2).
+    """Laplacian support vector machine, in the primal or in the dual (sections E.1 and E.2).
 
     Scores are decision values of one class against the rest: f minimises the losses at the
     labeled nodes plus norm_penalty |f|^2 plus graph_penalty f' L^power f.

@@ -6,7 +6,7 @@ Cora, Citeseer, Facebook pages; 2 to 20 labels per class) the accuracy of Stable
 better on average than with the penalty nearest to the mean kernel diagonal among those within one
 standard error of the best, and .1 points worse in the worst case.
 On a component the soft models are kernel ridge regression with the pseudo-inverse of L as kernel
-(ALGORITHMS D.3). So the kernel between labeled nodes, one solve with L per labeled node, gives
+(D9). So the kernel between labeled nodes, one solve with L per labeled node, gives
 the prediction of every label by all others for any penalty, without another solve.
 """
 
@@ -211,9 +211,9 @@ def _left_out_block(
 ) -> FloatArray:
     """`left_out_targets` of one component.
 
-    With A = (K + kappa I)^-1 a fit to any fixed targets t misses a left-out t_i by (A t)_i / A_ii.
-    Stable-HFS fits t = y - (mean of the others), which depends on i but enters linearly. Soft HFS
-    has a free constant: A becomes the inverse of K + kappa I bordered by ones.
+    With A = (K + kappa I)^-1 a fit to fixed targets t misses a left-out t_i by (A t)_i / A_ii
+    (D10). Stable-HFS fits t = y - (mean of the others), which depends on i but enters linearly.
+    Soft HFS has a free constant: A becomes the inverse of K + kappa I bordered by ones.
     """
     inverse = np.linalg.inv(kernel + penalty * np.eye(len(kernel)))
     row_sums = inverse.sum(axis=1, keepdims=True)

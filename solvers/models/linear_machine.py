@@ -9,8 +9,9 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.features import FeatureRows, Rows
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
-from peewit.solvers.labels import Labels, class_scores, one_against_rest
+from peewit.solvers.labels import Labels, class_scores, deal_folds, one_against_rest
 from peewit.solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
 from peewit.solvers.linear.calibration import fitted_sigmoid, flat_sigmoids
 from peewit.solvers.linear.finite_newton import (
@@ -27,17 +28,15 @@ from peewit.solvers.linear.rows import (
     StreamedRows,
     rows_of,
 )
-from peewit.solvers.models.base import Rule, ScoreKind, hyperparameter
-from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.base import ScoreKind
 from peewit.solvers.models.class_balance import asked_shares, unknown_classes
-from peewit.solvers.models.cross_validation import deal_folds
 from peewit.solvers.models.inductive import InductiveModel
 from peewit.solvers.models.linear_fit import Fit, Table, rows_form
-from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.point_model import PointProblem, Points
 from peewit.solvers.solution import Solution, Status
 
 PENALTIES: Final = (3e-2, 1e-2, 3e-3, 1e-3)
-"""Norm penalties that 'auto' chooses from, for rows of unit length (F.4)."""
+"""Norm penalties that 'auto' chooses from, for rows of unit length (section F.4)."""
 
 N_FOLDS: Final = 5
 _FEW_LABELS: Final = 100
@@ -134,43 +133,36 @@ class LinearMachine(InductiveModel):
     def _weights(self, fit: Fit) -> FloatArray:
         """(n_weights, n_functions) the functions; takes down in ``fit`` how it went."""
 
-    def _solution(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-        stats: Stats,
-    ) -> Solution:
+    def _solution(self, problem: PointProblem) -> Solution:
+        prepared, labels, watch = problem.prepared, problem.labels, problem.watch
         self._require(labels)
         points = self._points(prepared, watch)
         table = self._table(prepared, points.rows)
         n_before = table.rows.passes.count
         fit = self._fit(table, labels, watch)
-        fit.start = self._started(start, table, labels)
+        fit.start = self._started(problem.start, table, labels)
         weights = self._weights(fit)
         functions = LinearFunctions(weights=weights, form=table.form)
         if self.scores == "probability":
             functions = functions.with_sigmoid(self._sigmoid(fit))
         scores = functions.scores_of(table.rows.values(weights))
         watch.step("predicting", 1, 1)
-        stats |= {
-            "rows": rows_form(table),
-            "norm_penalty": fit.norm_penalty,
-            "objective": fit.objective,
-            "n_iter": fit.figures.n_newton,
-            "n_trainings": fit.figures.n_trainings,
-            "n_switches": fit.figures.n_switches,
-            "n_passes": table.rows.passes.count - n_before,
-        }
+        problem.stats.update(
+            rows=rows_form(table),
+            norm_penalty=fit.norm_penalty,
+            objective=fit.objective,
+            n_iter=fit.figures.n_newton,
+            n_trainings=fit.figures.n_trainings,
+            n_switches=fit.figures.n_switches,
+            n_passes=table.rows.passes.count - n_before,
+        )
         status = fit.status if points.status is Status.CONVERGED else points.status
         unknown = (
             unknown_classes(name, getattr(self, name, None), labels)
             for name in ("class_costs", "class_balance")
         )
         return replace(
-            task.solution(scores, status, stats),
+            problem.task.solution(scores, status, problem.stats),
             functions=functions,
             warnings=(
                 *filter(None, unknown),
@@ -345,7 +337,7 @@ class LinearMachine(InductiveModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearSVM(LinearMachine):
-    """Linear support vector machine of the labeled nodes: l2-SVM-MFN (F.1).
+    """Linear support vector machine of the labeled nodes: l2-SVM-MFN (section F.1).
 
     The modified finite Newton method of Keerthi and DeCoste (2005): the squared hinge, conjugate
     gradients on the rows inside the margin, and an exact line search. With a graph penalty the

@@ -11,10 +11,9 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.centring import CentredLabels
-from peewit.solvers.models.distances import distance_blocks
-from peewit.solvers.models.point_model import Points, ScoringModel, Stats
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.models.point_model import PointProblem, ScoringModel
+from peewit.solvers.neighbors.distances import distance_blocks
+from peewit.solvers.solution import Status
 
 ALONG_EDGES = "shortest paths"
 """What the stats say of distances along the graph."""
@@ -22,7 +21,7 @@ ALONG_EDGES = "shortest paths"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearestNeighbor(ScoringModel):
-    """The class of the nearest labeled node (D.5, 1-NN).
+    """The class of the nearest labeled node (section D.5).
 
     With features by their Euclidean distance, whatever the edges; without them along the shortest
     path, an edge being 1 / weight long. Scores are the inverse distances to the nearest node of
@@ -36,20 +35,13 @@ class NearestNeighbor(ScoringModel):
 
     of_graph: ClassVar[str] = ALONG_EDGES
 
-    def _answer(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,  # noqa: ARG002 - nothing here is iterated
-        watch: Watch,
-        stats: Stats,  # noqa: ARG002 - nothing is chosen here
-    ) -> tuple[FloatArray, Status]:
+    def _answer(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+        prepared, labels = problem.prepared, problem.labels
         if prepared.features is None:
-            distance = path_lengths(prepared.graph, labels, watch)
+            distance = path_lengths(prepared.graph, labels, problem.watch)
         else:
-            distance = row_distances(prepared.features, labels, watch)
-        scores = inverse_shares(distance, task.reachable)
+            distance = row_distances(prepared.features, labels, problem.watch)
+        scores = inverse_shares(distance, problem.task.reachable)
         scores[labels.nodes] = labels.targets()
         return scores, Status.CONVERGED
 

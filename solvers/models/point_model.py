@@ -135,6 +135,31 @@ class Points:
         return replace(solution, scores=scores, reachable=reachable, stats=stats)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PointProblem:
+    """What one solve is given, all of it at the nodes of ``prepared.graph``.
+
+    Attributes
+    ----------
+    prepared : Points
+    task : CentredLabels
+        The labels, centred.
+    labels : Labels
+    start : Solution or None
+        A solution to start from; of another shape it is ignored.
+    watch : Watch
+    stats : dict
+        Filled by the solve.
+    """
+
+    prepared: Points
+    task: CentredLabels
+    labels: Labels
+    start: Solution | None
+    watch: Watch
+    stats: Stats
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointModel(Model):
     """What these models share: preparation, checks and cancellation.
@@ -189,13 +214,18 @@ class PointModel(Model):
         check_labels(labels, prepared.whole)
         own = prepared.with_features(labels)
         task = prepared.centred(own)
-        stats: Stats = {"input": self.of_graph if prepared.rows is None else GIVEN}
-        watch = Watch(progress=progress, cancelled=cancelled)
-        begin = prepared.narrowed(start)
+        problem = PointProblem(
+            prepared=prepared,
+            task=task,
+            labels=own,
+            start=prepared.narrowed(start),
+            watch=Watch(progress=progress, cancelled=cancelled),
+            stats={"input": self.of_graph if prepared.rows is None else GIVEN},
+        )
         try:
-            solution = self._solution(prepared, task, own, begin, watch, stats)
+            solution = self._solution(problem)
         except Stopped:
-            solution = task.solution(task.baseline, Status.CANCELLED, stats)
+            solution = task.solution(task.baseline, Status.CANCELLED, problem.stats)
         return prepared.widened(solution, labels)
 
     def working_bytes(self, n_rows: int, n_columns: int, row_bytes: int) -> int:  # noqa: ARG002
@@ -203,15 +233,7 @@ class PointModel(Model):
         return _ROW_COPIES * n_rows * row_bytes
 
     @abstractmethod
-    def _solution(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-        stats: Stats,
-    ) -> Solution:
+    def _solution(self, problem: PointProblem) -> Solution:
         """The solution at the nodes of ``prepared.graph``; fills ``stats``."""
 
 
@@ -219,26 +241,10 @@ class PointModel(Model):
 class ScoringModel(PointModel):
     """A model of points that finds scores and nothing that new points could be put into."""
 
-    def _solution(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-        stats: Stats,
-    ) -> Solution:
-        scores, status = self._answer(prepared, task, labels, start, watch, stats)
-        return task.solution(scores, status, stats)
+    def _solution(self, problem: PointProblem) -> Solution:
+        scores, status = self._answer(problem)
+        return problem.task.solution(scores, status, problem.stats)
 
     @abstractmethod
-    def _answer(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-        stats: Stats,
-    ) -> tuple[FloatArray, Status]:
+    def _answer(self, problem: PointProblem) -> tuple[FloatArray, Status]:
         """(n_nodes, n_classes) scores, of which those of reachable nodes count; fills ``stats``."""

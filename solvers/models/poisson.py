@@ -11,11 +11,12 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Cancelled, Progress, Watch, iterate
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LinearSolution
 from peewit.solvers.laplacian.sweep import Sweep
-from peewit.solvers.models.base import Rule, check_labels, hyperparameter
+from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_balance import (
     ClassShares,

@@ -6,13 +6,17 @@ from typing import Any, Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.distances import euclidean_distances
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.basis import Basis, BasisModel
-from peewit.solvers.models.distances import distance_blocks, nearest_rows, positive_median
 from peewit.solvers.models.point_model import Stats
+from peewit.solvers.neighbors.distances import (
+    distance_blocks,
+    euclidean_distances,
+    nearest_rows,
+    positive_median,
+)
 
 _MOST_FUNCTIONS = 200
 _LABELS_PER_FUNCTION = 5
@@ -25,7 +29,7 @@ _LEAST_SHARE = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleHFS(BasisModel):
-    """The simple algorithm of Ji, Yang, Lin, Jin and Han (2012) (D.5, Simple-HFS).
+    """The simple algorithm of Ji, Yang, Lin, Jin and Han (2012) (section D.5).
 
     The leading eigenvectors of the Gaussian kernel exp(-d^2 / (2 s^2)) on all points fit the
     labels by least squares. Up to ``n_landmarks`` points the eigenvectors are exact; above they

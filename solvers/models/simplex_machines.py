@@ -7,11 +7,10 @@ from typing import Final
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.iterate import Watch, iterate
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
-from peewit.solvers.models.base import Rule, hyperparameter
-from peewit.solvers.models.centring import CentredLabels
-from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.models.variational import VariationalModel, mean_degree
 from peewit.solvers.solution import Solution, Status, first_failure
 from peewit.solvers.variation.fidelity import HingeFidelity
@@ -59,51 +58,32 @@ class SimplexMachine(VariationalModel):
         1_000, Rule(doc="Most steps to the simplex.", kind=int, minimum=1)
     )
 
-    def _solution(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,  # noqa: ARG002 - convex, and mostly solved at once
-        watch: Watch,
-        stats: Stats,
-    ) -> Solution:
-        stats["n_iter"] = 1
-        if labels.n_classes == 2:
-            values, status = self._function(prepared, labels, watch, stats)
+    def _solution(self, problem: PointProblem) -> Solution:
+        problem.stats["n_iter"] = 1  # convex, and mostly solved at once: a start is not used
+        if problem.labels.n_classes == 2:
+            values, status = self._function(problem)
         else:
-            values, status = self._distributions(prepared, labels, watch, stats)
-        status = first_failure(status, self._points_status(prepared, watch))
-        return task.solution(class_scores(values), status, stats)
+            values, status = self._distributions(problem)
+        status = first_failure(status, self._points_status(problem.prepared, problem.watch))
+        return problem.task.solution(class_scores(values), status, problem.stats)
 
     @abstractmethod
-    def _function(
-        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> tuple[FloatArray, Status]:
+    def _function(self, problem: PointProblem) -> tuple[FloatArray, Status]:
         """(n_nodes, 1) of two classes, > 0 at the second."""
 
     @abstractmethod
-    def _distributions(
-        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> tuple[FloatArray, Status]:
+    def _distributions(self, problem: PointProblem) -> tuple[FloatArray, Status]:
         """(n_nodes, n_classes) on the simplex, of more than two."""
 
     def _penalized(
-        self,
-        prepared: Points,
-        pull: float,
-        watch: Watch,
-        stats: Stats,
-        *,
-        tells_solves: bool = False,
+        self, problem: PointProblem, pull: float, *, tells_solves: bool = False
     ) -> PenaltyInverse:
         """The penalty inverted, in the kernel's space or on the graph."""
+        prepared, watch = problem.prepared, problem.watch
         graph_penalty = self.graph_penalty / mean_degree(prepared)
         if self._has_norm(prepared):
             return self._inverse(
-                prepared,
-                watch,
-                stats,
+                problem,
                 graph_penalty=graph_penalty,
                 pull=pull,
                 name="tied inverse" if pull else "inverse",
@@ -130,17 +110,17 @@ class SimplexMachine(VariationalModel):
         return pulled
 
     def _to_simplex(
-        self, splitting: SimplexSplitting, watch: Watch, stats: Stats
+        self, splitting: SimplexSplitting, problem: PointProblem
     ) -> tuple[FloatArray, Status]:
         """Where the splitting ends."""
         outcome = iterate(
             splitting,
             max_iter=self.max_iter,
             phase="simplex",
-            progress=watch.progress,
-            cancelled=watch.cancelled,
+            progress=problem.watch.progress,
+            cancelled=problem.watch.cancelled,
         )
-        stats["n_iter"], stats["residual"] = outcome.n_iter, outcome.state.residual
+        problem.stats.update(n_iter=outcome.n_iter, residual=outcome.state.residual)
         return outcome.state.values, first_failure(outcome.status, splitting.inverse.status)
 
 
@@ -156,23 +136,20 @@ class LapRLS(SimplexMachine):
     As `peewit.solvers.models.total_variation.TVRLS`; Belkin, Niyogi and Sindhwani, JMLR 2006.
     """
 
-    def _function(
-        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> tuple[FloatArray, Status]:
-        inverse = self._penalized(prepared, 0.0, watch, stats, tells_solves=True)
-        return self._free(inverse, labels, one_against_rest(labels), prepared.graph.n_nodes)
+    def _function(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+        labels, n_nodes = problem.labels, problem.prepared.graph.n_nodes
+        inverse = self._penalized(problem, 0.0, tells_solves=True)
+        return self._free(inverse, labels, one_against_rest(labels), n_nodes)
 
-    def _distributions(
-        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> tuple[FloatArray, Status]:
+    def _distributions(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+        labels, n_nodes = problem.labels, problem.prepared.graph.n_nodes
         base, targets = labels.class_prior(), labels.targets()
-        inverse = self._penalized(prepared, 0.0, watch, stats, tells_solves=True)
-        n_nodes = prepared.graph.n_nodes
+        inverse = self._penalized(problem, 0.0, tells_solves=True)
         free, status = self._free(inverse, labels, targets - base, n_nodes)
         first = on_simplex(base + free)
         if float(np.abs(base + free - first).max(initial=0.0)) <= self.rtol:
             return first, status
-        tied = self._penalized(prepared, self.pull, watch, stats)
+        tied = self._penalized(problem, self.pull)
         splitting = SimplexSplitting(
             inverse=tied.with_squares(labels.nodes, self.label_weight),
             linear=self._pulled(labels, targets - base, n_nodes),
@@ -181,7 +158,7 @@ class LapRLS(SimplexMachine):
             first=first,
             rtol=self.rtol,
         )
-        values, ended = self._to_simplex(splitting, watch, stats)
+        values, ended = self._to_simplex(splitting, problem)
         return values, first_failure(status, ended)
 
 
@@ -204,34 +181,31 @@ class SimplexLapSVM(SimplexMachine):
     As `LapRLS`.
     """
 
-    def _function(
-        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> tuple[FloatArray, Status]:
-        inverse = self._penalized(prepared, 0.0, watch, stats)
-        n_nodes = prepared.graph.n_nodes
+    def _function(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+        labels, n_nodes = problem.labels, problem.prepared.graph.n_nodes
+        inverse = self._penalized(problem, 0.0)
         fit = HingeFit.of(
             inverse,
             labels.nodes,
             one_against_rest(labels),
             n_nodes,
             label_weight=self.label_weight,
-            teller=watch.teller("labels"),
+            teller=problem.watch.teller("labels"),
         )
         values, intercepts, status = fit.nearest(np.zeros((n_nodes, 1)))
         return values + intercepts, first_failure(status, inverse.status)
 
-    def _distributions(
-        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> tuple[FloatArray, Status]:
+    def _distributions(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+        labels, n_nodes = problem.labels, problem.prepared.graph.n_nodes
         base, targets = labels.class_prior(), labels.targets()
-        inverse = self._penalized(prepared, 0.0, watch, stats, tells_solves=True)
-        near, status = self._free(inverse, labels, targets - base, prepared.graph.n_nodes)
+        inverse = self._penalized(problem, 0.0, tells_solves=True)
+        near, status = self._free(inverse, labels, targets - base, n_nodes)
         first = on_simplex(base + near)
         signs = one_against_rest(labels)
         forces = self.label_weight * (targets - first[labels.nodes])
         forces = signs * np.clip(signs * forces, 0.0, 2.0 * self.label_weight)
         splitting = SimplexSplitting(
-            inverse=self._penalized(prepared, self.pull, watch, stats),
+            inverse=self._penalized(problem, self.pull),
             linear=np.zeros_like(first),
             hinges=HingeFidelity(
                 nodes=labels.nodes,
@@ -244,5 +218,5 @@ class SimplexLapSVM(SimplexMachine):
             rtol=self.rtol,
             forces=forces,
         )
-        values, ended = self._to_simplex(splitting, watch, stats)
+        values, ended = self._to_simplex(splitting, problem)
         return values, first_failure(status, ended)

@@ -9,15 +9,14 @@ from scipy.sparse.csgraph import dijkstra
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Rule, hyperparameter
-from peewit.solvers.models.centring import CentredLabels
-from peewit.solvers.models.distances import nearest_rows, positive_median
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths
-from peewit.solvers.models.point_model import Points, ScoringModel, Stats
+from peewit.solvers.models.point_model import PointProblem, Points, ScoringModel
 from peewit.solvers.models.prepared_graph import PreparedGraph
+from peewit.solvers.neighbors.distances import nearest_rows, positive_median
 from peewit.solvers.solution import Solution, Status
 
 
@@ -36,7 +35,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubSampling(ScoringModel):
-    """Stable-HFS on a random sample that holds every label; others copy (D.5, SubSampling).
+    """Stable-HFS on a random sample that holds every label; others copy (section D.5).
 
     With features the graph of the sample is its k-NN graph, an edge joining two nodes when either
     is among the other's neighbors, with weight exp(-d^2 / (2 s^2)), s the median distance to the
@@ -64,25 +63,19 @@ class SubSampling(ScoringModel):
 
     of_graph: ClassVar[str] = ALONG_EDGES
 
-    def _answer(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,
-        watch: Watch,
-        stats: Stats,
-    ) -> tuple[FloatArray, Status]:
-        sample = self._sample(prepared, labels, watch)
-        inner = self._solved(sample, labels, start, watch)
-        stats |= dict(inner.stats) | {
-            "n_sampled": int(sample.nodes.size),
-            "n_sampled_edges": sample.prepared.graph.n_edges,
-            "n_copied": prepared.graph.n_nodes - int(np.count_nonzero(inner.reachable)),
-        }
+    def _answer(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+        prepared, watch = problem.prepared, problem.watch
+        sample = self._sample(prepared, problem.labels, watch)
+        inner = self._solved(sample, problem)
+        problem.stats.update(
+            inner.stats,
+            n_sampled=int(sample.nodes.size),
+            n_sampled_edges=sample.prepared.graph.n_edges,
+            n_copied=prepared.graph.n_nodes - int(np.count_nonzero(inner.reachable)),
+        )
         if inner.status is Status.CANCELLED:
             raise Stopped
-        place = _teachers(prepared, sample, inner, task.reachable, watch)
+        place = _teachers(prepared, sample, inner, problem.task.reachable, watch)
         return inner.scores[place], inner.status
 
     def _sample(self, prepared: Points, labels: Labels, watch: Watch) -> Sample:
@@ -102,10 +95,9 @@ class SubSampling(ScoringModel):
 
         return prepared.latest("sample", key, make)
 
-    def _solved(
-        self, sample: Sample, labels: Labels, start: Solution | None, watch: Watch
-    ) -> Solution:
+    def _solved(self, sample: Sample, problem: PointProblem) -> Solution:
         """Stable-HFS on the sample."""
+        labels, start, watch = problem.labels, problem.start, problem.watch
         place = np.searchsorted(sample.nodes, labels.nodes)
         inside = Labels(nodes=place, classes=labels.classes, class_names=labels.class_names)
         model = StableHFS(graph_penalty=self.graph_penalty)

@@ -7,12 +7,10 @@ import numpy as np
 
 from peewit.solvers.gram.planning import GramPlan
 from peewit.solvers.gram.spaces import Space
-from peewit.solvers.iterate import Watch
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import Labels, one_against_rest
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.kernel_machine import KernelMachine
-from peewit.solvers.models.point_model import Points
-from peewit.solvers.solution import Solution
+from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.svm.dual import maximize
 from peewit.solvers.svm.labeled_system import LabeledSystem, NoGraphPenalty
 from peewit.solvers.svm.newton import minimize
@@ -46,7 +44,7 @@ class SupervisedMachine(KernelMachine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SVM(SupervisedMachine):
-    """Support vector machine of the labeled nodes (E.3).
+    """Support vector machine of the labeled nodes (section E.3).
 
     `LapSVM` with a graph penalty of 0: Newton's method on the squared hinge, or the dual.
     """
@@ -74,14 +72,8 @@ class SVM(SupervisedMachine):
         if self.loss == "hinge" and self.method == "newton":
             raise ValueError(f"loss 'hinge' must stand beside method='dual', got {self.method!r}")
 
-    def _minimum(
-        self,
-        prepared: Points,  # noqa: ARG002 - the labels suffice
-        space: Space,
-        labels: Labels,
-        start: Solution | None,  # noqa: ARG002 - solved at once, from nothing
-        watch: Watch,
-    ) -> Minimum:
+    def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
+        labels, watch = problem.labels, problem.watch
         system, targets = self._system(space, labels), one_against_rest(labels)
         if self.method == "dual" or self.loss == "hinge":
             loss: LossName = "hinge" if self.loss == "auto" else self.loss
@@ -92,19 +84,8 @@ class SVM(SupervisedMachine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RLSC(SupervisedMachine):
-    """Regularised least squares classifier of the labeled nodes (E.3): one linear system."""
+    """Regularised least squares classifier of the labeled nodes, one linear system (E12)."""
 
-    def _minimum(
-        self,
-        prepared: Points,  # noqa: ARG002 - the labels suffice
-        space: Space,
-        labels: Labels,
-        start: Solution | None,  # noqa: ARG002 - solved at once, from nothing
-        watch: Watch,
-    ) -> Minimum:
-        return minimize(
-            self._system(space, labels),
-            one_against_rest(labels),
-            is_hinge=False,
-            teller=watch.teller("newton"),
-        )
+    def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
+        system, targets = self._system(space, problem.labels), one_against_rest(problem.labels)
+        return minimize(system, targets, is_hinge=False, teller=problem.watch.teller("newton"))

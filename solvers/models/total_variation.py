@@ -8,11 +8,10 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Watch, iterate
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
-from peewit.solvers.models.base import Rule, hyperparameter
-from peewit.solvers.models.centring import CentredLabels
-from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.models.variational import StartedModel, mean_degree, targets_of
 from peewit.solvers.solution import Solution, first_failure
 from peewit.solvers.variation.fidelity import Fidelity, HingeFidelity, SquaredFidelity
@@ -71,20 +70,14 @@ class TotalVariationModel(StartedModel):
     )
     max_iter: int = hyperparameter(200, Rule(doc="Most steps.", kind=int, minimum=1))
 
-    def _solution(
-        self,
-        prepared: Points,
-        task: CentredLabels,
-        labels: Labels,
-        start: Solution | None,  # noqa: ARG002 - a start must not choose between minima
-        watch: Watch,
-        stats: Stats,
-    ) -> Solution:
-        shares, before = self._first_shares(prepared, labels, watch, stats)
+    def _solution(self, problem: PointProblem) -> Solution:
+        prepared, labels = problem.prepared, problem.labels
+        watch, stats = problem.watch, problem.stats
+        shares, before = self._first_shares(problem)  # a start must not choose between minima
         first = shares[:, 1:] - shares[:, :1] if labels.n_classes == 2 else shares
         smoothing = None
         if self._has_norm(prepared):
-            smoothing = self._inverse(prepared, watch, stats, graph_penalty=0.0, pull=self.pull)
+            smoothing = self._inverse(problem, graph_penalty=0.0, pull=self.pull)
         splitting = VariationSplitting(
             variation=TotalVariation(
                 prepared.graph, unit=mean_degree(prepared), parallel=prepared.parallel
@@ -92,7 +85,7 @@ class TotalVariationModel(StartedModel):
             fidelity=self._fidelity(labels),
             smoothing=smoothing,
             first=np.ascontiguousarray(first),
-            contested=contested(labels, prepared.graph) & task.reachable,
+            contested=contested(labels, prepared.graph) & problem.task.reachable,
             penalty=self._penalty(labels),
             pull=self.pull,
             normalization=self.normalization,
@@ -111,7 +104,7 @@ class TotalVariationModel(StartedModel):
         stats["n_iter"], stats["n_proximal"] = outcome.n_iter, state.n_proximal
         stats["n_moved"], stats["residual"] = state.n_moved, state.residual
         scores = class_scores(state.values + state.intercepts)
-        solution = task.solution(scores, first_failure(outcome.status, before), stats)
+        solution = problem.task.solution(scores, first_failure(outcome.status, before), stats)
         return self._warned(solution, labels)
 
     def entry_bytes(self, n_classes: int) -> int:
@@ -138,7 +131,7 @@ def contested(labels: Labels, graph: Graph) -> BoolArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TVRLS(TotalVariationModel):
-    """TV-RLS of Bresson and Zhang (2012): squared loss and total variation (G.2, G.7).
+    """TV-RLS of Bresson and Zhang (2012): squared loss and total variation (sections G.2 and G.7).
 
     Borders between classes run where the graph is thinnest, and are as sharp as labels are few.
     It acts like a minimiser of cut over balance: where the classes are clusters of the graph, a
@@ -166,7 +159,7 @@ class TVRLS(TotalVariationModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TVSVM(TotalVariationModel):
-    """TV-SVM of Bresson and Zhang (2012): hinge loss and total variation (G.5, G.7).
+    """TV-SVM of Bresson and Zhang (2012): hinge loss and total variation (sections G.5 and G.7).
 
     As `TVRLS` with max(0, 1 - y (f + b)) at every label, whose step is in closed form (G10).
 

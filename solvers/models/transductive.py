@@ -8,13 +8,13 @@ from typing import Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels, class_scores
 from peewit.solvers.linear.annealing import Schedule, anneal
 from peewit.solvers.linear.finite_newton import LinearPoint
 from peewit.solvers.linear.switching import SwitchRule, switch_labels
 from peewit.solvers.linear.transduction import Transduced, Transduction
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.class_balance import ClassShares, asked_shares
 from peewit.solvers.models.linear_fit import Fit
 from peewit.solvers.models.linear_machine import LinearMachine
@@ -158,7 +158,7 @@ class TransductiveMachine(LinearMachine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TSVM(TransductiveMachine):
-    """Transductive support vector machine by multiple switching (F.2).
+    """Transductive support vector machine by multiple switching (section F.2).
 
     Sindhwani and Keerthi (2006), section 3: the unlabeled nodes get the labels that the machine of
     the labels ranks them to, pairs of which change places as long as that lowers the objective,
@@ -200,7 +200,7 @@ class TSVM(TransductiveMachine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DASVM(TransductiveMachine):
-    """Transductive support vector machine by deterministic annealing (F.3).
+    """Transductive support vector machine by deterministic annealing (section F.3).
 
     Sindhwani and Keerthi (2006), section 4: each unlabeled node has both labels, with beliefs
     whose entropy counts less and less. Of the weights at the end of each step, those with the

@@ -3,7 +3,7 @@
 The soft models are the mean of f ~ N(0, tau^2 L^+), flat along constants, seen at the labels with
 noise of variance kappa tau^2, kappa = graph_penalty * n_labeled. Its variance given the labels,
 in units of tau^2, is the diagonal of (L + I_S / kappa)^-1: the effective resistance between the
-node and a ground that every label is joined to by the resistance kappa (ALGORITHMS C2). With
+node and a ground that every label is joined to by the resistance kappa (C2). With
 kappa = 0 the labels are the ground, as for hard HFS. Targets do not enter.
 
 Decision: the zero sum that Stable-HFS asks for is no knowledge of the labels, so its variance is
@@ -97,7 +97,7 @@ def posterior_variance(
 
     References
     ----------
-    Spielman and Srivastava, arXiv:0803.0929; ALGORITHMS (B8), (C2).
+    Spielman and Srivastava, arXiv:0803.0929; (B8), (C2).
     """
     if not 0 <= graph_penalty < np.inf:
         raise ValueError(f"graph_penalty must be finite and >= 0, got {graph_penalty}")

@@ -9,14 +9,14 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.planning import GramPlan
+from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Cancelled, Progress, Watch
 from peewit.solvers.labels import Labels, one_against_rest
-from peewit.solvers.models.base import Rule, hyperparameter
 from peewit.solvers.models.class_mass import normalized_masses
 from peewit.solvers.models.cut_then_name import N_STARTS, Cuts, NamedCut, cut_then_name
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.models.kernel_space import KernelSpaceModel
-from peewit.solvers.models.point_model import Points, Stats
+from peewit.solvers.models.point_model import PointProblem, Points
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
 from peewit.solvers.solution import Solution, Status, first_failure
@@ -125,9 +125,10 @@ class VariationalModel(KernelSpaceModel):
             return Status.CONVERGED
         return self._points(prepared, watch).status
 
-    def _feature_map(self, prepared: Points, watch: Watch, stats: Stats) -> FeatureMap:
+    def _feature_map(self, problem: PointProblem) -> FeatureMap:
         """The space as explicit features: a Gram matrix is factored once."""
-        space = self._space(prepared, self._points(prepared, watch).rows, watch, stats)
+        prepared, watch = problem.prepared, problem.watch
+        space = self._space(prepared, self._points(prepared, watch).rows, watch, problem.stats)
         if isinstance(space, DenseGram):
             return prepared.latest("gram factor", id(space), lambda: GramFactor.of(space))
         if isinstance(space, FeatureMap):
@@ -136,9 +137,7 @@ class VariationalModel(KernelSpaceModel):
 
     def _inverse(
         self,
-        prepared: Points,
-        watch: Watch,
-        stats: Stats,
+        problem: PointProblem,
         *,
         graph_penalty: float,
         pull: float,
@@ -148,17 +147,17 @@ class VariationalModel(KernelSpaceModel):
         norm_penalty = self.norm_penalty
         if norm_penalty == "auto":
             norm_penalty = self.auto_norm_penalty
-        features = self._feature_map(prepared, watch, stats)
-        return prepared.latest(
+        features = self._feature_map(problem)
+        return problem.prepared.latest(
             name,
             ("variational", id(features), norm_penalty, graph_penalty, pull),
             lambda: SpaceInverse.of(
                 features,
-                prepared.graph,
+                problem.prepared.graph,
                 norm_penalty=norm_penalty,
                 graph_penalty=graph_penalty,
                 pull=pull,
-                teller=watch.teller("factoring"),
+                teller=problem.watch.teller("factoring"),
             ),
         )
 
@@ -245,27 +244,26 @@ class StartedModel(VariationalModel):
         )
         return replace(named, status=first_failure(status, named.status))
 
-    def _first_shares(
-        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> tuple[FloatArray, Status]:
+    def _first_shares(self, problem: PointProblem) -> tuple[FloatArray, Status]:
         """(n_nodes, n_classes) what each class has of a node, before anything is minimized.
 
         Class-mass normalized to equal classes, whatever the labels are of; 1 / n_classes where no
         label reaches.
         """
+        prepared, labels, watch = problem.prepared, problem.labels, problem.watch
         graph, n_classes = prepared.graph, labels.n_classes
         initial = self._start_name(labels)
-        stats["initial"] = initial
+        problem.stats["initial"] = initial
         touched = np.isin(graph.component, graph.component[labels.nodes])
         if initial == "cut":
             named = self._named_cut(prepared, labels, watch)
-            stats["n_missed_labels"], status = named.n_missed, named.status
+            problem.stats["n_missed_labels"], status = named.n_missed, named.status
             shares = np.eye(n_classes)[named.classes]
         else:
             shares, status = self._soft_shares(prepared, initial, labels, watch)
         shares[~touched] = 1.0 / n_classes
         if self._has_norm(prepared) and not touched.all():
-            shares[~touched] = self._fitted_shares(prepared, labels, watch, stats)[~touched]
+            shares[~touched] = self._fitted_shares(problem)[~touched]
         return shares, first_failure(status, self._points_status(prepared, watch))
 
     def _soft_shares(
@@ -285,14 +283,13 @@ class StartedModel(VariationalModel):
         equal = np.full(n_classes, 1.0 / n_classes)
         return normalized_masses(scores, labels, graph, equal), status
 
-    def _fitted_shares(
-        self, prepared: Points, labels: Labels, watch: Watch, stats: Stats
-    ) -> FloatArray:
+    def _fitted_shares(self, problem: PointProblem) -> FloatArray:
         """Least squares of the features alone, for nodes that no edges lead to."""
-        space = self._feature_map(prepared, watch, stats)
-        norm = SpaceInverse.of(space, prepared.graph, norm_penalty=1.0, graph_penalty=0.0, pull=0.0)
+        graph, labels = problem.prepared.graph, problem.labels
+        space = self._feature_map(problem)
+        norm = SpaceInverse.of(space, graph, norm_penalty=1.0, graph_penalty=0.0, pull=0.0)
         prior = labels.class_prior()
-        pulled = np.zeros((prepared.graph.n_nodes, labels.n_classes))
+        pulled = np.zeros((graph.n_nodes, labels.n_classes))
         pulled[labels.nodes] = _FIRST_LABEL_WEIGHT * (labels.targets() - prior)
         fit = norm.with_squares(labels.nodes, _FIRST_LABEL_WEIGHT)
         return on_simplex(prior + fit.apply(pulled))

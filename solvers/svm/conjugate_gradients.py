@@ -1,4 +1,4 @@
-"""Preconditioned nonlinear conjugate gradients in a hypothesis space (E9-E11), all classes at once.
+"""Preconditioned nonlinear conjugate gradients for all classes at once, (E9) to (E11).
 
 The preconditioner diag(1, K) makes the gradient that of the space itself, so that on explicit
 features the same steps are plain conjugate gradients. One product with the Gram matrix and one
@@ -149,11 +149,12 @@ class Descent:
         energy_step = np.asarray(
             problem.laplacian.product(self._inside(live.direction_values, live)), np.float64
         )
-        size = self._step_size(live, energy_step)
+        size = self._step_size(live, energy_step)  # (E11)
         moves = np.isfinite(size) & (size > 0)
         size = np.where(moves, size, 0.0)
         live.coef += size * live.direction
         live.intercept += size * live.direction_intercept
+        # linear in coef: no product of its own
         live.values += size * live.direction_values
         live.energy_values += size * energy_step
         before, earlier = live.objective, (live.gradient, live.gradient_intercept)
@@ -202,7 +203,7 @@ class Descent:
         if problem.loss == "squared-hinge":
             missed = np.where(targets * outputs < 1.0, missed, 0.0)
         residual = problem.graph_penalty * live.energy_values
-        residual[nodes] += missed
+        residual[nodes] += missed  # (E9) but for the norm: I_E (o - y) + gamma_I L K alpha
         inside = live.values + live.intercept if problem.bias == "penalized" else live.values
         norm = problem.space.inner(live.coef, live.coef, live.values)
         energy = np.einsum("ij,ij->j", inside, live.energy_values)
@@ -216,6 +217,7 @@ class Descent:
         if problem.bias == "free":
             live.gradient_intercept = missed.sum(axis=0)
         elif problem.bias == "penalized":
+            # b is inside the penalty: it adds gamma_I 1' L (K alpha + b 1)
             live.gradient_intercept = residual.sum(axis=0)
         else:
             live.gradient_intercept = np.zeros(live.index.size)
@@ -223,7 +225,7 @@ class Descent:
     def _turn(self, live: _Columns, omega: FloatArray) -> None:
         """The next direction, -g + omega d; steepest descent where that does not lead down."""
         slope = omega * self._product_with(live, live.direction, live.direction_intercept)
-        omega = np.where(slope < self._squared_norm(live), omega, 0.0)
+        omega = np.where(slope < self._squared_norm(live), omega, 0.0)  # <g, d> < 0, or d = -g
         live.direction = omega * live.direction - live.gradient
         live.direction_intercept = omega * live.direction_intercept - live.gradient_intercept
         live.direction_values = omega * live.direction_values - live.gradient_values
@@ -232,6 +234,7 @@ class Descent:
         problem, nodes = self._problem, self._problem.nodes
         space, direction_values = problem.space, live.direction_values
         inside = self._inside(direction_values, live)
+        # left and slope of (E11) without the losses
         left = problem.norm_penalty * space.inner(live.direction, live.coef, live.values)
         left += problem.graph_penalty * np.einsum("ij,ij->j", inside, live.energy_values)
         slope = problem.norm_penalty * space.inner(live.direction, live.direction, direction_values)
@@ -311,7 +314,7 @@ def descend(
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
 ) -> Minimum:
-    """The minimum of a problem by conjugate gradients (E9-E11).
+    """The minimum of a problem by conjugate gradients, (E9) to (E11).
 
     Parameters
     ----------

@@ -81,15 +81,16 @@ def maximize_labeled(
         if teller is not None:
             teller(column, targets.shape[1])
         target = targets[:, column]
-        matrix = kernel * np.outer(target, target)
+        matrix = kernel * np.outer(target, target)  # twice Q of (E3)
         matrix = 0.5 * matrix if is_hinge else matrix + np.eye(target.size)
         answer = _solve(
             matrix, np.ones_like(target), target if has_free_bias else None, is_hinge, max_iter
         )
         beta = np.maximum(np.array(answer.x), 0.0)
+        # (E2) has twice the penalties: c of (E13) is Y beta / 2 for the hinge
         dual[:, column] = target * (0.5 * np.minimum(beta, 1.0) if is_hinge else beta)
         if has_free_bias:
-            free[column] = answer.z[0]
+            free[column] = answer.z[0]  # the intercept is the multiplier of the balance
         n_iter = max(n_iter, int(answer.iterations))
         ended = _STATUS.get(str(answer.status), Status.STAGNATED)
         status = status if ended is Status.CONVERGED else ended

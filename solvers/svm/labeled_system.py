@@ -1,7 +1,7 @@
 """The problem reduced to the labeled nodes: their kernel once the graph penalty is eliminated.
 
 Whatever the loss, the minimum has coef = (norm_penalty I + graph_penalty L^p K)^{-1} J' c, where c
-holds minus the slopes of the losses at the labeled nodes (E2, E7). The labeled values are then
+holds minus the slopes of the losses at the labeled nodes (E13). The labeled values are then
 J K coef = kernel c, and one factorisation serves every class and every change of a label.
 """
 
@@ -68,7 +68,7 @@ class LabeledSystem:
         -----
         An intercept inside the penalty, f = K coef + b 1, gives coef = A^{-1} J' c - b q with
         q = A^{-1} constant, and b = u' c / s with u = 1 - (K q) at the labels and
-        s = constant' (1 - K q) (E.2, with the intercept kept inside L).
+        s = constant' (1 - K q) (E13).
         """
         kernel, lift = inverse.at(nodes)
         share, coef = np.zeros(nodes.size), np.zeros((inverse.space.n_coef, 1))
@@ -79,7 +79,7 @@ class LabeledSystem:
             stiffness = float(np.vdot(constant, rest))
             if stiffness > _FLAT * float(np.abs(constant).sum()) > 0:
                 share = rest[nodes, 0] / stiffness
-                kernel = kernel + stiffness * np.outer(share, share)
+                kernel = kernel + stiffness * np.outer(share, share)  # (E13): u u' / s
             else:  # the penalty does not see constants
                 free, coef = True, np.zeros_like(coef)
         return cls(
@@ -99,6 +99,7 @@ class LabeledSystem:
     def lifted(self, dual: FloatArray, free: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients and intercepts of (n_labeled, k) dual values and the free intercepts."""
         intercept = self.intercept_share @ dual
+        # (E13): alpha less b q
         return self.lift(dual) - self.intercept_coef * intercept, intercept + free
 
 
@@ -149,7 +150,7 @@ class NoGraphPenalty:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FactoredInverse:
-    """In a space of explicit features, by one eigenproblem for all penalties (E.4).
+    """In a space of explicit features, by one eigenproblem for all penalties (E14).
 
     Attributes
     ----------
@@ -197,7 +198,7 @@ class FactoredInverse:
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """B diag(1 / (norm_penalty + graph_penalty s)) B' of the turned features B."""
-        turned = self.space.features(nodes) @ self.vectors
+        turned = self.space.features(nodes) @ self.vectors  # (E14): B
         weighted = turned / self._scale
         return _symmetric(weighted @ turned.T), lambda dual: self.vectors @ (weighted.T @ dual)
 
@@ -212,7 +213,7 @@ class FactoredInverse:
 
 
 class DenseInverse:
-    """On a Gram matrix in memory, by one LU factorisation of I + ratio L^p K (E.4).
+    """On a Gram matrix in memory, by one LU factorisation of I + ratio L^p K (E14).
 
     The factors are float32 and their answers refined in float64 by products, which take no n x n
     array of their own; where that does not converge, the factors are made anew in float64.
@@ -298,6 +299,7 @@ class DenseInverse:
         coef, moved = self._solved(right), 1.0
         values = self._values(coef)
         for _ in range(_MAX_REFINEMENTS):
+            # in float64 and by products, while the factors may be float32
             rest = right - coef - self._ratio * self._laplacian.product(values)
             added = coef + self._solved(rest)
             now = self._values(added)

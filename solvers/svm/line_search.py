@@ -40,18 +40,20 @@ def exact_step(
         return _zero(left + _dots(steps, missed), slope + _dots(steps, steps))
     active = is_active(outputs, steps, targets)
     breaks = np.full_like(outputs, np.inf)
-    np.divide(-missed, steps, out=breaks, where=steps != 0)
+    np.divide(-missed, steps, out=breaks, where=steps != 0)  # (E11): s_i
     breaks[breaks <= 0] = np.inf
     order = np.argsort(breaks, axis=0)
     breaks = np.take_along_axis(breaks, order, axis=0)
-    toggled = np.where(active, -1.0, 1.0) * steps
+    toggled = np.where(active, -1.0, 1.0) * steps  # (E11): nu delta
     left_added = np.take_along_axis(toggled * missed, order, axis=0)
     slope_added = np.take_along_axis(toggled * steps, order, axis=0)
     left_added[np.isinf(breaks)] = slope_added[np.isinf(breaks)] = 0.0
+    # left and slope of every piece at once; a slope is never below that of the penalties
     lefts = _running(left + _dots(active * steps, missed), left_added)
     slopes = np.maximum(_running(slope + _dots(active * steps, steps), slope_added), slope)
     zeros = _zero(lefts, slopes)
     last = np.full((1, outputs.shape[1]), np.inf)
+    # the derivative rises: the first piece whose zero lies before its end has the minimum
     inside = zeros <= np.concatenate([breaks, last])
     first = inside.argmax(axis=0)
     return np.asarray(np.take_along_axis(zeros, first[None], axis=0)[0])

@@ -139,7 +139,7 @@ class _OneFunction:
             self.free += size * (free - self.free)
             outputs = outputs + size * moved
             before, active = active, self._active(outputs)
-            if size == 1.0 and bool((active == before).all()):
+            if size == 1.0 and bool((active == before).all()):  # (E7): they repeat
                 return n_steps, Status.CONVERGED
         return max_iter, Status.MAX_ITER
 
@@ -155,6 +155,7 @@ class _OneFunction:
         if own.size == 0:
             return dual, self.free
         right = np.column_stack([self._target[own], np.ones(own.size)])
+        # (K_EE + I) c = y - b 1, by (E13); b makes the sum of c 0
         answer = _solved(self._kernel[np.ix_(own, own)], right)
         free = 0.0
         if self._has_bias:
@@ -167,6 +168,7 @@ class _OneFunction:
         change = dual - self.dual
         own, across = self._kernel @ self.dual, self._kernel @ change
         left, slope = float(change @ own), float(change @ across)
+        # both penalties of (E4) together are c' kernel c
         after = self._objective(outputs + moved) + 0.5 * float(dual @ self._kernel @ dual)
         before = self._objective(outputs) + 0.5 * float(self.dual @ own)
         if after <= before + 1e-12 * abs(before):

@@ -73,7 +73,7 @@ class Problem:
         energy = np.einsum("ij,ij->j", inside, self.laplacian.product(inside))
         norm = self.space.inner(coef, coef, values)
         losses = self.losses(values[self.nodes] + intercept)
-        scale = 1.0 if self.loss == "hinge" else 0.5
+        scale = 1.0 if self.loss == "hinge" else 0.5  # (E1) has no half, (E4) has one
         penalties = self.norm_penalty * norm + self.graph_penalty * energy
         return np.asarray(scale * (losses + penalties))
 

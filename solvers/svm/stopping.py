@@ -46,7 +46,7 @@ class Validation:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class EarlyStop:
-    """Looks at the predictions every few iterations (E.2).
+    """Looks at the predictions every few iterations (section E.2).
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class EarlyStop:
     def _holds(self, decided: IntArray, earlier: IntArray, n_wrong: int) -> bool:
         n_changed = np.count_nonzero((decided != earlier) & self.unlabeled)
         n_unlabeled = max(1, int(np.count_nonzero(self.unlabeled)))
-        stable = n_changed < self.share * n_unlabeled
+        stable = n_changed < self.share * n_unlabeled  # section E.2
         settled = n_wrong > self._n_wrong - 1  # in counts: rates tie in floating point
         if self.rule == "mixed":
             return bool(stable and settled)

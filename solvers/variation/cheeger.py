@@ -1,4 +1,4 @@
-"""Cheeger ratios: total variation over what the nodes differ from a median (G9', G12)."""
+"""Cheeger ratios: total variation over what the nodes differ from a median (G9'), (G12)."""
 
 from dataclasses import dataclass
 

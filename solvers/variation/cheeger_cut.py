@@ -1,4 +1,4 @@
-"""The Cheeger cut of a graph in two, without labels (G.4 without labels and RLS step).
+"""The Cheeger cut of a graph in two, without labels (section G.4 without the fit).
 
 Steepest descent of the Cheeger ratio (Bresson, Laurent, Uminsky and von Brecht 2012): its energy
 falls with every step as long as the proximal steps are accurate enough. So a step that does not

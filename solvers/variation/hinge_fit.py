@@ -1,4 +1,4 @@
-"""Fits of hinges at the labels under a quadratic penalty, by their dual (G4, G11)."""
+"""Fits of hinges at the labels under a quadratic penalty, by their dual (G4), (G11)."""
 
 from dataclasses import dataclass
 from typing import Final

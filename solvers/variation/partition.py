@@ -1,4 +1,4 @@
-"""Partitions of small Cheeger ratio that keep the labels (G12 on partitions).
+"""Partitions of small Cheeger ratio that keep the labels (G12).
 
 Decision: the energy sum_k TV(f^k) / B(f^k) is minimised over partitions, its proximal steps alone
 leave them. Context: as printed, class by class, and over the simplex, the relaxed energy of more
@@ -68,7 +68,7 @@ class PartitionDescent:
     weight : (n_nodes,) float64
         What nodes count in the balance, > 0; 0 takes them out.
     smoothing : Smoothing or None
-        What a step's target goes through first: the regularised fit of (G.4) or (G11).
+        What a step's target goes through first: the regularised fit of section G.4 or (G11).
     watch : Watch or None
         Asked within proximal steps, too, whether to go on.
     """

@@ -1,7 +1,7 @@
 """Quadratic penalties by their inverses: in a kernel's space, or along the graph alone.
 
 A penalty is 1/2 [norm_penalty |f|_K^2 + graph_penalty f' L f + pull |f|^2]; without a norm f is
-any function on the nodes. What all fits need of it is its inverse on a residual (G2, G4, G11).
+any function on the nodes. What all fits need of it is its inverse on a residual (G2), (G4), (G11).
 """
 
 from dataclasses import dataclass

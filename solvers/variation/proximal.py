@@ -148,17 +148,18 @@ class TotalVariation:
         rounding = eps * pull * np.einsum("ij,ij->j", target, target)
         while n_iter < max_iter:
             step.primal(divergence, last, momentum, point)
-            turned = step.ascend(point, momentum, dual, before, spare)
+            turned = step.ascend(point, momentum, dual, before, spare)  # (G14)
             last, divergence, spare = divergence, spare, last
             self._divergence = divergence
             n_iter += 1
             age[turned > 0] = 1.0
-            older = (1.0 + np.sqrt(1.0 + 4.0 * np.square(age))) / 2.0
-            momentum, age = (age - 1.0) / older, older
+            older = (1.0 + np.sqrt(1.0 + 4.0 * np.square(age))) / 2.0  # (G14): t'
+            momentum, age = (age - 1.0) / older, older  # (G14): omega
             if n_iter % _CHECK_EVERY and n_iter not in (1, max_iter):
                 continue
             if watch is not None:
                 watch.check()
+            # the gap is that of the dual itself, not of where momentum leads to
             step.primal(divergence, divergence, np.zeros_like(momentum), point)
             variation, gap, objective = self._gap(point, target, penalty, pull)
             missing = gap - rtol * objective - rounding
@@ -187,6 +188,7 @@ class TotalVariation:
             self._divergence = self._divergence.astype(dtype)
         if not np.array_equal(self._penalty, penalty) and self._penalty.size == n_columns:
             factor = np.zeros_like(penalty)
+            # a box grows with its penalty: the dual scaled alike stays inside, as it has to
             np.divide(penalty, self._penalty, out=factor, where=self._penalty > 0)
             self._dual *= factor.astype(dtype)
             self._divergence *= factor.astype(dtype)
@@ -198,6 +200,7 @@ class TotalVariation:
         """TV, duality gap and objective of the primal point of the dual."""
         variation, inner = self._sums(self._dual, values)
         missed = np.einsum("ij,ij->j", values - target, values - target)
+        # the gap (G8), and the objective of (G6)
         return variation, penalty * variation - inner, penalty * variation + 0.5 * pull * missed
 
     def _sums(self, dual: RealArray, values: RealArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Alternating directions for label loss + total variation + norm (G5, G7)."""
+"""Alternating directions for label loss + total variation + norm (G5), (G7)."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -117,7 +117,7 @@ class VariationSplitting:
         )
 
     def step(self, state: SplitState) -> SplitState:
-        """f, h, then g (G9), and the duals."""
+        """f, h, then g, and the duals (G5)."""
         pull, values = self.pull, state.values
         labeled, state.intercepts = self.fidelity.nearest(values - state.label_dual / pull, pull)
         target, n_blocks, smooth = labeled + state.label_dual / pull, 1, None

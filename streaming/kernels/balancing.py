@@ -3,7 +3,7 @@
 Every edge survives with its own probability, nearly, but where coins so far have left a node more
 than its expectation, its next ones lean towards dropping, and the other way round. So the degree of
 a node strays by about one edge, however many coins were thrown for it, where independent coins let
-it stray by the square root of their number (ALGORITHMS B.6).
+it stray by the square root of their number (B18).
 
 This is the self-balancing walk of Alweiss, Liu and Sawhney (arXiv:2006.14009) with the two ends of
 an edge as its vector. The survival probability is ``p - p (1 - p) f`` with f linear in the surplus
@@ -111,7 +111,8 @@ def lower_and_throw(
             record = start + offset
             first, second = node[np.uintp(u[record]), 1], node[np.uintp(v[record]), 1]
             before = keep_probability[record]
-            expected = weight[record] * (first + second)
+            expected = weight[record] * (first + second)  # (B17): c a R, copies to expect
+            # (B14), and no coin on the forest
             probability = before if on_forest[record] else min(before, expected)
             lowered[record] = probability
             ratio[offset] = probability / before
@@ -128,7 +129,7 @@ def _set_shares(
 ) -> None:
     """Shares of a record in its two nodes, given what a unit of weight is there."""
     # a probability may be too small for float32: such a record goes and moves nothing
-    scaled = weight / probability if probability > 0.0 else np.float32(0.0)
+    scaled = weight / probability if probability > 0.0 else np.float32(0.0)  # (B14): a / p
     shares[0, offset] = min(scaled * first, np.float32(1.0))
     shares[1, offset] = min(scaled * second, np.float32(1.0))
 
@@ -159,8 +160,9 @@ def _throw_batch(
             continue
         i, j = np.uintp(u[record]), np.uintp(v[record])
         near, far = shares[0, offset], shares[1, offset]
-        chance = leaning(ratio[offset], near, far, node[i, 0], node[j, 0])
+        chance = leaning(ratio[offset], near, far, node[i, 0], node[j, 0])  # (B18)
         survives = coin(hash_counter(coins, np.uint64(record_key[record]))) < chance
+        # over what was to be expected, not over `chance`: else nothing would be made good
         surplus = np.float32(survives) - ratio[offset]
         node[i, 0] += near * surplus
         node[j, 0] += far * surplus

@@ -40,6 +40,7 @@ def survey_edges(u: AnyArray, v: AnyArray, weight: AnyArray) -> tuple[np.uint32,
     n_self_loops = 0
     for row in range(len(u)):
         greatest_id = max(greatest_id, u[row], v[row])
+        # a weight of 0 wraps to the greatest number there is
         greatest_weight = max(greatest_weight, np.uint32(weight[row] - _ONE))
         n_self_loops += u[row] == v[row]
     return greatest_id, greatest_weight, n_self_loops
@@ -97,7 +98,7 @@ def fill_self_loops(
             continue
         for row in range(start, stop):
             if u[row] == v[row]:
-                last -= 1
+                last -= 1  # a self-loop among the last is no replacement
                 while u[last] == v[last]:
                     last -= 1
                 u[row] = u[last]

@@ -30,6 +30,7 @@ def add_edge_differences(
         j = v[edge]
         value = np.float64(weight[edge])
         for column in range(LANE_COLUMNS):
+            # (A1): a_e b_e b_e^T x, edge by edge
             flow = value * (lane[i, column] - lane[j, column])
             lane[i, LANE_COLUMNS + column] += flow
             lane[j, LANE_COLUMNS + column] -= flow

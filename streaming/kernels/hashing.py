@@ -101,6 +101,7 @@ def hash_strings(
         while at + _U8 < end:
             word = _word(data, at)
             scrambled = word * _PRIME_2
+            # a round of xxHash64
             lane_a ^= ((scrambled << _S31) | (scrambled >> _S33)) * _PRIME_1
             lane_a = ((lane_a << _S27) | (lane_a >> _S37)) * _PRIME_1 + _PRIME_4
             lane_b = (lane_b ^ word) * _LANE_1
@@ -110,6 +111,7 @@ def hash_strings(
         scrambled = word * _PRIME_2
         lane_a ^= ((scrambled << _S31) | (scrambled >> _S33)) * _PRIME_1
         lane_a = ((lane_a << _S27) | (lane_a >> _S37)) * _PRIME_1 + _PRIME_4
+        # its last scrambling, in which every bit moves all others
         lane_a = (lane_a ^ (lane_a >> _S33)) * _PRIME_2
         lane_a = (lane_a ^ (lane_a >> _S29)) * _PRIME_3
         hashes[begin + row * step] = lane_a ^ (lane_a >> _S32)

@@ -74,6 +74,7 @@ def map_rows(
         for position in range(start, stop):
             key = hashes[position]
             entry = seen_entry[position - start]
+            # what was fetched may be out of date, or of another key: look again
             if entry == _ZERO or seen_key[position - start] != key:
                 at = _find(slots, shift, key)
                 entry = slots[at + _ONE]
@@ -134,6 +135,7 @@ def remove_keys(slots: UInt64Array, shift: np.uint64, hashes: UInt64Array) -> No
     size = np.uint64(len(slots))
     last = size - _ONE
     for position in range(len(hashes)):
+        # Knuth, The art of computer programming, volume 3, section 6.4, Algorithm R
         hole = _find(slots, shift, hashes[position])
         at = (hole + _TWO) & last
         while slots[at + _ONE] != _ZERO:

@@ -99,10 +99,10 @@ def leaning(chance: Any, near: Any, far: Any, near_surplus: Any, far_surplus: An
     strong that it must be cut: where a probability would leave [0, 1], on both sides alike.
     """
     other = np.float32(1.0) - chance
-    most = np.float32(1.0) / max(chance, other)
+    most = np.float32(1.0) / max(chance, other)  # (B18): the bound of |f|
     pull = LEAN * (near * near_surplus + far * far_surplus)
     pull /= max(np.float32(1.0), np.float32(2.0) * (near * near + far * far))
-    return chance - chance * other * max(min(pull, most), -most)
+    return chance - chance * other * max(min(pull, most), -most)  # (B18): p - p (1 - p) f
 
 
 # reassociation lets the sum over coordinates use vector registers: 2 times the speed
@@ -126,7 +126,7 @@ def sample_arrivals(
     kept_probability: Float32Array,
     kept_key: UInt32Array,
 ) -> int:
-    """Throw the coin of every arriving edge (ALGORITHMS B13, B14).
+    """Throw the coin of every arriving edge (B13), (B14).
 
     The leverage of an arriving edge is ``wR / (1 + wR)``, R the counted resistance on the cards.
     The edge stays with probability ``min(1, constant * leverage)``, and for certain unless both
@@ -157,19 +157,20 @@ def sample_arrivals(
             first, second = np.uint32(u[row]), np.uint32(v[row])
             known = first < n_embedded and second < n_embedded
             local = node[first, 1] + node[second, 1] if known else np.float32(np.inf)
-            chance[offset] = weight[row] * local
+            chance[offset] = weight[row] * local  # c a R, what degrees or bounds tell of R
         if not is_local:
             for offset in range(size):
                 if np.isinf(chance[offset]):
                     continue
                 i, j = np.uintp(u[start + offset]), np.uintp(v[start + offset])
-                distance = card_distance(cards, i, j) * scale
+                distance = card_distance(cards, i, j) * scale  # (B16): the projected term
                 same = card_ints[i, kind] == card_ints[j, kind]
                 apart = weight[start + offset] * distance if same else np.float32(np.inf)
                 chance[offset] += apart
         for offset in range(size):
             random_bits[offset] = hash_counter(key, np.uint64(start + offset))
             copies = chance[offset]  # expected, before the edge's own effect on its leverage
+            # (B13): c l, l = a R / (1 + a R)
             chance[offset] = min(one, copies / (one + copies * share)) if copies < np.inf else one
         for offset in range(size):
             row = start + offset
@@ -182,6 +183,7 @@ def sample_arrivals(
                     i, j = np.uintp(u[row]), np.uintp(v[row])
                     scaled = weight[row] / probability
                     near, far = min(scaled * node[i, 1], one), min(scaled * node[j, 1], one)
+                    # the same coin, held against another chance
                     leant = leaning(probability, near, far, node[i, 0], node[j, 0])
                     stays = coin(random_bits[offset]) < leant
                     surplus = np.float32(stays) - probability
@@ -193,6 +195,7 @@ def sample_arrivals(
             kept_v[n_kept] = v[row]
             kept_weight[n_kept] = weight[row]
             kept_probability[n_kept] = probability
+            # hashed again: later coins shall not know how small this one was
             kept_key[n_kept] = np.uint32(mix64(random_bits[offset]) >> _SHIFT_32)
             n_kept += 1
     return n_kept
@@ -312,7 +315,7 @@ def choose_coarse(
         if chance < 1.0:
             if coin(hash_counter(key, np.uint64(record_key[record]))) >= chance:
                 continue
-            current /= chance
+            current /= chance  # (B14) once more: the sample is unbiased for the buffer
         chosen_row[n_chosen] = record
         chosen_conductance[n_chosen] = current
         n_chosen += 1
@@ -363,6 +366,7 @@ def score_records(
                 far = np.float64(card_floats[second, local]) * per_local
                 own = np.float64(weight[record]) / np.float64(keep_probability[record])
                 product = near * far * own if is_exact else 0.0
+                # (B16) without the projected term; the factor comes later
                 apart[offset] = near + far - 2.0 * product
                 around = 1.0 - own * product
                 least[offset] = 0.0
@@ -380,7 +384,7 @@ def score_records(
             if card_ints[i, kind] == card_ints[j, kind]:
                 rest = max(card_distance(cards, i, j) * scale, least[offset])
                 largest = np.float64(keep_probability[record]) / np.float64(weight[record])
-                rest = min(np.float64(rest), max(largest - apart[offset], 0.0))
+                rest = min(np.float64(rest), max(largest - apart[offset], 0.0))  # (B3): w R <= 1
                 score[record] = weight[record] * min(factor * apart[offset] + rest, largest)
 
 
@@ -429,6 +433,7 @@ def lower_probabilities(
     for record in range(score.size):
         probability = keep_probability[record]
         if not on_forest[record]:
+            # (B14): never above p, so that this coin and those before multiply to p'
             probability = min(probability, np.float32(constant * np.float64(score[record])))
         lowered[record] = probability
         expected_survivors += np.float64(probability) / np.float64(keep_probability[record])
@@ -452,6 +457,7 @@ def throw_coins(
     for record in range(lowered.size):
         if lowered[record] < keep_probability[record]:
             thrown = coin(hash_counter(key, np.uint64(record_key[record])))
+            # (B14): survives with p' / p
             if thrown * np.float64(keep_probability[record]) >= np.float64(lowered[record]):
                 lowered[record] = 0.0
                 continue
@@ -476,7 +482,7 @@ def degree_variance(
     for record in range(u.size):
         probability = np.float64(keep_probability[record])
         scaled = np.float64(weight[record]) / probability
-        spread = scaled * scaled * (1.0 - probability)
+        spread = scaled * scaled * (1.0 - probability)  # in the mean a^2 (1/p - 1)
         degree[u[record]] += scaled
         degree[v[record]] += scaled
         variance[u[record]] += spread

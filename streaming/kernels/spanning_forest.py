@@ -24,7 +24,7 @@ def classify(
     """
     for record in range(weight.size):
         conductance = np.float32(weight[record] / keep_probability[record])
-        number = conductance.view(np.int32) >> _MANTISSA_BITS
+        number = conductance.view(np.int32) >> _MANTISSA_BITS  # > 0: there is no sign bit
         classes[record] = number
         counts[number] += 1
 
@@ -50,6 +50,7 @@ def mark_forest(
         root_u = find_root(parent, u[record])
         root_v = find_root(parent, v[record])
         if root_u != root_v:
+            # Kruskal: the caller takes heavier classes first
             parent[max(root_u, root_v)] = min(root_u, root_v)
             on_forest[record] = True
             n_marked += 1

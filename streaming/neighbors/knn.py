@@ -15,19 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import INT32_MAX, IntArray
+from peewit.solvers.edge_rows import WeightedEdges
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iterate import Watch
-from peewit.solvers.merging import WeightedEdges
-from peewit.solvers.neighbors import (
+from peewit.solvers.neighbors.search import Metric, NeighborLists, largest_entries, require_one_of
+from peewit.solvers.neighbors.ties import (
     LEAST_WEIGHT,
-    Metric,
-    NeighborLists,
     Symmetrization,
     TieRule,
     WeightName,
     edges_of,
-    largest_entries,
-    require_one_of,
     with_width,
 )
 from peewit.streaming.durable import publish_file
@@ -52,11 +49,11 @@ class KnnSettings:
     k : int
         Neighbors of each node, at least 1 and below the number of nodes with features.
     weights : {"self-tuned", "heat", "binary"}
-        Weight of a tie by its length; see `peewit.solvers.neighbors.WeightName`.
+        Weight of a tie by its length; see `peewit.solvers.neighbors.ties.WeightName`.
     symmetrize : {"mean", "max"}
         Weight of an edge by those of its two ties, 0 where there is none.
     metric : {"euclidean", "cosine"}
-        Distance of two nodes; see `peewit.solvers.neighbors.Metric`.
+        Distance of two nodes; see `peewit.solvers.neighbors.search.Metric`.
     width : float, optional
         Of heat weights; None for the mean length of the edges.
     method : {"auto", "exact", "approximate"}

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iterate import Watch
-from peewit.solvers.neighbors import (
+from peewit.solvers.neighbors.search import (
     SPARE_CANDIDATES,
     Metric,
     NeighborLists,
@@ -67,7 +67,7 @@ class Searcher(Protocol):
     def nearest(
         self, queries: Any, n_nearest: int, own: Int64Array
     ) -> tuple[Int64Array, FloatArray]:
-        """Places in the shard and distances, as `peewit.solvers.neighbors.nearest` gives them."""
+        """Places in the shard and distances; see `peewit.solvers.neighbors.search.nearest`."""
 
     @property
     def n_looked_at(self) -> int:
@@ -166,7 +166,7 @@ class NeighborSearch:
     n_neighbors : int
         Below the number of rows.
     metric : {"euclidean", "cosine"}
-        See `peewit.solvers.neighbors.Metric`.
+        See `peewit.solvers.neighbors.search.Metric`.
     n_probes : int, optional
         Cells looked at for each row; None to look at all rows.
     seed : int

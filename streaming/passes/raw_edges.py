@@ -24,9 +24,11 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int32Array
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
+from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
 from peewit.streaming.edges.reader import read_parts
-from peewit.streaming.edges.sources import PART_ROWS, EdgeFile, ParquetEdges, StagedFile, stage
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.spool import Spool, SpooledFile
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.kernels.edge_passes import (
     LANE_COLUMNS,
     add_edge_differences,

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import AnyArray
+from peewit.solvers.edge_rows import EdgeChunk, merged_ranges
 from peewit.solvers.graph import Graph
-from peewit.solvers.merging import EdgeChunk, merged_ranges
 from peewit.streaming.durable import naming, publish_directory, remove_unfinished, write_json
 from peewit.streaming.edges.blocks import NodeKind
 
@@ -112,7 +112,7 @@ class SnapshotMeta:
     self_loops : int
         Rows dropped because both ends are the same node.
     epsilon_asked, epsilon_expected : float
-        Spectral accuracy asked, and expected from what was kept (ALGORITHMS B10').
+        Spectral accuracy asked, and expected from what was kept (B10').
     sampling_constant : float or None
         Smallest sampling constant that any record saw; None while every edge is kept.
     max_edges_bound : bool
@@ -261,13 +261,13 @@ class SnapshotStore:
         Raises
         ------
         TypeError, ValueError
-            As `peewit.solvers.merging.merged_ranges`.
+            As `peewit.solvers.edge_rows.merged_ranges`.
         OSError
             The disk is full, or fails; says which file. What was published before stays.
 
         Notes
         -----
-        18 bytes for each of the `peewit.solvers.merging.MAX_RECORDS` records merged at a time,
+        18 bytes for each of the `peewit.solvers.edge_rows.MAX_RECORDS` records merged at a time,
         whatever their number.
         """
         slices = (

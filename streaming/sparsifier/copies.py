@@ -2,10 +2,10 @@
 
 An edge is born as many *copies* with probability 1; a resparsification lowers the probability to
 ``min(p, share * weight * resistance)`` and throws one coin per copy, ``Binomial(q, p'/p)``. Both
-papers are this one step: Kelner-Levin (ALGORITHMS B.3) has N copies and the share
-``1 / (alpha (n-1))``, the merge tree (B.4, B11) has as many copies as epsilon asks for one edge,
+papers are this one step: Kelner-Levin (section B.3) has N copies and the share
+``1 / (alpha (n-1))``, the merge tree of (B11) has as many copies as epsilon asks for one edge,
 and the share alpha. They are here to be compared with; the sparsifier of the stream, one coin per
-edge, is in ``sparsifier`` and needs fewer edges (B.6). Pure functions: no files and no clock.
+edge, is in ``sparsifier`` and needs fewer edges (section B.6). Pure functions: no files, no clock.
 """
 
 import math
@@ -58,7 +58,7 @@ class CopiesSettings(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KelnerLevinSettings:
-    """Kelner-Levin as printed (B.3).
+    """Kelner-Levin as printed (section B.3).
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class KelnerLevinSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RidgeSettings:
-    """The ridge form of the merge tree (B.4).
+    """The ridge form of the merge tree (section B.4).
 
     Attributes
     ----------
@@ -247,7 +247,7 @@ def sparsify(state: CopiesState, settings: CopiesSettings, block: EdgeBlock) -> 
 
 
 def merge(first: CopiesState, second: CopiesState, settings: CopiesSettings) -> CopiesState:
-    """State of two disjoint sets of edges, resparsified; their shards must differ (B.4)."""
+    """State of two disjoint sets of edges, resparsified; their shards must differ (section B.4)."""
     if first.shard == second.shard:
         raise ValueError(f"states to merge must differ in shard, both are {first.shard}")
     if (first.birth_copies, first.n_nodes) != (second.birth_copies, second.n_nodes):
@@ -268,7 +268,7 @@ def merge(first: CopiesState, second: CopiesState, settings: CopiesSettings) -> 
 
 
 def resparsify(state: CopiesState, settings: CopiesSettings) -> CopiesState:
-    """State with lowered probabilities and fewer copies (B10 or B11).
+    """State with lowered probabilities and fewer copies (B10) or (B11).
 
     When the embedding does not converge everything stays and ``n_failed_embeddings`` counts it.
     """
@@ -330,7 +330,7 @@ def kelner_levin(blocks: Iterable[EdgeBlock], settings: KelnerLevinSettings) -> 
 
 
 def merge_tree(blocks: Iterable[EdgeBlock], settings: CopiesSettings) -> CopiesState:
-    """Sparsifier of a stream by a balanced tree of merges, one leaf per block (B.4)."""
+    """Sparsifier of a stream by a balanced tree of merges, one leaf per block (section B.4)."""
     level: list[CopiesState] = []
     for shard, block in enumerate(blocks):
         level.append(sparsify(empty(settings, shard=shard), settings, block))

@@ -1,4 +1,4 @@
-"""Two sparsifiers of disjoint edge sets into one, and trees of these (ALGORITHMS B.4, B.9).
+"""Two sparsifiers of disjoint edge sets into one, and trees of these (section B.4).
 
 Pure functions; who computes the parts, and where, is the caller's business.
 """

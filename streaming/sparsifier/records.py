@@ -36,14 +36,14 @@ class SparsifierSettings:
     n_probes : int
         Random projections of the resistance embedding.
     slack : float or None
-        Factor on the constant ``ln(n) / epsilon^2`` of B.6, at least 1. None is 1 for dependent
-        coins and the safe 2 for independent ones.
+        Factor on the constant ``ln(n) / epsilon^2`` of section B.6, at least 1. None is 1 for
+        dependent coins and the safe 2 for independent ones.
     ridge : float
         gamma >= 0 of the guarantee ``epsilon (L + gamma I)`` (B2); unit of a weight. The larger,
         the fewer edges and the freer the small eigenvalues.
     coins : {"independent", "dependent"}
         How coins are thrown: for every record by itself, or leaning so that the degrees of nodes
-        come out even, which needs far fewer records for the same error (B.6, `sample_size`).
+        come out even, which needs far fewer records for the same error (section B.6).
     buffer_edges : int or None
         Most records that the buffer holds before it is resparsified; None lets it grow to a
         multiple of what is kept.

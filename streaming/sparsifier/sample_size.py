@@ -1,13 +1,13 @@
 """How many records an accuracy asks for.
 
 An edge of leverage ``w R`` is kept with probability ``min(1, c w R)``, ``c = ln(n) / epsilon^2``
-(ALGORITHMS B10'). The logarithm is the price of independence: some node of n has bad luck with all
+(B10'). The logarithm is the price of independence: some node of n has bad luck with all
 of its coins. Coins that even out the degrees (`kernels.balancing`) leave nothing of that. What is
 left of the noise between neighbors is a symmetric matrix of independent entries, whose norm is
 ``2 / sqrt(k)`` where nodes keep k edges, whatever n is (the semicircle; for entries of unequal
 variance Bandeira and van Handel, arXiv:1408.6185). So that part of a resistance which the degrees
-tell, ``1/d_u + 1/d_v``, needs only ``c = k/2`` with ``k = 4 / (theta epsilon)^2``, theta a margin
-below 1; the rest, which tells of bottlenecks, keeps the logarithm.
+tell, ``1/d_u + 1/d_v``, needs only ``c = k/2`` with ``k = 4 / (theta epsilon)^2`` (B19), theta a
+margin below 1; the rest, which tells of bottlenecks, keeps the logarithm.
 """
 
 import math
@@ -22,7 +22,7 @@ SPARE_COPIES = 2.0
 
 
 def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
-    """Copies per unit of leverage that ``epsilon`` asks for: ``ln(n) / epsilon^2`` (B.6)."""
+    """Copies per unit of leverage that ``epsilon`` asks for, ``ln(n) / epsilon^2`` (B14)."""
     return math.log(max(settings.expected_nodes, n_nodes, 2)) / settings.epsilon**2
 
 

@@ -1,10 +1,10 @@
 """The incremental spectral sparsifier: pure functions from state and edges to state.
 
 A *record* is a stored edge ``(u, v, weight, keep_probability)``: one coin per edge, weight
-``weight / keep_probability`` in the sparsifier, hence unbiased (ALGORITHMS B.6), dependent coins
+``weight / keep_probability`` in the sparsifier, hence unbiased (section B.6), dependent coins
 but for what `kernels.balancing` tells. Records arrive scored by the last resistance embedding,
-without a solve (B.5); when the buffer reaches its cap they are resparsified: a new embedding,
-``p' = min(p, ...)``, one more coin. No files and no clock in here.
+without a solve (section B.5); when the buffer reaches its cap they are resparsified: a new
+embedding, ``p' = min(p, ...)``, one more coin. No files and no clock in here.
 """
 
 import math

@@ -24,8 +24,10 @@ from sklearn.datasets import load_digits
 
 from peewit.service.demo.digits import N_NEIGHBORS, neighbor_edges
 from peewit.service.predictions.files import PredictionFile
-from peewit.service.tasks.messages import Solved, SolveTask
-from peewit.service.tasks.solve import WarmSolver
+from peewit.service.tasks.contract import Child
+from peewit.service.tasks.messages import Done
+from peewit.service.tasks.solve import SolveKind, SolveTask
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.models import DEFAULT_MODEL
 from peewit.streaming.edges.sources import ParquetEdges
@@ -112,7 +114,7 @@ def follow(
     paths = GraphPaths(root=root / "graph")
     sparsifier = SparsifierSettings(seed=0, expected_nodes=data.classes.size)
     stream = Stream(paths, StreamSettings(node_kind="int64", sparsifier=sparsifier))
-    warm = WarmSolver(memory_bytes=MEMORY_BYTES)
+    warm = WarmGraphs(memory_bytes=MEMORY_BYTES)
     points = []
     for block, rows in enumerate(np.array_split(np.arange(data.u.size), n_blocks)):
         path = root / f"{block:04d}.parquet"
@@ -122,7 +124,7 @@ def follow(
         meta = SnapshotStore(paths.snapshots).list()[-1]
         task = _task(data, paths, meta.number, model, parameters)
         kept = _solved(warm, task)
-        cold = _solved(WarmSolver(memory_bytes=MEMORY_BYTES), task)
+        cold = _solved(WarmGraphs(memory_bytes=MEMORY_BYTES), task)
         points.append(
             Point(
                 edges_seen=meta.edges_seen,
@@ -156,14 +158,15 @@ def _task(
     )
 
 
-def _solved(solver: WarmSolver, task: SolveTask) -> Solved:
-    answer = solver.solve(task, report=lambda _advanced: None, cancelled=lambda: False)
-    if not isinstance(answer, Solved):
+def _solved(solver: WarmGraphs, task: SolveTask) -> Done:
+    child = Child(graphs=solver, report=lambda _advanced: None, cancelled=lambda: False)
+    answer = SolveKind().run(task, child)
+    if not isinstance(answer, Done):
         raise TypeError(f"the solve must succeed, got {answer}")
     return answer
 
 
-def _accuracy(data: Data, paths: GraphPaths, answer: Solved) -> float:
+def _accuracy(data: Data, paths: GraphPaths, answer: Done) -> float:
     """Share of right labels among the nodes that have arrived and were not labeled."""
     table = PredictionFile(paths.predictions / answer.result["file"]).table()
     node, label = table["node"].to_numpy(), table["label"].to_numpy()

@@ -19,8 +19,10 @@ from rich.table import Table
 
 from peewit.solvers.arrays import FloatArray
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
-from peewit.streaming.edges.sources import ParquetEdges, read_parts, stage
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.spool import Spool
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import DenseNodes
 from peewit.streaming.passes.certificate import Certificate, CertifySettings, certify
 from peewit.streaming.passes.raw_edges import RawEdges

@@ -31,13 +31,13 @@ def four_gaussians(n_nodes: int = 12_100, k: int = 500, *, seed: int = 0) -> Edg
 
 
 def four_rectangles(n_nodes: int = 12_100, k: int = 4_500, *, seed: int = 0) -> EdgeList:
-    """Union k-NN graph of the reconstructed set of 12,100 points (D.6), unit weights."""
+    """Union k-NN graph of the reconstructed set of 12,100 points (section D.6), unit weights."""
     points, _ = rectangle_points(n_nodes, seed=seed)
     return neighbors(points, k, seed=seed)
 
 
 def rectangle_points(n_nodes: int = 12_100, *, seed: int = 0) -> tuple[FloatArray, IntArray]:
-    """The reconstructed set of 12,100 points (D.6), and the number of each one's rectangle.
+    """The reconstructed set of 12,100 points (section D.6), and the number of each one's rectangle.
 
     Four rectangles, 0 the uppermost; the inner two lie close together, and hold 4,100 points.
     """

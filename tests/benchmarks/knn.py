@@ -28,7 +28,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iterate import Watch
-from peewit.solvers.neighbors import NeighborLists
+from peewit.solvers.neighbors.search import NeighborLists
 from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, make_knn
 from peewit.streaming.neighbors.search import NeighborSearch
 from peewit.streaming.nodes.index import DenseNodes

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import AnyArray, RealArray
-from peewit.solvers.merging import WeightedEdges
+from peewit.solvers.edge_rows import WeightedEdges
 
 _ROW_GROUP = 1 << 20
 

@@ -34,7 +34,7 @@ def leverages(edges: EdgeList, *, n_probes: int, seed: int) -> FloatArray:
 def spielman_srivastava(
     edges: EdgeList, leverage: FloatArray, n_draws: int, seed: int
 ) -> tuple[Graph, int]:
-    """Sparsifier of ``n_draws`` draws with replacement (B.2), and its different edges."""
+    """Sparsifier of ``n_draws`` draws with replacement (section B.2), and its different edges."""
     rng = np.random.default_rng(seed)
     probability = leverage / leverage.sum()
     bounds = np.cumsum(probability)

@@ -22,7 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.streaming.edges.blocks import RawBlock
-from peewit.streaming.edges.sources import ParquetEdges, StagedFile, Staging, read_parts, stage
+from peewit.streaming.edges.parts import StagedFile
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import Staging, stage
 from peewit.streaming.nodes.index import DenseNodes
 
 COLUMNS = ["src", "dst", "weight"]

@@ -1,8 +1,9 @@
 """What do the experiments of the Sparse-HFS paper show here?
 
 ``python -m tests.benchmarks.sparse_hfs synthetic --figure sparse_hfs.png`` asks for accuracy and
-share of edges kept against k on the 12,100 points in four clusters (D.6, our reconstruction), two
-labels in the uppermost cluster and two in the lowermost, gamma = 1, epsilon = 0.8.
+share of edges kept against k on the 12,100 points in four clusters (section D.6, our
+reconstruction), two labels in the uppermost cluster and two in the lowermost, gamma = 1,
+epsilon = 0.8.
 ``python -m tests.benchmarks.sparse_hfs spam`` takes the first half of the TREC 2007 spam corpus
 (``PEEWIT_DATA``), epsilon = 0.9, beside the paper's baselines, and asks for accuracy on the whole
 set, CPU time and peak memory.
@@ -418,7 +419,7 @@ def main() -> None:
     )
     parser.add_argument("experiment", choices=("synthetic", "spam"))
     parser.add_argument("--k", type=int, nargs="+", help="neighbors; before --quick divides by 10")
-    parser.add_argument("--copies-k", type=int, nargs="*", default=COPIES_K, help="also B.3")
+    parser.add_argument("--copies-k", type=int, nargs="*", default=COPIES_K, help="also copies")
     parser.add_argument("--l", type=int, nargs="+", default=[20, 100, 1_000], help="labels of spam")
     parser.add_argument("--draws", type=int, default=5, help="label sets")
     parser.add_argument("--sampled-draws", type=int, default=2, help="of them for SubSampling")

@@ -24,7 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.streaming.edges.blocks import RawBlock
-from peewit.streaming.edges.sources import ParquetEdges, read_parts, stage
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import NodeIndex
 from tests.benchmarks.reading import read_plainly
 

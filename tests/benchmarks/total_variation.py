@@ -41,7 +41,8 @@ from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.cut_then_name import cut_starts
 from peewit.solvers.models.total_variation import TVRLS
-from peewit.solvers.neighbors import NeighborLists, TieRule, edges_of
+from peewit.solvers.neighbors.search import NeighborLists
+from peewit.solvers.neighbors.ties import TieRule, edges_of
 from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, descend
 from peewit.solvers.variation.splitting import NORMALIZATIONS
 from peewit.streaming.notebook import sparsify
@@ -98,7 +99,7 @@ def usps(digits: tuple[int, ...], *, n_neighbors: int, is_test_only: bool) -> Di
 
 
 def joined(points: FloatArray, n_neighbors: int) -> Graph:
-    """The graph of G.8: w_ij = exp(-d^2 / (s_i s_j)), s the distance of the last neighbor."""
+    """The graph of section G.8: exp(-d^2 / (s_i s_j)), s the distance of the last neighbor."""
     squares = np.square(points).sum(axis=1)
     n_points = squares.size
     distances = np.empty((n_points, n_neighbors))
@@ -130,7 +131,7 @@ def errors(
         nodes = draw_per_class(digits.classes, count, seed=seed)
         scores = model.solve(prepared, Labels.from_pairs(nodes, digits.classes[nodes])).scores
         if scores.shape[1] == 2 and type(model).__name__ in {"LapRLS", "SimplexLapSVM"}:
-            scores = scores - np.median(scores, axis=0)  # as the reference of G.8
+            scores = scores - np.median(scores, axis=0)  # as the reference of section G.8
         missed = scores.argmax(axis=1) != digits.classes
         missed[nodes] = False
         wrong[seed] = 100.0 * missed.sum() / (missed.size - nodes.size)

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.assessment.cross_validation import cross_validate
+from peewit.solvers.assessment.generalization import generalization_bound
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.cross_validation import cross_validate
-from peewit.solvers.models.generalization import generalization_bound
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.uncertainty import posterior_variance
 from tests.data_sets import digits_graph, draw_per_class

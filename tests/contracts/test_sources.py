@@ -11,15 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
-from peewit.streaming.edges.sources import (
-    EdgeSource,
-    ParquetEdges,
-    Part,
-    StagedFile,
-    read_part,
-    read_parts,
-    stage,
-)
+from peewit.streaming.edges.parts import Part, StagedFile
+from peewit.streaming.edges.reader import read_part, read_parts
+from peewit.streaming.edges.sources import EdgeSource, ParquetEdges
+from peewit.streaming.edges.staging import stage
 
 PART_ROWS = 40
 ROW_GROUPS = {"b": [10, 10, 30, 90, 5], "a": [100], "c/d": [], "c/e": [0, 40, 0, 1]}

@@ -95,7 +95,7 @@ def test_a_request_its_job_and_its_solve_can_be_followed(logged: Logged) -> None
     (started,) = logged.events("attempt started", job=job_id)
     assert (started["attempt"], started["lane"]) == (1, "fast")
     (solved,) = logged.events("task ended", job=job_id)
-    assert (solved["answer"], solved["graph_id"]) == ("Solved", started["graph_id"])
+    assert (solved["answer"], solved["graph_id"]) == ("Done", started["graph_id"])
     (ended,) = logged.events("attempt ended", job=job_id)
     assert ended["status"] == "succeeded"
 

@@ -1,4 +1,4 @@
-"""Dense twins of the baselines, straight from ALGORITHMS D.5, on a connected graph or features."""
+"""Dense twins of the baselines, straight from section D.5, on a connected graph or features."""
 
 import numpy as np
 import scipy.linalg

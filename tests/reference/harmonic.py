@@ -1,4 +1,4 @@
-"""Dense twins of the harmonic models, straight from ALGORITHMS D, component by component."""
+"""Dense twins of the harmonic models, straight from section D, component by component."""
 
 import numpy as np
 

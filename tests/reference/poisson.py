@@ -1,4 +1,4 @@
-"""Dense twins of Poisson learning and PoissonMBO, straight from ALGORITHMS H.1."""
+"""Dense twins of Poisson learning and PoissonMBO, straight from section H.1."""
 
 import numpy as np
 

@@ -45,7 +45,7 @@ class DenseGraph(NamedTuple):
         return gram[u, u] + gram[v, v] - 2 * gram[u, v]
 
     def resistances(self, u: IntArray, v: IntArray) -> FloatArray:
-        """b' (L + ridge I)^+ b (B3, B4)."""
+        """b' (L + ridge I)^+ b (B3), (B4)."""
         return self.inverse[u, u] + self.inverse[v, v] - 2 * self.inverse[u, v]
 
 

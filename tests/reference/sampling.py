@@ -66,7 +66,7 @@ def arrival_probability(
     squared_scale: float,
     constant: float,
 ) -> float:
-    """Keep-probability of an arriving edge (ALGORITHMS B13)."""
+    """Keep-probability of an arriving edge (B13)."""
     if not are_joined(ends, cards):
         return 1.0
     strength = weight * card_resistance(ends, cards, squared_scale)

@@ -185,7 +185,8 @@ def test_sqlite_is_served_once_at_a_time_and_postgresql_by_many(tmp_path: Path) 
     file = make_url(f"sqlite:///{tmp_path}/peewit.db")
     for _ in range(2):  # what has ended is in nobody's way
         with sole_supervisor(file):
-            with pytest.raises(AlreadyServedError, match=rf"process {os.getpid()}.* another LAP"):
+            told = rf"process {os.getpid()}.* another PEEWIT"
+            with pytest.raises(AlreadyServedError, match=told):
                 sole_supervisor(file).__enter__()
             with sole_supervisor(make_url(f"sqlite:///{tmp_path}/other.db")):
                 pass

@@ -65,7 +65,7 @@ def gains(draw, *, largest: float) -> np.ndarray:
 
 @given(data=st.data(), share=SHARES, size=st.floats(-6, 6), ratio=st.floats(-5, 8))
 def test_the_mean_belief_is_the_share(data, share: float, size: float, ratio: float) -> None:
-    """Identity 32."""
+    """(I32)."""
     gain = gains(data.draw, largest=10.0**size)
     temperature = 10.0 ** (size + ratio)
     guess = data.draw(st.just(0.0) | st.floats(-1e7, 1e7))
@@ -86,7 +86,7 @@ def test_beliefs_are_those_of_a_root_finder(data, share: float, ratio: float) ->
 
 @given(seed=st.integers(0, 10_000), share=SHARES, ratio=st.floats(6, 200))
 def test_next_to_nothing_of_a_temperature_decides(seed: int, share: float, ratio: float) -> None:
-    """Identity 32: where exponentials overflow, too."""
+    """(I32): where exponentials overflow, too."""
     gain = np.random.default_rng(seed).permutation(np.linspace(-4, 4, 33))
     belief, _ = beliefs(gain, 10.0**-ratio, share)
     assert ((belief >= 0) & (belief <= 1)).all()
@@ -97,14 +97,14 @@ def test_next_to_nothing_of_a_temperature_decides(seed: int, share: float, ratio
 
 @given(data=st.data(), share=SHARES)
 def test_a_high_temperature_leaves_every_belief_at_the_share(data, share: float) -> None:
-    """Identity 32."""
+    """(I32)."""
     gain = gains(data.draw, largest=10.0)
     belief, _ = beliefs(gain, 1e9, share)
     np.testing.assert_allclose(belief, share, rtol=1e-6, atol=1e-9)
 
 
 def test_a_low_temperature_gives_the_label_1_to_the_share_of_the_smallest_gains() -> None:
-    """Identity 32."""
+    """(I32)."""
     gain = np.random.default_rng(0).permutation(np.arange(40.0))
     belief, _ = beliefs(gain, 1e-3, 0.3)
     np.testing.assert_allclose(belief, gain < 12, atol=1e-9)
@@ -118,7 +118,7 @@ def test_equal_gains_have_equal_beliefs_of_the_share(temperature: float) -> None
 
 @given(output=st.floats(-4, 4), weight=st.floats(1e-3, 1e3), ratio=st.floats(-2, 2))
 def test_the_best_beliefs_make_a_soft_minimum(output: float, weight: float, ratio: float) -> None:
-    """Identity 33: no balance is asked for where nu is 0."""
+    """(I33): no balance is asked for where nu is 0."""
     temperature = weight * 10.0**ratio
     one, other = weight * max(0, 1 - output) ** 2, weight * max(0, 1 + output) ** 2
     gain = float(loss_gain(np.array([output]), weight)[0])
@@ -192,7 +192,7 @@ def test_the_weights_of_given_beliefs_are_those_of_rows_of_both_labels(
 def test_no_step_had_a_smaller_objective_than_the_answer(
     trainings, norm_penalty: float, seed: int
 ) -> None:
-    """Identity 35."""
+    """(I35)."""
     case = small(seed, n_rows=120, n_labeled=8, shift=1.0)
     task = case.task(norm_penalty=norm_penalty)
     dense = transductive_twin(task, case.dense)

@@ -98,7 +98,7 @@ def test_the_best_threshold_is_that_of_all(graph, seed, has_ties) -> None:
 @settings(max_examples=25)
 @given(graphs(min_nodes=3, max_nodes=25, connected=True), st.integers(0, 99), st.booleans())
 def test_energies_fall_and_thresholds_lose_nothing(graph, seed, by_degree) -> None:
-    """Identity 39, and the co-area formula: some threshold's ratio is at most the function's."""
+    """(I39), and the co-area formula: some threshold's ratio is at most the function's."""
     weight = graph.degree if by_degree else np.ones(graph.n_nodes)
     starts = np.random.default_rng(seed).normal(size=(graph.n_nodes, N_STARTS))
     found = descend(graph, starts, weight)

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
 from peewit.solvers.graph import Graph
-from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models import CATALOGUE
-from peewit.solvers.models.cross_validation import CrossValidation, cross_validate, deal_folds
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.solution import Status
 from tests.streaming.graphs import random_graph

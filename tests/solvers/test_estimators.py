@@ -1,6 +1,7 @@
 import doctest
 import inspect
 import pickle
+import re
 from dataclasses import fields
 
 import numpy as np
@@ -16,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from peewit.solvers import estimators
-from peewit.solvers.estimators import HFS, HarmonicMBO, Poisson, StableHFS
-from peewit.solvers.estimators.base import GraphEstimator
+from peewit.solvers.estimators import HFS, HarmonicMBO, HFSRegressor, LapRLS, Poisson, StableHFS
+from peewit.solvers.estimators.base import Classifier, GraphEstimator
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
@@ -39,6 +40,24 @@ iterative = pytest.mark.parametrize(
 
 PATH = np.diag([1.0, 2.0, 1.0, 0.0], 1) + np.diag([1.0, 2.0, 1.0, 0.0], -1)
 """Nodes 0 - 1 - 2 - 3 in a row; node 4 is alone."""
+
+
+OF_A_KERNEL = {
+    "degree",
+    "gram",
+    "kernel",
+    "n_dimensions",
+    "n_landmarks",
+    "norm_penalty",
+    "precision",
+    "seed",
+    "width",
+}
+LEFT_OUT = {
+    HFSRegressor: {"class_mass"},
+    LapRLS: OF_A_KERNEL | {"pull", "rtol", "max_iter"},
+}
+"""What models have and these estimators do not."""
 
 
 def with_penalty(estimator, penalty: float, **parameters):
@@ -80,24 +99,47 @@ def test_estimators_bear_the_names_of_their_models(estimator) -> None:
     )
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_parameter_is_documented(estimator) -> None:
+    _, _, documented = estimator.__doc__.partition("\nParameters\n----------\n")
+    names = re.findall(r"^(\w+) : \S.*\n    \S", documented, re.MULTILINE)
+    assert sorted(names) == sorted(inspect.signature(estimator).parameters)
+
+
+def test_a_subclass_may_have_a_constructor_and_documentation_of_its_own() -> None:
+    class Near(StableHFS):
+        """Labels count more."""
+
+        def __init__(self, *, n_neighbors: int = 3) -> None:
+            super().__init__(graph_penalty=0.1, affinity="knn", n_neighbors=n_neighbors)
+
+    assert Near.__doc__ == "Labels count more."
+    assert Near().get_params() == {"n_neighbors": 3}
+    assert Near().graph_penalty == 0.1
+
+
 @both
 def test_scores_that_are_probabilities_are_called_so(estimator) -> None:
     assert hasattr(estimator, "predict_proba") == (estimator._model().score_kind == "probability")
     assert hasattr(estimator, "decision_function") != hasattr(estimator, "predict_proba")
 
 
-@both
+@pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_parameters_are_those_of_the_model(estimator) -> None:
     given = {
         name: parameter.default
         for name, parameter in inspect.signature(estimator).parameters.items()
     }
+    of_graph, of_classes = (issubclass(estimator, kind) for kind in (GraphEstimator, Classifier))
+    left_out = LEFT_OUT.get(estimator, OF_A_KERNEL if of_graph else {"n_dimensions"})
     model = {
         parameter.name: parameter.default
         for parameter in fields(estimator._model)
-        if parameter.name not in estimator._left_out
+        if parameter.name not in left_out
     }
-    own = {"affinity": "precomputed", "n_neighbors": 10, "unlabeled": -1}
+    own = {"affinity": "precomputed", "n_neighbors": 10} if of_graph else {"max_bytes": 4 << 30}
+    own |= {"unlabeled": -1} if of_classes else {}
+    own |= {"n_neighbors": 10} if "graph_penalty" in model else {}
     assert given == model | own
     assert estimator().get_params() == given
 

@@ -139,7 +139,7 @@ def test_the_graph_term_is_that_of_the_dense_twin(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_objective_falls_from_step_to_step(monkeypatch, seed: int) -> None:
-    """Identity 34."""
+    """(I34)."""
     case = small(seed, n_rows=200, n_labeled=100)
     problem = LinearProblem(rows=case.rows(), norm_penalty=1e-4)
     dense = twin(problem, case.hinges(), case.dense)
@@ -165,7 +165,7 @@ def test_the_objective_falls_from_step_to_step(monkeypatch, seed: int) -> None:
 def test_the_objective_never_rises_from_the_start(
     seed: int, size: float, penalty: float, rtol: float, is_near: bool
 ) -> None:
-    """Identity 34."""
+    """(I34)."""
     case = small(seed % 7)
     problem = LinearProblem(rows=case.rows(), norm_penalty=10.0**penalty)
     hinges = both_sides(seed, 60)
@@ -215,7 +215,7 @@ def test_what_costs_nothing_leaves_weights_of_zero(seed: int, size: float) -> No
 
 
 def test_rows_that_all_stay_inside_the_margin_are_least_squares() -> None:
-    """Identity 34."""
+    """(I34)."""
     case = small(3)
     problem = LinearProblem(rows=case.rows(), norm_penalty=20.0)
     found = cold(problem, case.hinges())
@@ -225,7 +225,7 @@ def test_rows_that_all_stay_inside_the_margin_are_least_squares() -> None:
 
 
 def test_beliefs_inside_the_margin_are_least_squares_to_their_mean() -> None:
-    """Identity 33: p (1 - o)^2 + (1 - p) (1 + o)^2 = (o - (2 p - 1))^2 + constant."""
+    """(I33): p (1 - o)^2 + (1 - p) (1 + o)^2 = (o - (2 p - 1))^2 + constant."""
     case = small(3)
     belief = np.random.default_rng(3).random(60)
     hinges = Hinges(positive=belief / 60, negative=(1 - belief) / 60)
@@ -242,7 +242,7 @@ def test_beliefs_inside_the_margin_are_least_squares_to_their_mean() -> None:
     cost=st.floats(0.1, 10),
 )
 def test_what_a_row_of_both_labels_costs(belief: float, output: float, cost: float) -> None:
-    """Identity 33."""
+    """(I33)."""
     both = Hinges(positive=np.array([cost * belief]), negative=np.array([cost * (1 - belief)]))
     twice = belief * max(0, 1 - output) ** 2 + (1 - belief) * max(0, 1 + output) ** 2
     value = both.value(np.array([output]))
@@ -279,7 +279,7 @@ def test_rows_of_both_labels_are_two_rows_of_one_each(norm_penalty: float, seed:
 
 @given(seed=st.integers(0, 100_000), size=st.floats(-3, 3))
 def test_steps_are_minima_along_the_line(seed: int, size: float) -> None:
-    """Identity 28."""
+    """(I28)."""
     rng = np.random.default_rng(seed)
     hinges = both_sides(seed, 15)
     outputs, steps = 2 * rng.standard_normal((2, 15))

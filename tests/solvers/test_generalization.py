@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peewit.solvers.graph import Graph
-from peewit.solvers.labels import Labels, RealLabels
-from peewit.solvers.models.generalization import (
+from peewit.solvers.assessment.generalization import (
     generalization_bound,
     risk_bound,
     sparsifier_distance,
@@ -15,6 +13,8 @@ from peewit.solvers.models.generalization import (
     stability,
     transduction_factor,
 )
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.solution import Status
 from tests.reference.harmonic import stable_hfs_d3

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 from peewit.solvers.estimators import RLSC, SVM, LapRLSC, LapSVM
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.neighbors import neighbor_graph
+from peewit.solvers.neighbors.ties import neighbor_graph
 
 ALL = [LapSVM, LapRLSC, SVM, RLSC]
 LAPLACIAN = [LapSVM, LapRLSC]

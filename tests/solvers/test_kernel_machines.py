@@ -70,7 +70,7 @@ def test_products_are_those_of_the_power(laplacian: str, power: int) -> None:
 def test_newton_and_conjugate_gradients_find_the_minimum(
     laplacian: str, power: int, bias: str, loss: str, seed: int
 ) -> None:
-    """Identity 24, against the steps (E7) on a dense matrix."""
+    """(I24), against the steps (E7) on a dense matrix."""
     case = small(seed, n_functions=2)
     problem = case.problem(laplacian=laplacian, power=power, bias=bias, loss=loss)
     exact, iterated = newton(problem), descend(problem, max_iter=20_000)
@@ -97,7 +97,7 @@ def test_newton_and_conjugate_gradients_find_the_minimum(
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("bias", BIASES)
 def test_the_dual_of_the_squared_hinge_is_the_same_problem(bias: str, seed: int) -> None:
-    """Identity 24."""
+    """(I24)."""
     problem = small(seed, n_functions=2).problem(bias=bias)
     exact = newton(problem)
     dual = maximize(system_of(problem), problem.targets, loss="squared-hinge", max_iter=100)
@@ -131,7 +131,7 @@ def test_the_dual_of_the_hinge_is_its_minimum(bias: str, seed: int) -> None:
 @pytest.mark.parametrize("loss", ["squared-hinge", "squared"])
 @pytest.mark.parametrize("bias", BIASES)
 def test_gradients_agree_with_finite_differences(bias: str, loss: str) -> None:
-    """Identity 29: of the twin, and the descent's gradient is the twin's."""
+    """(I29): of the twin, and the descent's gradient is the twin's."""
     case = small(7)
     problem = case.problem(bias=bias, loss=loss)
     dense = twin(problem, case.graph, 0, "normalized", 2)
@@ -165,7 +165,7 @@ def test_every_measure_ends_at_the_optimum(measure: str) -> None:
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("is_hinge", [True, False])
 def test_exact_steps_are_minima_along_the_line(seed: int, is_hinge: bool) -> None:
-    """Identity 28."""
+    """(I28)."""
     rng = np.random.default_rng(seed)
     outputs, steps = rng.standard_normal((2, 12, 3)) * 2
     targets = np.where(rng.random((12, 3)) < 0.5, 1.0, -1.0)
@@ -191,7 +191,7 @@ def test_exact_steps_are_minima_along_the_line(seed: int, is_hinge: bool) -> Non
 
 @pytest.mark.parametrize("bias", BIASES)
 def test_the_objective_falls_at_every_iteration(bias: str) -> None:
-    """Identity 28."""
+    """(I28)."""
     problem = small(5).problem(bias=bias)
     zero = np.zeros((problem.space.n_coef, 1)), np.zeros(1)
     method = Descent(problem, *zero, measure="gradient", rtol=1e-12)
@@ -205,7 +205,7 @@ def test_the_objective_falls_at_every_iteration(bias: str) -> None:
 
 
 def test_coefficients_sum_to_zero_only_where_constants_are_free() -> None:
-    """Identity 25."""
+    """(I25)."""
     case = small(2)
     free = newton(case.problem(laplacian="combinatorial", power=1, bias="free"))
     assert abs(free.coef.sum()) < 1e-9 * np.abs(free.coef).sum()
@@ -295,7 +295,7 @@ def test_kernels_that_rounding_made_indefinite_are_solved() -> None:
 
 
 def test_all_labels_active_is_least_squares() -> None:
-    """Identity 26: with penalties so large that no label reaches its margin."""
+    """(I26): with penalties so large that no label reaches its margin."""
     problem = small(4).problem(norm_penalty=50.0, graph_penalty=50.0)
     hinge, squares = newton(problem), newton(replace(problem, loss="squared"))
     assert (problem.targets * decisions_of(problem, hinge)[problem.nodes] < 1).all()
@@ -305,7 +305,7 @@ def test_all_labels_active_is_least_squares() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_without_a_graph_penalty_only_active_labels_have_coefficients(seed: int) -> None:
-    """Identity 27; both methods."""
+    """(I27); both methods."""
     problem = small(seed).problem(graph_penalty=0.0)
     exact, iterated = newton(problem), descend(problem, max_iter=20_000)
     outside = np.setdiff1d(np.arange(problem.space.n_rows), problem.nodes)

@@ -1,4 +1,4 @@
-"""Proximal steps of the squared loss and of the hinge (G5, G10): optimality, and slow twins."""
+"""Proximal steps of the squared loss and of the hinge (G5), (G10): optimality, and slow twins."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_the_squared_step_has_gradient_zero(seed, label_weight, pull) -> None:
 
 @given(st.integers(0, 999), st.floats(0.01, 100), st.floats(0.01, 100), st.booleans())
 def test_primal_and_dual_of_the_hinge_have_one_value(seed, label_weight, pull, one_class) -> None:
-    """Identity 41: the maximum of (G10) is the minimum, so both are."""
+    """(I41): the maximum of (G10) is the minimum, so both are."""
     values, targets = values_of(seed, 2), signs_of(seed, 2)
     if one_class:
         targets[:] = 1.0
@@ -91,7 +91,7 @@ def test_an_intercept_between_two_classes_is_in_the_middle() -> None:
 
 @given(st.integers(0, 999), st.booleans())
 def test_without_weight_nothing_moves(seed, of_distributions) -> None:
-    """Identity 42."""
+    """(I42)."""
     values = values_of(seed, 3)
     given_ = {"nodes": NODES, "targets": signs_of(seed, 3), "of_distributions": of_distributions}
     for weight in (0.0, 1e-12):

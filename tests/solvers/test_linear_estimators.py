@@ -1,6 +1,3 @@
-import inspect
-from dataclasses import fields
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,7 +10,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 from peewit.solvers.estimators import DASVM, TSVM, LinearSVM
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.neighbors import neighbor_graph
+from peewit.solvers.neighbors.ties import neighbor_graph
 
 ALL = [LinearSVM, TSVM, DASVM]
 TRANSDUCTIVE = [TSVM, DASVM]
@@ -34,17 +31,6 @@ def test_scikit_learn_checks(estimator, check) -> None:
 @each
 def test_scikit_learn_check_of_classes_with_another_marker(estimator) -> None:
     check_classifiers_classes(estimator.__name__, estimator(unlabeled=None))
-
-
-@each
-def test_parameters_are_those_of_the_model(estimator) -> None:
-    given = {
-        name: parameter.default
-        for name, parameter in inspect.signature(estimator).parameters.items()
-    }
-    model = {parameter.name: parameter.default for parameter in fields(estimator._model)}
-    del model["n_dimensions"]
-    assert given == model | {"n_neighbors": 10, "max_bytes": 4 << 30, "unlabeled": -1}
 
 
 @pytest.fixture(scope="module")

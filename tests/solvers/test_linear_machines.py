@@ -10,15 +10,15 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
+from peewit.solvers.assessment.cross_validation import cross_validate
+from peewit.solvers.assessment.tuning import tune
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.linear.calibration import fitted_sigmoid
 from peewit.solvers.linear.transduction import Transduction
-from peewit.solvers.models.cross_validation import cross_validate
 from peewit.solvers.models.linear_machine import PENALTIES, LinearSVM
 from peewit.solvers.models.transductive import DASVM, TSVM
-from peewit.solvers.models.tuning import tune
 from peewit.solvers.solution import Solution, Status
 from peewit.streaming.features.files import ParquetFeatures
 from tests.reference.kernel_machines import laplacian_power
@@ -110,7 +110,7 @@ def test_two_classes_have_opposite_scores_of_one_function() -> None:
 def test_without_unlabeled_weight_the_machine_is_the_supervised_one(
     machine, graph_penalty: float
 ) -> None:
-    """Identity 30."""
+    """(I30)."""
     matrix, classes = points(3)
     labels = labels_of(classes)
     graph = chain(classes)

@@ -5,14 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs
 
-from peewit.solvers.neighbors import (
+from peewit.solvers.neighbors.search import NeighborLists, nearest, neighbor_lists
+from peewit.solvers.neighbors.ties import (
     LEAST_WEIGHT,
-    NeighborLists,
     TieRule,
     edges_of,
-    nearest,
     neighbor_graph,
-    neighbor_lists,
     with_width,
 )
 from tests.reference.neighbors import neighbor_adjacency, self_tuned_adjacency

@@ -1,4 +1,4 @@
-"""The proximal step of total variation: identities 36 to 38, and a second solver."""
+"""The proximal step of total variation: (I36), (I37), (I38), and a second solver."""
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def test_the_dual_stays_in_its_box_and_is_antisymmetric(graph, seed, penalty) ->
 @settings(max_examples=50)
 @given(st.integers(1, 9), st.integers(1, 7), st.integers(0, 999), st.sampled_from([1e-3, 1.0, 1e6]))
 def test_projections_on_the_simplex(n_rows, n_columns, seed, scale) -> None:
-    """Identity 40, and the variational inequality that makes a projection."""
+    """(I40), and the variational inequality that makes a projection."""
     rng = np.random.default_rng(seed)
     values = scale * rng.normal(size=(n_rows, n_columns))
     near = on_simplex(values)

@@ -1,6 +1,4 @@
-import inspect
 import pickle
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -35,17 +33,6 @@ PATH = np.diag([1.0, 2.0, 1.0, 0.0], 1) + np.diag([1.0, 2.0, 1.0, 0.0], -1)
 )
 def test_scikit_learn_checks(estimator, check) -> None:
     check(estimator)
-
-
-@each
-def test_parameters_are_those_of_the_model(estimator) -> None:
-    given = {
-        name: parameter.default
-        for name, parameter in inspect.signature(estimator).parameters.items()
-    }
-    model = {parameter.name: parameter.default for parameter in fields(estimator._model)}
-    model.pop("class_mass", None)  # numbers have no classes
-    assert given == model | {"affinity": "precomputed", "n_neighbors": 10}
 
 
 @each

@@ -69,7 +69,7 @@ def margins(task: Transduction, trainings) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("share", [0.02, 0.35, 0.5, 0.9])
 @pytest.mark.parametrize("max_pairs", [1, 3, None])
 def test_the_number_of_labels_1_stays(trainings, max_pairs, share: float) -> None:
-    """Identity 31."""
+    """(I31)."""
     task = small(1).task(share=share)
     found = switched(task, max_pairs=max_pairs)
     assert found.status is Status.CONVERGED
@@ -86,7 +86,7 @@ def test_the_number_of_labels_1_stays(trainings, max_pairs, share: float) -> Non
 def test_neither_a_switch_nor_a_training_raises_the_objective(
     trainings, max_pairs, seed: int
 ) -> None:
-    """Identity 31."""
+    """(I31)."""
     case = small(seed, n_rows=150, shift=0.8)
     task = case.task(norm_penalty=1e-3)
     switched(task, max_pairs=max_pairs, first_weight=1.0)

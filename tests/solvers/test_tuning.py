@@ -3,22 +3,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from peewit.solvers.iterate import ProgressReport
-from peewit.solvers.labels import Labels
-from peewit.solvers.models.cross_validation import cross_validate
-from peewit.solvers.models.harmonic import StableHFS
-from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
-from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
-from peewit.solvers.models.linear_machine import LinearSVM
-from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.transductive import DASVM, TSVM
-from peewit.solvers.models.tuning import (
+from peewit.solvers.assessment.cross_validation import cross_validate
+from peewit.solvers.assessment.tuning import (
     PENALTIES,
     UNLABELED_WEIGHTS,
     default_grid,
     grid_models,
     tune,
 )
+from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
+from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
+from peewit.solvers.models.linear_machine import LinearSVM
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.transductive import DASVM, TSVM
 from peewit.solvers.solution import Status
 from tests.solvers.test_lapsvm import clouds, graph_of, labels_of
 

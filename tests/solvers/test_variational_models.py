@@ -318,7 +318,7 @@ def test_tv_svm_without_rescaling_is_a_conic_program(n_classes, features) -> Non
 
 
 def test_without_variation_tv_rls_is_rls() -> None:
-    """Identity 42, by the closed form (G1)."""
+    """(I42), by the closed form (G1)."""
     given = clouds(2)
     eta, norm = 2.0, 0.3
     model = TVRLS(label_weight=eta, norm_penalty=norm, graph_penalty=0.0, **SPACE, **CONVEX)

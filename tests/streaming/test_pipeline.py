@@ -11,7 +11,8 @@ import pytest
 
 import peewit.streaming.pipeline
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.sources import EdgeFile, ParquetEdges
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.pipeline import Interrupted, Stream

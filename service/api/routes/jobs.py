@@ -21,17 +21,15 @@ from peewit.service.api.schemas.jobs import (
     JobIn,
     JobList,
     JobOut,
-    KnnIn,
     SolveIn,
-    TuneIn,
 )
 from peewit.service.api.shutdown import Stopping, stopping_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
 from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
-from peewit.service.tasks.knn import ConnectedBefore, NoFeatures, require_connectable
-from peewit.service.tasks.tune import validate_tune
+from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.snapshots.store import SnapshotNotFound
 
@@ -85,15 +83,9 @@ def submit_job(
     A solve that cannot fit the memory is refused, and a search with it: `jobs:estimate` says what
     would.
     """
-    if isinstance(body, SolveIn):
-        stores.estimator.require_room(graph, body.model, body.parameters)
-    elif isinstance(body, TuneIn):
-        fixed = validate_tune(body.model, body.parameters).fixed
-        stores.estimator.require_room(graph, body.model, fixed)
-    elif isinstance(body, KnnIn) and idempotency_key is None:  # with one it may be sent again
-        directory = stores.settings.graphs_directory / graph.id
-        require_connectable(stores.manifest, graph, directory)
-    job = stores.jobs.submit(body.to_spec(graph.id, idempotency_key))
+    spec = body.to_spec(graph.id, idempotency_key)
+    KINDS[spec.kind].admit(spec, graph, stores.job_stores)
+    job = stores.jobs.submit(spec)
     _log.info("job submitted", job=job.id, graph=graph.settings.name, kind=job.kind)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return JobOut.of(job)

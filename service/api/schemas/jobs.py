@@ -1,62 +1,45 @@
 """Jobs: what may be asked for, and how they stand."""
 
-from abc import abstractmethod
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, Union
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, create_model, model_validator
 
 from peewit.service.api.schemas.base import Answer, Body
-from peewit.service.jobs.job import KINDS, MAX_PRIORITY, Job, JobSpec, JobStatus, Lane, lane_of
-from peewit.service.tasks.certify import validate_certify
-from peewit.service.tasks.knn import validate_knn
+from peewit.service.jobs.job import MAX_PRIORITY, Job, JobSpec, JobStatus, Lane
+from peewit.service.tasks.contract import GraphKind, Kind, ModelKind
+from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.solve_options import validate_solve
-from peewit.service.tasks.tune import validate_tune
-from peewit.solvers.neighbors import Metric, Symmetrization, WeightName
-from peewit.streaming.neighbors.knn import KnnSettings, Method
-from peewit.streaming.passes.certificate import CertifySettings
-
-_CERTIFY = CertifySettings()
-_KNN = KnnSettings()
 
 
-class _JobBody(Body):
-    """A body that asks for a job."""
+class JobBody(Body):
+    """A body that asks for a job; those of the kinds derive from it."""
 
     kind: str
     priority: int = Field(
         0, ge=-MAX_PRIORITY, le=MAX_PRIORITY, description="Higher runs earlier, then older."
     )
 
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        KINDS[self.kind].check(*self._asked())
+        return self
+
     def to_spec(self, graph_id: str, idempotency_key: str | None) -> JobSpec:
         """The same for the queue."""
-        model, parameters, lane = self._asked()
-        return JobSpec(
-            graph_id=graph_id,
-            kind=self.kind,
+        model, parameters = self._asked()
+        return KINDS[self.kind].spec(
+            graph_id,
             model=model,
             parameters=parameters,
-            lane=lane,
             priority=self.priority,
             idempotency_key=idempotency_key,
         )
 
-    @abstractmethod
-    def _asked(self) -> tuple[str | None, dict[str, Any], Lane]:
-        """The model, the parameters and the lane."""
-
-
-class _ModellessIn(_JobBody):
-    """A job of the graph alone, with parameters of its own."""
-
-    parameters: Body
-
-    def _given(self) -> dict[str, Any]:
-        """Those that were not left out."""
-        return self.parameters.model_dump(exclude_unset=True)
-
-    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
-        return None, self._given(), "heavy"
+    def _asked(self) -> tuple[str | None, dict[str, Any]]:
+        """The model and the parameters that were not left out."""
+        given = self.model_dump(exclude_unset=True)
+        return given.get("model"), given.get("parameters", {})
 
 
 class Solve(Body):
@@ -74,34 +57,10 @@ class Solve(Body):
         return self
 
 
-class SolveIn(_JobBody, Solve):
+class SolveIn(JobBody, Solve):
     """A job that predicts labels."""
 
     kind: Literal["solve"] = "solve"
-
-    def _asked(self) -> tuple[str, dict[str, Any], Lane]:
-        return self.model, self.parameters, lane_of(self.model, self.parameters)
-
-
-class TuneIn(_JobBody):
-    """A job that chooses hyperparameters by cross-validation over the labels."""
-
-    kind: Literal["tune"]
-    model: str = Field(examples=["lapsvm"])
-    parameters: dict[str, Any] = Field(
-        {},
-        description="grid: lists of values by hyperparameter, the model's own where left out; "
-        "folds: at least 2, 5 where left out; and hyperparameters that stay as they are.",
-        examples=[{"grid": {"norm_penalty": [0.1, 0.01], "graph_penalty": [1, 0.1]}}],
-    )
-
-    @model_validator(mode="after")
-    def _is_valid(self) -> Self:
-        validate_tune(self.model, self.parameters)
-        return self
-
-    def _asked(self) -> tuple[str, dict[str, Any], Lane]:
-        return self.model, self.parameters, "heavy"
 
 
 class EstimateOut(Answer):
@@ -129,75 +88,35 @@ class EstimateOut(Answer):
     seconds_snapshot: int | None = Field(description="What it solved.")
 
 
-class CertifyParameters(Body):
-    """What to certify, and how hard to try; those left out take their defaults."""
+def _body_of(kind: Kind[Any]) -> type[JobBody]:
+    """The body that asks for a job of a kind."""
+    fields: dict[str, Any] = {"kind": (Literal[kind.name], ...)}
+    if isinstance(kind, ModelKind):
+        examples = None if kind.example_parameters is None else [kind.example_parameters]
+        fields["model"] = (str, Field(examples=[kind.example_model]))
+        fields["parameters"] = (
+            dict[str, Any],
+            Field({}, description=kind.parameters_doc, examples=examples),
+        )
+    elif isinstance(kind, GraphKind) and kind.options.docs:
+        parameters = _parameters_of(kind)
+        fields["parameters"] = (parameters, parameters())
+    name = f"{kind.name.capitalize()}In"
+    return create_model(name, __base__=JobBody, __doc__=kind.__doc__, **fields)
 
-    snapshot: int | None = Field(default=None, description="Number; the newest when left out.")
-    passes: int = Field(default=_CERTIFY.passes, description="Most passes over the raw edges.")
-    n_vectors: int = Field(default=_CERTIFY.n_vectors, description="Vectors of one pass.")
-    gap: float = Field(
-        default=_CERTIFY.gap,
-        description="How far above the least possible epsilon is close enough.",
+
+def _parameters_of(kind: GraphKind[Any, Any]) -> type[Body]:
+    """The parameters of a kind that needs no model."""
+    fields: dict[str, Any] = {
+        name: (option.type, Field(default=option.default, description=option.doc))
+        for name, option in kind.options.described().items()
+    }
+    return create_model(
+        f"{kind.name.capitalize()}Parameters",
+        __base__=Body,
+        __doc__=f"{kind.options.doc}; those left out take their defaults.",
+        **fields,
     )
-    probability: float = Field(default=_CERTIFY.probability, description="Of the outer bounds.")
-    seed: int = Field(default=_CERTIFY.seed, description="Draws the start.")
-
-
-class CertifyIn(_ModellessIn):
-    """A job that measures the accuracy of a snapshot against its raw edges."""
-
-    kind: Literal["certify"]
-    parameters: CertifyParameters = CertifyParameters()
-
-    @model_validator(mode="after")
-    def _is_valid(self) -> Self:
-        validate_certify(self._given())
-        return self
-
-
-class KnnParameters(Body):
-    """Which graph of nearest neighbors to make; those left out take their defaults."""
-
-    k: int = Field(default=_KNN.k, description="Neighbors of each node.")
-    weights: WeightName = Field(
-        default=_KNN.weights,
-        description="exp(-4 d^2 / d_k^2), exp(-d^2 / (2 width^2)) or 1, d the distance.",
-    )
-    symmetrize: Symmetrization = Field(
-        default=_KNN.symmetrize,
-        description="Weight of an edge by those of both directions, of which one may be 0.",
-    )
-    metric: Metric = Field(default=_KNN.metric, description="Distance of two nodes.")
-    width: float | None = Field(
-        default=None, description="Of heat weights; the mean length of the edges when left out."
-    )
-    method: Method = Field(
-        default=_KNN.method, description="How to search; auto is exact where that is quick."
-    )
-    n_probes: int = Field(
-        default=_KNN.n_probes, description="Cells that the approximate method looks at."
-    )
-
-
-class KnnIn(_ModellessIn):
-    """A job that makes edges from features."""
-
-    kind: Literal["knn"]
-    parameters: KnnParameters = KnnParameters()
-
-    @model_validator(mode="after")
-    def _is_valid(self) -> Self:
-        validate_knn(self._given())
-        return self
-
-
-class EmbedIn(_JobBody):
-    """A job that finds where the nodes of the newest snapshot lie, for suggestions."""
-
-    kind: Literal["embed"]
-
-    def _asked(self) -> tuple[None, dict[str, Any], Lane]:
-        return None, {}, "heavy"
 
 
 def _kind_of(body: Any) -> Any:
@@ -205,18 +124,22 @@ def _kind_of(body: Any) -> Any:
     return body.get("kind", "solve") if isinstance(body, dict) else "solve"
 
 
-JobIn = Annotated[
-    Annotated[SolveIn, Tag("solve")]
-    | Annotated[TuneIn, Tag("tune")]
-    | Annotated[CertifyIn, Tag("certify")]
-    | Annotated[KnnIn, Tag("knn")]
-    | Annotated[EmbedIn, Tag("embed")],
-    Discriminator(
-        _kind_of,
-        custom_error_type="kind",
-        custom_error_message=f"kind must be one of {', '.join(KINDS)}",
-    ),
-]
+_BODIES: Final = {
+    name: SolveIn if name == "solve" else _body_of(kind) for name, kind in KINDS.items()
+}
+"""By kind; the one of ``solve`` stands above, since it is the default and estimates take it."""
+
+if TYPE_CHECKING:
+    JobIn: TypeAlias = JobBody
+else:
+    JobIn = Annotated[
+        Union[tuple(Annotated[body, Tag(name)] for name, body in _BODIES.items())],  # noqa: UP007 - made from the table
+        Discriminator(
+            _kind_of,
+            custom_error_type="kind",
+            custom_error_message=f"kind must be one of {', '.join(KINDS)}",
+        ),
+    ]
 """A job to run."""
 
 

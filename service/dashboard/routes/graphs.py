@@ -19,7 +19,8 @@ from peewit.service.dashboard.routes.common import Seen
 from peewit.service.database.engine import now
 from peewit.service.graphs.history import IngestHistory, edges_per_second
 from peewit.service.inbox.manifest import FileNotListed
-from peewit.service.jobs.job import JobSpec, JobStatus
+from peewit.service.jobs.job import JobStatus
+from peewit.service.tasks.kinds import KINDS
 from peewit.streaming.passes.certificate import CertificateStore
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
 
@@ -85,7 +86,7 @@ def retry_file(graph: GraphHere, stores: StoresHere, file_id: int) -> Response:
 async def certify(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
     """Have the newest snapshot measured."""
     await form_of(request)
-    spec = JobSpec(graph_id=graph.id, kind="certify", model=None, parameters={}, lane="heavy")
+    spec = KINDS["certify"].spec(graph.id, parameters={})
     job = await run_in_threadpool(stores.jobs.submit_coalesced, spec)
     return back_to(f"/jobs/{job.id}")
 

@@ -16,8 +16,8 @@ from peewit.service.catalog import AutoSolve, GraphRecord
 from peewit.service.dashboard.access import Viewer, viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
-from peewit.service.jobs.job import Job, JobSpec, JobStatus, lane_of
-from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.tasks.kinds import KINDS
 from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
 
 router = page_router()
@@ -159,13 +159,13 @@ async def cancel(request: Request, job_id: str, stores: StoresHere) -> Response:
 
 
 def _submit(graph: GraphRecord, stores: Stores, model: str, parameters: dict[str, Any]) -> Job:
+    kind = KINDS["solve"]
     try:
-        validate_solve(model, parameters)
+        kind.check(model, parameters)
     except (TypeError, ValueError) as error:
         raise InvalidArgument(str(error)) from error
-    stores.estimator.require_room(graph, model, parameters)
-    lane = lane_of(model, parameters)
-    spec = JobSpec(graph_id=graph.id, model=model, parameters=parameters, lane=lane)
+    spec = kind.spec(graph.id, model=model, parameters=parameters)
+    kind.admit(spec, graph, stores.job_stores)
     return stores.jobs.submit_coalesced(spec)
 
 

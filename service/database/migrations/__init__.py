@@ -15,7 +15,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-_ADVISORY_LOCK: Final = 0x6C617077  # "lapw"; held while one process migrates on PostgreSQL
+_ADVISORY_LOCK: Final = 0x70656577  # "peew"; held while one process migrates on PostgreSQL
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 

@@ -1,4 +1,4 @@
-"""The choice of penalties: one pair for a set and method, by the mean validation error (E.4).
+"""Penalties: one pair for a set and method, by the mean validation error (section E.4).
 
 Two eigenproblems for a split serve all 49 pairs, all classes and all losses.
 """

@@ -1,4 +1,4 @@
-"""Figures to stand beside ours: the paper's, and those of an earlier reproduction (E.3, E.4)."""
+"""Figures to stand beside ours: the paper's, and an earlier reproduction's (section E.4)."""
 
 from dataclasses import dataclass, field
 

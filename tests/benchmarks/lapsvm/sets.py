@@ -1,4 +1,4 @@
-"""The data sets of the primal LapSVM paper, and how they are divided (E.3).
+"""The data sets of the primal LapSVM paper, and how they are divided (section E.3).
 
 A set is dense rows or CSR with a class for each. Sets of the paper that are not at hand, COIL20 and
 FACEMIT, or others, come from files of the same form.

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from peewit.service.cli.progress import IngestProgress, shown_time
 from peewit.service.inbox.manifest import FileRecord
-from peewit.streaming.edges.sources import EdgeFile
+from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Duplicate, Progress, Quarantined, StreamSummary
 
 

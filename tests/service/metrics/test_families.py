@@ -21,7 +21,8 @@ from peewit.service.metrics.families import (
     store_registry,
 )
 from peewit.service.settings import Settings
-from peewit.streaming.edges.sources import EdgeFile
+from peewit.service.tasks.kinds import KINDS
+from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Committed, Progress, Quarantined, StreamSummary
 from tests.service.pushing import pushed
 
@@ -51,7 +52,7 @@ def samples(text: bytes) -> dict[tuple[str, ...], float]:
 
 def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None:
     graph_id = Catalog(database).create(GraphSettings(name="g")).id
-    registry = store_registry(database, Settings())
+    registry = store_registry(database, Settings(), KINDS)
     assert samples(exposition(registry))["peewit_edges_ingested_total", "g"] == 0
     manifest = Manifest(database)
     source = manifest.add_source(graph_id, "edges/").id
@@ -92,7 +93,7 @@ def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(
     for number in range(MAX_GRAPHS + 3):
         graph = catalog.create(GraphSettings(name=f"g{number}"))
         catalog.record_progress(graph.id, GraphProgress(edges_seen=number))
-    metrics = IngestMetrics(database, Settings())
+    metrics = IngestMetrics(database, Settings(), KINDS)
     for number in range(MAX_GRAPHS + 3):
         metrics.note_listing(f"g{number}", None)
     found = samples(exposition(metrics.registry))
@@ -107,7 +108,7 @@ def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(
 
 def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'peewit.db'}")
-    metrics = IngestMetrics(database, Settings())
+    metrics = IngestMetrics(database, Settings(), KINDS)
     progress = Progress(
         path="a",
         n_rows=50,

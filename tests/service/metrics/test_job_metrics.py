@@ -14,6 +14,7 @@ from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.families import exposition, store_registry
 from peewit.service.settings import Settings
+from peewit.service.tasks.kinds import KINDS
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def database(database_url: str) -> Iterator[Database]:
 
 def scraped(database: Database) -> dict[tuple[str, ...], float]:
     """Values by name and labels, those in the order of the labels' names."""
-    text = exposition(store_registry(database, Settings(max_backlog_bytes=77))).decode()
+    text = exposition(store_registry(database, Settings(max_backlog_bytes=77), KINDS)).decode()
     return {
         (sample.name, *(label for _, label in sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from peewit.service.tasks.certify import certify_task, validate_certify
-from peewit.service.tasks.messages import Advanced, Certified, CertifyTask, Stopped
-from peewit.streaming.passes.certificate import CertificateStore, CertifySettings
+from peewit.service.tasks.certify import CertifyKind, CertifyOptions, CertifyTask
+from peewit.service.tasks.contract import Child
+from peewit.service.tasks.messages import Advanced, Done, Stopped
+from peewit.service.tasks.progress import Cancelled, Report
+from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.streaming.passes.certificate import CertificateStore
 from tests.streaming.streamed import StreamedGraph, random_file, streamed
 
 
@@ -31,10 +34,20 @@ def task(graph: StreamedGraph, *, keep_raw: bool = True, **parameters: Any) -> C
     )
 
 
+def run(
+    asked: CertifyTask,
+    *,
+    report: Report = lambda _advanced: None,
+    cancelled: Cancelled = lambda: False,
+) -> Done | Stopped:
+    graphs = WarmGraphs(memory_bytes=2**30)
+    return CertifyKind().run(asked, Child(graphs=graphs, report=report, cancelled=cancelled))
+
+
 def test_task_leaves_a_certificate_and_says_the_same(graph: StreamedGraph) -> None:
     seen: list[Advanced] = []
-    answer = certify_task(task(graph, gap=0.5), report=seen.append, cancelled=lambda: False)
-    assert isinstance(answer, Certified)
+    answer = run(task(graph, gap=0.5), report=seen.append)
+    assert isinstance(answer, Done)
     stored = CertificateStore(graph.paths.snapshots).get(1)
     assert stored is not None
     assert answer.result["epsilon_certified"] == stored.epsilon_certified
@@ -45,7 +58,7 @@ def test_task_leaves_a_certificate_and_says_the_same(graph: StreamedGraph) -> No
 
 
 def test_task_that_is_told_to_stop_leaves_no_certificate(graph: StreamedGraph) -> None:
-    answer = certify_task(task(graph), report=lambda _advanced: None, cancelled=lambda: True)
+    answer = run(task(graph), cancelled=lambda: True)
     assert answer == Stopped()
     assert CertificateStore(graph.paths.snapshots).get(1) is None
 
@@ -56,18 +69,14 @@ def test_missing_edges_are_named_with_what_keeps_them(
 ) -> None:
     (tmp_path / "data" / "edges.parquet").unlink()
     with pytest.raises(ValueError, match=r"edges\.parquet: it is missing") as caught:
-        certify_task(
-            task(graph, keep_raw=keep_raw),
-            report=lambda _advanced: None,
-            cancelled=lambda: False,
-        )
+        run(task(graph, keep_raw=keep_raw))
     assert ("only with keep_raw" in str(caught.value)) is not keep_raw
 
 
 def test_parameters_left_out_take_their_defaults() -> None:
-    assert validate_certify({}) == (None, CertifySettings())
-    asked = validate_certify({"snapshot": 3, "passes": 7})
-    assert asked == (3, CertifySettings(passes=7))
+    assert CertifyKind().read({}) == CertifyOptions()
+    asked = CertifyKind().read({"snapshot": 3, "passes": 7})
+    assert asked == CertifyOptions(snapshot=3, passes=7)
 
 
 @pytest.mark.parametrize(
@@ -81,4 +90,4 @@ def test_parameters_left_out_take_their_defaults() -> None:
 )
 def test_wrong_parameters_are_named(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        validate_certify(parameters)
+        CertifyKind().check(None, parameters)

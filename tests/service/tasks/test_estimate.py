@@ -16,8 +16,8 @@ from peewit.service.jobs.queue import DatabaseJobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.service.tasks.estimate import DoesNotFit, Estimate, Estimator, NoSnapshot
-from peewit.service.tasks.solve import WarmSolver
 from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.graph import Graph
 from peewit.solvers.models import CATALOGUE
 from peewit.streaming.features.store import FeatureStore, NewRows
@@ -77,7 +77,7 @@ def test_the_input_is_what_the_solve_says(home: Home, model: str, version: int) 
     if version:
         home.graph.features(version, parity_features(N_NODES))
     found = home.estimate(model)
-    solver = WarmSolver(memory_bytes=2**31)
+    solver = WarmGraphs(memory_bytes=2**31)
     labels: dict[str, str | int] = {"n4": "even", "n7": "odd", "n40": "even", "n37": "odd"}
     asked = replace(task(home.graph.directory, labels, model=model), features_version=version)
     result = solved(solver, asked).result
@@ -111,7 +111,7 @@ def test_the_form_that_fits_is_the_one_that_is_solved_with(
     assert found.n_bytes <= memory == found.limit_bytes
     asked = task(home.graph.directory, {"n4": "e", "n7": "o"}, model="lapsvm")
     asked = replace(asked, features_version=1, parameters=parameters)
-    stats = solved(WarmSolver(memory_bytes=memory), asked).result["stats"]
+    stats = solved(WarmGraphs(memory_bytes=memory), asked).result["stats"]
     assert (stats["gram"], stats["precision"]) == form
 
 
@@ -130,7 +130,7 @@ def test_what_cannot_fit_is_refused_as_the_solve_would_be(home: Home) -> None:
     asked = task(home.graph.directory, {"n4": "e", "n7": "o"}, model="lapsvm")
     asked = replace(asked, features_version=1, parameters=parameters)
     with pytest.raises(ValueError, match="may be used") as failed:
-        solved(WarmSolver(memory_bytes=memory), asked)
+        solved(WarmGraphs(memory_bytes=memory), asked)
     assert str(refused.value) == str(failed.value) == found.message
 
 

@@ -1,6 +1,7 @@
 """What a knn job may be asked, what a child does with one, and how its edges come in."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,20 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.jobs.job import Job, JobStatus, LeaseLost
 from peewit.service.settings import Settings
+from peewit.service.tasks.contract import Child, JobStores
 from peewit.service.tasks.knn import (
     ConnectedBefore,
-    finish_knn,
-    knn_task,
+    KnnKind,
+    KnnTask,
+    edges_file,
     require_connectable,
     sweep_knn,
 )
-from peewit.service.tasks.knn import validate_knn as validate
-from peewit.service.tasks.messages import Advanced, Connected, KnnTask, Stopped
+from peewit.service.tasks.messages import Advanced, Done, Stopped
+from peewit.service.tasks.progress import Cancelled, Report
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.worker import Worker
-from peewit.solvers.neighbors import neighbor_graph
+from peewit.solvers.neighbors.ties import neighbor_graph
 from peewit.streaming.neighbors.knn import KnnSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.featured import Featured, clusters
@@ -71,38 +75,55 @@ def claimed(graph: Featured, **parameters: Any) -> Job:
     return job
 
 
-def answer_to(graph: Featured, job: Job) -> Connected:
-    answer = knn_task(task_of(graph, job), report=lambda _: None, cancelled=lambda: False)
-    assert isinstance(answer, Connected)
+def run(
+    task: KnnTask, *, report: Report = lambda _: None, cancelled: Cancelled = lambda: False
+) -> Done | Stopped:
+    graphs = WarmGraphs(memory_bytes=2**30)
+    return KnnKind().run(task, Child(graphs=graphs, report=report, cancelled=cancelled))
+
+
+def answer_to(graph: Featured, job: Job) -> Done:
+    answer = run(task_of(graph, job))
+    assert isinstance(answer, Done)
     return answer
 
 
+def finished(graph: Featured, job: Job, answer: Done) -> Job:
+    stores = JobStores.create(graph.database, graph.settings)
+    return KnnKind().publish(job, answer.result, stores)
+
+
+def edges_of(graph: Featured, job: Job) -> Path:
+    return edges_file(graph.paths, job.id, job.attempt)
+
+
 def test_parameters_are_the_fields_of_the_settings() -> None:
-    assert validate({}) == KnnSettings()
-    assert validate({"k": 3, "weights": "heat", "width": 2}).width == 2
+    read = KnnKind().read
+    assert read({}) == KnnSettings()
+    assert read({"k": 3, "weights": "heat", "width": 2}).width == 2
     with pytest.raises(ValueError, match="knn has no parameter 'neighbors'; it has k, method"):
-        validate({"neighbors": 3})
+        read({"neighbors": 3})
     with pytest.raises(ValueError, match="k must be at least 1, got 0"):
-        validate({"k": 0})
+        read({"k": 0})
 
 
 def test_task_leaves_a_file_of_edges_and_says_what_they_are(graph: Featured) -> None:
     seen: list[Advanced] = []
     job = claimed(graph, k=5)
-    answer = knn_task(task_of(graph, job), report=seen.append, cancelled=lambda: False)
-    assert isinstance(answer, Connected)
-    assert answer.path.parent == graph.paths.knn
+    answer = run(task_of(graph, job), report=seen.append)
+    assert isinstance(answer, Done)
+    path = edges_of(graph, job)
     expected = neighbor_graph(clusters(), 5)
-    assert pq.read_metadata(answer.path).num_rows == expected.n_edges
+    assert pq.read_metadata(path).num_rows == expected.n_edges
     assert answer.result["n_edges"] == expected.n_edges
     assert (answer.result["features_version"], answer.result["k"]) == (1, 5)
     assert [each.phase for each in seen] == ["looking at features", "searching", "writing edges"]
-    assert graph.files() == [answer.path]
+    assert graph.files() == [path]
 
 
 def test_task_that_is_told_to_stop_leaves_no_edges(graph: Featured) -> None:
     task = task_of(graph, claimed(graph))
-    assert knn_task(task, report=lambda _: None, cancelled=lambda: True) == Stopped()
+    assert run(task, cancelled=lambda: True) == Stopped()
     assert not list(graph.paths.knn.glob("*"))
 
 
@@ -120,7 +141,7 @@ class InProcess:
                 self.before_the_stop = self.graph.files()
             progress(advanced)
 
-        return knn_task(task, report=report, cancelled=interrupted)
+        return run(task, report=report, cancelled=interrupted)
 
 
 def test_job_cancelled_in_the_middle_of_the_search_leaves_nothing(
@@ -155,28 +176,22 @@ def test_lists_of_a_worker_that_stops_wait_for_the_next_until_the_job_is_cancell
 def test_what_a_dead_attempt_left_goes_to_the_next(graph: Featured) -> None:
     first = task_of(graph, claimed(graph))
     with pytest.raises(ValueError, match="k must be below"):
-        knn_task(
-            KnnTask(**{each: getattr(first, each) for each in first.__slots__} | {"n_nodes": 5}),
-            report=lambda _: None,
-            cancelled=lambda: False,
-        )
+        run(replace(first, n_nodes=5))
     left = graph.paths.knn_work / f"{first.job_id}-1"
     left.mkdir(exist_ok=True)
     unlisted = graph.paths.knn / f"{first.job_id}-1.parquet"
     unlisted.write_bytes(b"")
-    again = KnnTask(**{each: getattr(first, each) for each in first.__slots__} | {"attempt": 2})
-    answer = knn_task(again, report=lambda _: None, cancelled=lambda: False)
-    assert isinstance(answer, Connected)
-    assert graph.files() == [answer.path]
+    assert isinstance(run(replace(first, attempt=2)), Done)
+    assert graph.files() == [edges_file(graph.paths, first.job_id, 2)]
 
 
 def test_job_and_its_file_are_told_together(graph: Featured, database: Database) -> None:
     job = claimed(graph)
     answer = answer_to(graph, job)
-    ended = finish_knn(database, graph.queue, job, answer)
+    ended = finished(graph, job, answer)
     assert ended.status is JobStatus.SUCCEEDED
     (file,) = Manifest(database).files_in(graph.graph_id, graph.paths.knn)
-    assert (file.path, file.status) == (str(answer.path), "pending")
+    assert (file.path, file.status) == (str(edges_of(graph, job)), "pending")
     graph.ingest()
     (file,) = Manifest(database).files_in(graph.graph_id, graph.paths.knn)
     assert (file.status, file.n_rows) == ("committed", answer.result["n_edges"])
@@ -190,7 +205,7 @@ def test_cancelled_job_gives_no_edges(graph: Featured, database: Database) -> No
     job = claimed(graph)
     answer = answer_to(graph, job)
     graph.queue.cancel(job.id)
-    assert finish_knn(database, graph.queue, job, answer).status is JobStatus.CANCELLED
+    assert finished(graph, job, answer).status is JobStatus.CANCELLED
     assert graph.files() == []
     assert Manifest(database).files_in(graph.graph_id, graph.paths.knn) == []
 
@@ -201,7 +216,7 @@ def test_attempt_that_lost_its_lease_gives_no_edges(graph: Featured, database: D
     graph.queue.release(job.id, job.attempt)
     graph.queue.claim("other", ("heavy",), job_id=job.id)
     with pytest.raises(LeaseLost):
-        finish_knn(database, graph.queue, job, answer)
+        finished(graph, job, answer)
     assert graph.files() == []
 
 
@@ -209,9 +224,9 @@ def test_edges_stay_whose_commit_was_not_answered(graph: Featured, database: Dat
     job = claimed(graph)
     answer = answer_to(graph, job)
     with commits_unanswered(database), pytest.raises(OperationalError):
-        finish_knn(database, graph.queue, job, answer)
+        finished(graph, job, answer)
     with pytest.raises(LeaseLost):  # the job has ended, by this very attempt
-        finish_knn(database, graph.queue, job, answer)
+        finished(graph, job, answer)
     graph.ingest()
     assert graph.record.progress.edges_seen == answer.result["n_edges"]
 
@@ -221,12 +236,9 @@ def test_of_two_jobs_that_run_together_one_gives_its_edges(
 ) -> None:
     jobs = [claimed(graph, k=3), claimed(graph, k=4)]
     answers = [answer_to(graph, job) for job in jobs]
-    ended = [
-        finish_knn(database, graph.queue, job, answer)
-        for job, answer in zip(jobs, answers, strict=True)
-    ]
+    ended = [finished(graph, job, answer) for job, answer in zip(jobs, answers, strict=True)]
     assert [job.status for job in ended] == [JobStatus.SUCCEEDED, JobStatus.FAILED]
-    assert graph.files() == [answers[0].path]
+    assert graph.files() == [edges_of(graph, jobs[0])]
     assert len(Manifest(database).files_in(graph.graph_id, graph.paths.knn)) == 1
 
 
@@ -234,7 +246,7 @@ def test_edges_come_once_unless_their_file_was_refused(graph: Featured, database
     manifest = Manifest(database)
     require_connectable(manifest, graph.record, graph.paths.root)
     job = claimed(graph)
-    finish_knn(database, graph.queue, job, answer_to(graph, job))
+    finished(graph, job, answer_to(graph, job))
     with pytest.raises(ConnectedBefore, match="pending\\) and edges cannot be deleted; make an"):
         require_connectable(manifest, graph.record, graph.paths.root)
     (source,) = manifest.list_sources(graph.graph_id)

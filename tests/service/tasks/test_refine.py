@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.predictions.files import PredictionFile
-from peewit.service.tasks.messages import Advanced, Answer, Solved, SolveTask, Stopped
-from peewit.service.tasks.solve import WarmSolver
+from peewit.service.tasks.contract import Child
+from peewit.service.tasks.messages import Advanced, Answer, Done, Stopped
+from peewit.service.tasks.solve import SolveKind, SolveTask
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels
@@ -60,8 +62,8 @@ def graph(tmp_path: Path, files: list[RawFile], kind: NodeKind) -> StreamedGraph
 
 
 @pytest.fixture
-def solver() -> WarmSolver:
-    return WarmSolver(memory_bytes=MEMORY_BYTES)
+def solver() -> WarmGraphs:
+    return WarmGraphs(memory_bytes=MEMORY_BYTES)
 
 
 def task(graph: StreamedGraph, model: str = "stable-hfs", **changes: Any) -> SolveTask:
@@ -88,22 +90,22 @@ def ignore(_advanced: Advanced) -> None:
 
 
 def run(
-    solver: WarmSolver,
+    solver: WarmGraphs,
     asked: SolveTask,
     *,
     report: Callable[[Advanced], None] = ignore,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Answer:
-    return solver.solve(asked, report=report, cancelled=cancelled)
+    return SolveKind().run(asked, Child(graphs=solver, report=report, cancelled=cancelled))
 
 
-def solved(solver: WarmSolver, asked: SolveTask, **watchers: Any) -> Solved:
+def solved(solver: WarmGraphs, asked: SolveTask, **watchers: Any) -> Done:
     answer = run(solver, asked, **watchers)
-    assert isinstance(answer, Solved)
+    assert isinstance(answer, Done)
     return answer
 
 
-def scores_of(graph: StreamedGraph, answer: Solved) -> FloatArray:
+def scores_of(graph: StreamedGraph, answer: Done) -> FloatArray:
     table = PredictionFile(graph.paths.predictions / answer.result["file"]).table()
     return np.column_stack([table[f"score:{name}"].to_numpy() for name in "abc"])
 
@@ -123,7 +125,7 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "model", "penalty"), CASES, indirect=["kind"])
 def test_refined_scores_are_those_of_a_direct_solve_of_all_edges(
-    graph: StreamedGraph, files: list[RawFile], solver: WarmSolver, model: str, penalty: float
+    graph: StreamedGraph, files: list[RawFile], solver: WarmGraphs, model: str, penalty: float
 ) -> None:
     parameters = TIGHT | {"graph_penalty": penalty}
     plain = scores_of(
@@ -148,7 +150,7 @@ def test_refined_scores_are_those_of_a_direct_solve_of_all_edges(
 
 
 def test_numbers_are_refined_and_what_they_are_worth_is_that_of_the_snapshot(
-    graph: StreamedGraph, files: list[RawFile], solver: WarmSolver
+    graph: StreamedGraph, files: list[RawFile], solver: WarmGraphs
 ) -> None:
     values = [0.5 * number for number in range(len(LABELS))]
     asked = TIGHT | {"graph_penalty": 1e-3, "target": "real", "bound": True, "cross_validate": 3}
@@ -175,7 +177,7 @@ def test_numbers_are_refined_and_what_they_are_worth_is_that_of_the_snapshot(
 
 
 def test_a_plain_solve_after_a_refined_one_is_plain(
-    graph: StreamedGraph, solver: WarmSolver
+    graph: StreamedGraph, solver: WarmGraphs
 ) -> None:
     plain = task(graph, parameters=TIGHT | {"refine": False})
     first = scores_of(graph, solved(solver, plain))
@@ -185,7 +187,7 @@ def test_a_plain_solve_after_a_refined_one_is_plain(
     np.testing.assert_allclose(scores_of(graph, again), first, atol=1e-6)
 
 
-def test_passes_are_told_with_their_fraction(graph: StreamedGraph, solver: WarmSolver) -> None:
+def test_passes_are_told_with_their_fraction(graph: StreamedGraph, solver: WarmGraphs) -> None:
     seen: list[Advanced] = []
     answer = solved(solver, task(graph), report=seen.append)
     phases = list(dict.fromkeys(each.phase for each in seen))
@@ -199,7 +201,7 @@ def test_passes_are_told_with_their_fraction(graph: StreamedGraph, solver: WarmS
 @pytest.mark.parametrize("kind", ["dense", "string"], indirect=True)
 @pytest.mark.parametrize("keep_raw", [True, False])
 def test_missing_parts_are_named_and_nothing_is_stored(
-    graph: StreamedGraph, tmp_path: Path, solver: WarmSolver, keep_raw: bool
+    graph: StreamedGraph, tmp_path: Path, solver: WarmGraphs, keep_raw: bool
 ) -> None:
     path = tmp_path / "data" / "1.parquet"
     content = path.read_bytes()
@@ -215,7 +217,7 @@ def test_missing_parts_are_named_and_nothing_is_stored(
 
 
 def test_changed_part_is_named(
-    graph: StreamedGraph, files: list[RawFile], tmp_path: Path, solver: WarmSolver
+    graph: StreamedGraph, files: list[RawFile], tmp_path: Path, solver: WarmGraphs
 ) -> None:
     files[0].write(tmp_path / "data" / "1.parquet", graph.kind)
     with pytest.raises(ValueError, match=r"1\.parquet: its content has changed"):
@@ -223,7 +225,7 @@ def test_changed_part_is_named(
 
 
 def test_a_refinement_stops_wherever_it_is_told_to(
-    graph: StreamedGraph, solver: WarmSolver
+    graph: StreamedGraph, solver: WarmGraphs
 ) -> None:
     """Told so while a phase is told, at each of some phases; the last within a pass."""
     whole: list[Advanced] = []
@@ -244,7 +246,7 @@ def test_a_refinement_stops_wherever_it_is_told_to(
     np.testing.assert_allclose(scores_of(graph, again), expected, atol=1e-6)
 
 
-def test_pass_limit_is_a_result_with_a_warning(graph: StreamedGraph, solver: WarmSolver) -> None:
+def test_pass_limit_is_a_result_with_a_warning(graph: StreamedGraph, solver: WarmGraphs) -> None:
     answer = solved(solver, task(graph, parameters=TIGHT | {"max_passes": 3}))
     assert answer.result["status"] == "max-iter"
     assert "raise max_passes, of which 3 were made" in answer.result["warning"]
@@ -253,7 +255,7 @@ def test_pass_limit_is_a_result_with_a_warning(graph: StreamedGraph, solver: War
 
 
 def test_what_a_killed_attempt_left_goes_after_a_day(
-    graph: StreamedGraph, solver: WarmSolver
+    graph: StreamedGraph, solver: WarmGraphs
 ) -> None:
     left = [graph.paths.root / "refine" / name for name in ("old-1", "new-1")]
     for directory in left:

@@ -10,8 +10,11 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.predictions.files import PredictionFile
-from peewit.service.tasks.messages import Advanced, Answer, Solved, SolveTask, Stopped
-from peewit.service.tasks.solve import WarmSolver
+from peewit.service.tasks.contract import Child
+from peewit.service.tasks.messages import Advanced, Answer, Done, Stopped
+from peewit.service.tasks.progress import Cancelled, Report
+from peewit.service.tasks.solve import SolveKind, SolveTask
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel
 from peewit.solvers.models.transductive import TransductiveMachine
@@ -63,7 +66,14 @@ def ignore(_advanced: Advanced) -> None:
     """Reports that no test looks at."""
 
 
-def run(solver: WarmSolver, asked: SolveTask, *, stop_after: float = np.inf) -> Answer:
+def child_with(
+    graphs: WarmGraphs, *, report: Report = ignore, cancelled: Cancelled = lambda: False
+) -> Child:
+    """A child that is this process."""
+    return Child(graphs=graphs, report=report, cancelled=cancelled)
+
+
+def run(solver: WarmGraphs, asked: SolveTask, *, stop_after: float = np.inf) -> Answer:
     """Solve, and say stop once the task was asked so often whether to go on."""
     n_asked = 0
 
@@ -72,22 +82,22 @@ def run(solver: WarmSolver, asked: SolveTask, *, stop_after: float = np.inf) -> 
         n_asked += 1
         return n_asked > stop_after
 
-    return solver.solve(asked, report=ignore, cancelled=cancelled)
+    return SolveKind().run(asked, child_with(solver, cancelled=cancelled))
 
 
-def solved(solver: WarmSolver, asked: SolveTask) -> Solved:
+def solved(solver: WarmGraphs, asked: SolveTask) -> Done:
     answer = run(solver, asked)
-    assert isinstance(answer, Solved)
+    assert isinstance(answer, Done)
     return answer
 
 
-def predictions(directory: Path, answer: Solved) -> PredictionFile:
+def predictions(directory: Path, answer: Done) -> PredictionFile:
     return PredictionFile(directory / "predictions" / answer.result["file"])
 
 
 @pytest.fixture
-def solver() -> WarmSolver:
-    return WarmSolver(memory_bytes=MEMORY_BYTES)
+def solver() -> WarmGraphs:
+    return WarmGraphs(memory_bytes=MEMORY_BYTES)
 
 
 @pytest.fixture
@@ -98,7 +108,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("model", sorted(CATALOGUE))
-def test_each_community_gets_its_label(directory: Path, solver: WarmSolver, model: str) -> None:
+def test_each_community_gets_its_label(directory: Path, solver: WarmGraphs, model: str) -> None:
     answer = solved(solver, task(directory, model=model))
     file = predictions(directory, answer)
     shown = dict(zip(*(file.table()[name].to_pylist() for name in ("node", "label")), strict=True))
@@ -117,7 +127,7 @@ def test_each_community_gets_its_label(directory: Path, solver: WarmSolver, mode
 
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])
 def test_nodes_of_every_kind_are_found_and_shown(
-    tmp_path: Path, solver: WarmSolver, kind: NodeKind
+    tmp_path: Path, solver: WarmGraphs, kind: NodeKind
 ) -> None:
     u, v = two_communities()
     publish_snapshot(tmp_path / "g", 1, u, v, kind=kind)
@@ -130,12 +140,12 @@ def test_nodes_of_every_kind_are_found_and_shown(
     assert [found[node] for node in nodes.to_pylist()] == [10, 20]
 
 
-def test_labels_of_nodes_newer_than_the_snapshot_wait(directory: Path, solver: WarmSolver) -> None:
+def test_labels_of_nodes_newer_than_the_snapshot_wait(directory: Path, solver: WarmGraphs) -> None:
     result = solved(solver, task(directory, LABELS | {"new": "left", "newer": "up"})).result
     assert (result["n_labels"], result["n_labels_waiting"], result["n_classes"]) == (4, 2, 2)
 
 
-def test_class_sizes_may_be_known(directory: Path, solver: WarmSolver) -> None:
+def test_class_sizes_may_be_known(directory: Path, solver: WarmGraphs) -> None:
     parameters = {"class_balance": {"left": 2, "right": 1}}
     answer = solved(solver, task(directory, model="poisson", parameters=parameters))
     labels = predictions(directory, answer).table()["label"].to_pylist()
@@ -146,7 +156,7 @@ def test_class_sizes_may_be_known(directory: Path, solver: WarmSolver) -> None:
 
 
 def test_nodes_that_no_label_reaches_are_counted_and_get_no_label(
-    tmp_path: Path, solver: WarmSolver
+    tmp_path: Path, solver: WarmGraphs
 ) -> None:
     u, v = two_communities()
     apart = np.array([60, 61])
@@ -161,7 +171,7 @@ def test_nodes_that_no_label_reaches_are_counted_and_get_no_label(
 
 
 def test_a_second_solve_of_a_snapshot_is_warm_and_agrees(
-    directory: Path, solver: WarmSolver
+    directory: Path, solver: WarmGraphs
 ) -> None:
     first = solved(solver, task(directory))
     cold = predictions(directory, first).table()
@@ -174,7 +184,7 @@ def test_a_second_solve_of_a_snapshot_is_warm_and_agrees(
 
 
 def test_a_solve_with_other_classes_does_not_start_from_the_last_one(
-    directory: Path, solver: WarmSolver
+    directory: Path, solver: WarmGraphs
 ) -> None:
     swapped: dict[str, str | int] = {
         node: {"left": "right", "right": "left"}[str(label)] for node, label in LABELS.items()
@@ -187,7 +197,7 @@ def test_a_solve_with_other_classes_does_not_start_from_the_last_one(
 
 
 def test_a_new_snapshot_replaces_the_old_one_and_starts_from_its_solution(
-    directory: Path, solver: WarmSolver
+    directory: Path, solver: WarmGraphs
 ) -> None:
     first = solved(solver, task(directory))
     assert first.result["started_from"] is None
@@ -226,10 +236,10 @@ def test_a_start_from_an_older_snapshot_saves_iterations(
         np.concatenate([u, old, new]),
         np.concatenate([v, new, new + 30]),
     )
-    solver = WarmSolver(memory_bytes=MEMORY_BYTES)
+    solver = WarmGraphs(memory_bytes=MEMORY_BYTES)
     cold = [
         solved(
-            WarmSolver(memory_bytes=MEMORY_BYTES),
+            WarmGraphs(memory_bytes=MEMORY_BYTES),
             replace(
                 task(tmp_path / "g", labels, snapshot=number, model=model, parameters=asked),
                 attempt=number,
@@ -258,7 +268,7 @@ def test_a_start_from_an_older_snapshot_saves_iterations(
 def test_graphs_beyond_the_memory_are_forgotten(tmp_path: Path) -> None:
     for name in ("a", "b"):
         publish_snapshot(tmp_path / name, 1, *two_communities())
-    roomy, tight = WarmSolver(memory_bytes=MEMORY_BYTES), WarmSolver(memory_bytes=1)
+    roomy, tight = WarmGraphs(memory_bytes=MEMORY_BYTES), WarmGraphs(memory_bytes=1)
     for name in ("a", "b", "a"):
         roomy_answer = solved(roomy, task(tmp_path / name))
         tight_answer = solved(tight, task(tmp_path / name))
@@ -266,7 +276,7 @@ def test_graphs_beyond_the_memory_are_forgotten(tmp_path: Path) -> None:
     assert (tight.n_graphs, tight_answer.result["warm"]) == (0, False)
 
 
-def changed_once(directory: Path, solver: WarmSolver) -> SolveTask:
+def changed_once(directory: Path, solver: WarmGraphs) -> SolveTask:
     """Solve with more labels than a solve asks columns for, change one, and name a next change."""
     publish_snapshot(directory, 1, *grid(40))
     labels = {f"n{node}": int(node % 3) for node in range(0, 1_000, 20)}
@@ -277,27 +287,27 @@ def changed_once(directory: Path, solver: WarmSolver) -> SolveTask:
 
 
 def test_work_done_ahead_makes_the_next_solve_a_direct_one(
-    tmp_path: Path, solver: WarmSolver
+    tmp_path: Path, solver: WarmGraphs
 ) -> None:
     asked = changed_once(tmp_path / "g", solver)
     while solver.work_ahead(lambda: False):
         pass
     ahead = solved(solver, asked)
-    cold = solved(WarmSolver(memory_bytes=MEMORY_BYTES), asked)
+    cold = solved(WarmGraphs(memory_bytes=MEMORY_BYTES), asked)
     assert ahead.result["stats"]["preconditioner"] == "kernel"
     assert cold.result["stats"]["preconditioner"] != "kernel"
     first, second = (predictions(tmp_path / "g", each).table() for each in (ahead, cold))
     np.testing.assert_allclose(first["score:1"], second["score:1"], atol=1e-5)
 
 
-def test_no_work_is_done_ahead_where_no_label_changed(directory: Path, solver: WarmSolver) -> None:
+def test_no_work_is_done_ahead_where_no_label_changed(directory: Path, solver: WarmGraphs) -> None:
     assert not solver.work_ahead(lambda: False)
     solved(solver, task(directory))
     assert not solver.work_ahead(lambda: False)
 
 
 def test_work_ahead_keeps_to_the_memory(tmp_path: Path) -> None:
-    solver = WarmSolver(memory_bytes=1)
+    solver = WarmGraphs(memory_bytes=1)
     changed_once(tmp_path / "g", solver)
     assert not solver.work_ahead(lambda: False)
     assert solver.n_graphs == 0
@@ -305,7 +315,7 @@ def test_work_ahead_keeps_to_the_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stop_after", range(8))
 def test_a_task_stops_wherever_it_is_told_to(
-    directory: Path, solver: WarmSolver, stop_after: int
+    directory: Path, solver: WarmGraphs, stop_after: int
 ) -> None:
     asked = task(directory, parameters={"graph_penalty": 1.0, "rtol": 1e-12})
     assert run(solver, asked, stop_after=stop_after) == Stopped()
@@ -313,21 +323,21 @@ def test_a_task_stops_wherever_it_is_told_to(
     assert solved(solver, asked).result["status"] == "converged"
 
 
-def test_phases_are_reported_in_order_and_timed(directory: Path, solver: WarmSolver) -> None:
+def test_phases_are_reported_in_order_and_timed(directory: Path, solver: WarmGraphs) -> None:
     seen: list[Advanced] = []
-    answer = solver.solve(task(directory), report=seen.append, cancelled=lambda: False)
+    answer = SolveKind().run(task(directory), child_with(solver, report=seen.append))
     phases = list(dict.fromkeys(advanced.phase for advanced in seen))
     assert phases[:3] == ["loading", "preparing", "solving"]
     assert phases[-1] == "writing"
     fractions = [advanced.fraction for advanced in seen if advanced.fraction is not None]
     assert fractions
     assert all(0 <= fraction <= 1 for fraction in fractions)
-    assert isinstance(answer, Solved)
+    assert isinstance(answer, Done)
     assert answer.result["seconds"].keys() == {"loading", "preparing", "solving", "writing"}
 
 
 def test_a_solver_that_falls_short_is_a_result_with_a_warning(
-    tmp_path: Path, solver: WarmSolver
+    tmp_path: Path, solver: WarmGraphs
 ) -> None:
     publish_snapshot(tmp_path / "g", 1, *grid(30))
     asked = task(tmp_path / "g", spread_labels(900, 3), parameters=TIGHT | {"max_iter": 3})
@@ -346,7 +356,7 @@ def test_a_solver_that_falls_short_is_a_result_with_a_warning(
     ],
 )
 def test_labels_that_pose_no_problem_are_refused(
-    directory: Path, solver: WarmSolver, labels: dict[str, str | int], message: str
+    directory: Path, solver: WarmGraphs, labels: dict[str, str | int], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         run(solver, task(directory, labels))
@@ -358,7 +368,7 @@ NUMBERS: dict[str, float] = {"n3": -1.5, "n7": -1, "n33": 2.5, "n37": 2.25}
 
 @pytest.mark.parametrize("model", [name for name in CATALOGUE if takes_numbers(name)])
 def test_each_community_gets_a_number_near_its_labels(
-    directory: Path, solver: WarmSolver, model: str
+    directory: Path, solver: WarmGraphs, model: str
 ) -> None:
     answer = solved(solver, task(directory, NUMBERS, model=model, parameters=REAL))
     file = predictions(directory, answer)
@@ -372,7 +382,7 @@ def test_each_community_gets_a_number_near_its_labels(
 
 
 def test_nodes_that_no_number_reaches_have_no_label_and_the_mean_as_score(
-    tmp_path: Path, solver: WarmSolver
+    tmp_path: Path, solver: WarmGraphs
 ) -> None:
     u, v = two_communities()
     publish_snapshot(tmp_path / "g", 1, np.append(u, 60), np.append(v, 61))
@@ -385,7 +395,7 @@ def test_nodes_that_no_number_reaches_have_no_label_and_the_mean_as_score(
 
 
 def test_classes_and_numbers_take_turns_on_one_warm_graph(
-    directory: Path, solver: WarmSolver
+    directory: Path, solver: WarmGraphs
 ) -> None:
     first = predictions(directory, solved(solver, task(directory, NUMBERS, parameters=REAL)))
     numbers = first.table()["label"].to_pylist()
@@ -400,7 +410,7 @@ def test_classes_and_numbers_take_turns_on_one_warm_graph(
 
 
 def test_whole_numbers_are_numbers_where_the_target_is_real(
-    directory: Path, solver: WarmSolver
+    directory: Path, solver: WarmGraphs
 ) -> None:
     answer = solved(solver, task(directory, {"n3": 1, "n33": 3}, parameters=REAL))
     labels = predictions(directory, answer).table()["label"].to_pylist()
@@ -417,7 +427,7 @@ def test_whole_numbers_are_numbers_where_the_target_is_real(
     ],
 )
 def test_labels_of_another_kind_than_the_target_are_refused(
-    directory: Path, solver: WarmSolver, labels: Any, parameters: dict[str, Any], message: str
+    directory: Path, solver: WarmGraphs, labels: Any, parameters: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         run(solver, task(directory, labels, parameters=parameters))
@@ -425,7 +435,7 @@ def test_labels_of_another_kind_than_the_target_are_refused(
 
 @pytest.mark.parametrize(("model", "kind"), [("hfs", "probability"), ("stable-hfs", "class score")])
 def test_the_schema_says_what_scores_are(
-    directory: Path, solver: WarmSolver, model: str, kind: str
+    directory: Path, solver: WarmGraphs, model: str, kind: str
 ) -> None:
     file = predictions(directory, solved(solver, task(directory, model=model)))
     assert file.meta.score == kind
@@ -434,8 +444,8 @@ def test_the_schema_says_what_scores_are(
 
 
 def asked_of(
-    directory: Path, solver: WarmSolver, model: str, labels: Any = None, **options: Any
-) -> tuple[Solved, pa.Table]:
+    directory: Path, solver: WarmGraphs, model: str, labels: Any = None, **options: Any
+) -> tuple[Done, pa.Table]:
     answer = solved(solver, task(directory, labels, model=model, parameters=options))
     json.dumps(answer.result, allow_nan=False)
     return answer, predictions(directory, answer).table()
@@ -443,7 +453,7 @@ def asked_of(
 
 @pytest.mark.parametrize("labels", [LABELS, NUMBERS])
 def test_variance_is_a_column_that_grows_away_from_the_labels(
-    tmp_path: Path, solver: WarmSolver, labels: Any
+    tmp_path: Path, solver: WarmGraphs, labels: Any
 ) -> None:
     line = np.arange(30)
     u, v = np.append(line, 40), np.append(line + 1, 41)
@@ -463,13 +473,13 @@ def test_variance_is_a_column_that_grows_away_from_the_labels(
     assert told == {"relative_error": 0.125, "n_probes": 128, "status": "converged"}
 
 
-def test_without_the_option_there_is_no_variance(directory: Path, solver: WarmSolver) -> None:
+def test_without_the_option_there_is_no_variance(directory: Path, solver: WarmGraphs) -> None:
     answer, table = asked_of(directory, solver, "hfs")
     assert "variance" not in table.schema.names
     assert not {"variance", "bound", "cross_validation"} & answer.result["stats"].keys()
 
 
-def test_the_bound_is_told_with_what_it_is_made_of(directory: Path, solver: WarmSolver) -> None:
+def test_the_bound_is_told_with_what_it_is_made_of(directory: Path, solver: WarmGraphs) -> None:
     answer, _ = asked_of(directory, solver, "stable-hfs", bound=True, graph_penalty=0.01)
     told = answer.result["stats"]["bound"]
     assert told["kind"] == "a diagnostic, not a certificate"
@@ -480,7 +490,7 @@ def test_the_bound_is_told_with_what_it_is_made_of(directory: Path, solver: Warm
     assert (told["n_components"], told["status"]) == (1, "converged")
 
 
-def test_the_bound_of_numbers_is_in_their_units(directory: Path, solver: WarmSolver) -> None:
+def test_the_bound_of_numbers_is_in_their_units(directory: Path, solver: WarmGraphs) -> None:
     bounds = []
     for scale in (1, 10):
         labels = {node: scale * value for node, value in NUMBERS.items()}
@@ -495,7 +505,7 @@ def test_the_bound_of_numbers_is_in_their_units(directory: Path, solver: WarmSol
 
 @pytest.mark.parametrize("model", sorted(CATALOGUE))
 def test_labels_left_out_are_predicted_by_every_model(
-    directory: Path, solver: WarmSolver, model: str
+    directory: Path, solver: WarmGraphs, model: str
 ) -> None:
     labels = LABELS | {"n5": "left", "n35": "right", "n50": "rare"}
     answer, _ = asked_of(directory, solver, model, labels, cross_validate=3)
@@ -506,7 +516,7 @@ def test_labels_left_out_are_predicted_by_every_model(
     assert "cross-validation" in answer.result["seconds"]
 
 
-def test_numbers_left_out_are_missed_by_little(directory: Path, solver: WarmSolver) -> None:
+def test_numbers_left_out_are_missed_by_little(directory: Path, solver: WarmGraphs) -> None:
     asked = {"cross_validate": 2, "target": "real"}
     answer, _ = asked_of(directory, solver, "hfs", NUMBERS, **asked)
     told = answer.result["stats"]["cross_validation"]
@@ -517,7 +527,7 @@ def test_numbers_left_out_are_missed_by_little(directory: Path, solver: WarmSolv
 
 @pytest.mark.parametrize("stop_after", [5, 8, 12, 16, 20])
 def test_an_assessment_stops_wherever_it_is_told_to(
-    directory: Path, solver: WarmSolver, stop_after: int
+    directory: Path, solver: WarmGraphs, stop_after: int
 ) -> None:
     options = {"variance": True, "bound": True, "cross_validate": 2, "graph_penalty": 1.0}
     asked = task(directory, model="stable-hfs", parameters=options)
@@ -526,7 +536,7 @@ def test_an_assessment_stops_wherever_it_is_told_to(
 
 
 def test_what_falls_short_in_an_assessment_is_a_warning(
-    directory: Path, solver: WarmSolver
+    directory: Path, solver: WarmGraphs
 ) -> None:
     options = {"cross_validate": 2, "graph_penalty": 1.0, "max_iter": 1, "rtol": 1e-9}
     answer, _ = asked_of(directory, solver, "hfs", **options)
@@ -534,6 +544,6 @@ def test_what_falls_short_in_an_assessment_is_a_warning(
     assert "cross_validation: the iteration limit" in answer.result["warning"]
 
 
-def test_a_snapshot_that_is_gone_is_named(directory: Path, solver: WarmSolver) -> None:
+def test_a_snapshot_that_is_gone_is_named(directory: Path, solver: WarmGraphs) -> None:
     with pytest.raises(SnapshotNotFound, match="no snapshot 5, the newest is 1"):
         run(solver, task(directory, snapshot=5))

@@ -9,9 +9,10 @@ import pytest
 from peewit.service.jobs.job import FAST_MODELS, HEAVY_OPTIONS, lane_of
 from peewit.service.tasks.solve_options import SolveOptions, options_schema, validate_solve
 from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
-from peewit.solvers.models.base import Model, RegressionModel, Rule
+from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.solution import Solution, Status
 
 OPTIONS = {each.name for each in fields(SolveOptions)}

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from peewit.service.tasks.messages import Failed, Stopped, Tuned, TuneTask
-from peewit.service.tasks.solve import WarmSolver
+from peewit.service.tasks.messages import Done, Failed, Stopped
 from peewit.service.tasks.solve_options import validate_solve
-from peewit.service.tasks.tune import validate_tune
+from peewit.service.tasks.tune import TuneKind, TuneTask, validate_tune
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.child import _answer
+from peewit.solvers.assessment.tuning import PENALTIES
 from peewit.solvers.models.lapsvm import LapSVM
-from peewit.solvers.models.tuning import PENALTIES
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
-from tests.service.tasks.test_solve import MEMORY_BYTES, ignore, task, two_communities
+from tests.service.tasks.test_solve import MEMORY_BYTES, child_with, task, two_communities
 
 LABELS: dict[str, str | int] = {
     f"n{node}": "even" if node % 2 == 0 else "odd" for node in range(24)
@@ -30,8 +30,8 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def solver() -> WarmSolver:
-    return WarmSolver(memory_bytes=MEMORY_BYTES)
+def solver() -> WarmGraphs:
+    return WarmGraphs(memory_bytes=MEMORY_BYTES)
 
 
 def asked_of(
@@ -42,10 +42,10 @@ def asked_of(
     return TuneTask(**fields | {"nodes": asked.nodes})
 
 
-def test_the_result_names_what_to_solve_with(directory: Path, solver: WarmSolver) -> None:
+def test_the_result_names_what_to_solve_with(directory: Path, solver: WarmGraphs) -> None:
     asked = asked_of(directory, grid={"norm_penalty": [100.0, 0.01], "power": [1, 2]}, width=3.0)
-    answer = solver.tune(asked, report=ignore, cancelled=lambda: False)
-    assert isinstance(answer, Tuned)
+    answer = TuneKind().run(asked, child_with(solver))
+    assert isinstance(answer, Done)
     result = answer.result
     assert len(result["trials"]) == 4
     assert result["n_left_out"] == 24
@@ -55,24 +55,23 @@ def test_the_result_names_what_to_solve_with(directory: Path, solver: WarmSolver
     model, _ = validate_solve("lapsvm", result["parameters"])
     assert all(getattr(model, name) == value for name, value in result["best"].items())
     assert not result["warm"]
-    again = solver.tune(asked, report=ignore, cancelled=lambda: False)
-    assert isinstance(again, Tuned)
+    again = TuneKind().run(asked, child_with(solver))
+    assert isinstance(again, Done)
     assert again.result["warm"]
     assert again.result["trials"] == result["trials"]
 
 
-def test_models_of_graphs_are_tuned_too(directory: Path, solver: WarmSolver) -> None:
+def test_models_of_graphs_are_tuned_too(directory: Path, solver: WarmGraphs) -> None:
     asked = asked_of(directory, model="stable-hfs", grid={"graph_penalty": [1.0, 0.1]}, folds=3)
-    answer = solver.tune(asked, report=ignore, cancelled=lambda: False)
-    assert isinstance(answer, Tuned)
+    answer = TuneKind().run(asked, child_with(solver))
+    assert isinstance(answer, Done)
     assert answer.result["n_folds"] == 3
 
 
-def test_progress_is_true_and_a_stop_is_obeyed(directory: Path, solver: WarmSolver) -> None:
+def test_progress_is_true_and_a_stop_is_obeyed(directory: Path, solver: WarmGraphs) -> None:
     reports: list[Any] = []
-    answer = solver.tune(
-        asked_of(directory), report=reports.append, cancelled=lambda: len(reports) > 4
-    )
+    child = child_with(solver, report=reports.append, cancelled=lambda: len(reports) > 4)
+    answer = TuneKind().run(asked_of(directory), child)
     assert isinstance(answer, Stopped)
     assert any(report.phase == "tuning" for report in reports)
 
@@ -86,9 +85,9 @@ def test_progress_is_true_and_a_stop_is_obeyed(directory: Path, solver: WarmSolv
     ],
 )
 def test_labels_that_do_not_suffice_fail_the_job(
-    directory: Path, solver: WarmSolver, labels: Any, message: str
+    directory: Path, solver: WarmGraphs, labels: Any, message: str
 ) -> None:
-    answer = _answer(solver, asked_of(directory, labels), ignore, lambda: False)
+    answer = _answer(asked_of(directory, labels), child_with(solver))
     assert isinstance(answer, Failed)
     assert message in answer.error
     assert not answer.retry

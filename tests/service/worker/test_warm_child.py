@@ -17,15 +17,15 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.settings import Settings
+from peewit.service.tasks.certify import CertifyTask
 from peewit.service.tasks.messages import (
     Advanced,
     Answer,
-    CertifyTask,
+    Done,
     Failed,
-    Solved,
-    SolveTask,
     Stopped,
 )
+from peewit.service.tasks.solve import SolveTask
 from peewit.service.worker.warm_child import KILL_AFTER_SECONDS, WarmChild
 from tests.service.solvable import (
     ENDLESS_CLASSES,
@@ -143,8 +143,8 @@ def test_a_child_stays_and_its_next_answer_is_warm(child: WarmChild, quick: Solv
     first = run(child, quick)
     pid = child.pid
     second = run(child, replace(quick, attempt=2))
-    assert isinstance(first, Solved)
-    assert isinstance(second, Solved)
+    assert isinstance(first, Done)
+    assert isinstance(second, Done)
     assert (child.pid, second.result["warm"]) == (pid, True)
 
 
@@ -159,7 +159,7 @@ def test_an_idle_child_works_ahead_for_labels_that_change(
         labels[f"n{1_111 + number}"] = 1
         asked = replace(task(home / "changing", labels), parameters={"graph_penalty": 0.1})
         answer = run(child, asked)
-        assert isinstance(answer, Solved)
+        assert isinstance(answer, Done)
         forms.append(answer.result["stats"]["preconditioner"])
         if forms[-1] == "kernel":
             break
@@ -203,8 +203,8 @@ def test_a_stop_that_comes_too_late_does_not_stop_the_next_task(
         )
         for attempt in range(5)
     ]
-    assert all(isinstance(answer, Solved | Stopped) for answer in answers)
-    assert isinstance(run(child, quick), Solved)
+    assert all(isinstance(answer, Done | Stopped) for answer in answers)
+    assert isinstance(run(child, quick), Done)
 
 
 def test_a_child_that_does_not_stop_is_killed_and_replaced(
@@ -219,7 +219,7 @@ def test_a_child_that_does_not_stop_is_killed_and_replaced(
     assert running.answer() == Stopped()
     assert time.monotonic() - began >= KILL_AFTER_SECONDS
     assert is_gone(pid)
-    assert isinstance(run(child, quick), Solved)
+    assert isinstance(run(child, quick), Done)
     assert child.pid != pid
 
 
@@ -233,7 +233,7 @@ def test_a_killed_child_is_a_failed_attempt_with_the_reason(
     assert isinstance(answer, Failed)
     assert answer.retry
     assert answer.error == "the solving process was killed by SIGKILL, perhaps for want of memory"
-    assert isinstance(run(child, quick), Solved)
+    assert isinstance(run(child, quick), Done)
 
 
 def test_a_child_that_dies_between_two_tasks_is_replaced(
@@ -246,7 +246,7 @@ def test_a_child_that_dies_between_two_tasks_is_replaced(
     # Until the last of its threads is gone too, the parent cannot know.
     ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
     eventually(lambda: os.waitid(os.P_PID, pid, ended) is not None)
-    assert isinstance(run(child, quick), Solved)
+    assert isinstance(run(child, quick), Done)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -257,7 +257,7 @@ def test_signals_to_the_whole_group_are_the_workers_to_act_on(
     pid = child.pid
     assert pid is not None
     os.kill(pid, number)
-    assert isinstance(run(child, quick), Solved)
+    assert isinstance(run(child, quick), Done)
     assert child.pid == pid
 
 
@@ -270,7 +270,7 @@ def test_an_error_of_the_caller_ends_the_child_with_its_task(
     with pytest.raises(KeyboardInterrupt):
         child.run(quick, progress=fail, interrupted=lambda: False)
     assert child.pid is None
-    assert isinstance(run(child, quick), Solved)
+    assert isinstance(run(child, quick), Done)
 
 
 def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:

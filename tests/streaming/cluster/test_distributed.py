@@ -22,7 +22,9 @@ from distributed import Client, LocalCluster
 from peewit.streaming import sparsify
 from peewit.streaming.cluster.distributed import Cluster, ClusterError
 from peewit.streaming.cluster.shares import ShareSettings, absorb_group
-from peewit.streaming.edges.sources import EdgeFile, ParquetEdges, stage
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.events import Committed, IngestEvent, Progress, Quarantined
 from peewit.streaming.nodes.index import DenseNodes, open_nodes
 from peewit.streaming.pipeline import Interrupted, Stream

@@ -29,7 +29,8 @@ from peewit.streaming.cluster.shares import (
 )
 from peewit.streaming.edges.blocks import BadEdges, NodeKind
 from peewit.streaming.edges.parts import Part, StagedFile
-from peewit.streaming.edges.sources import ParquetEdges, stage
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.sparsifier.merge_tree import leaf, without_embedding
 from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
 from tests.streaming.graphs import EdgeList, random_graph

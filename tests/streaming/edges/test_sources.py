@@ -17,15 +17,10 @@ from distributed import Client, LocalCluster
 
 from peewit.streaming.edges import reader as reading
 from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock, values_of
-from peewit.streaming.edges.parts import open_parquet
-from peewit.streaming.edges.sources import (
-    EdgeFile,
-    ParquetEdges,
-    StagedFile,
-    read_part,
-    read_parts,
-    stage,
-)
+from peewit.streaming.edges.parts import EdgeFile, StagedFile, open_parquet
+from peewit.streaming.edges.reader import read_part, read_parts
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import stage
 
 
 def table(n_rows: int = 10, **columns: object) -> pa.Table:

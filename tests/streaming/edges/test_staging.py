@@ -13,8 +13,9 @@ import pytest
 from blake3 import blake3
 
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.sources import EdgeFile, ParquetEdges, Staging, stage
-from peewit.streaming.edges.staging import Abandoned
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import Abandoned, Staging, stage
 
 
 def write(path: Path, n_rows: int = 10) -> Path:

@@ -8,7 +8,7 @@ from sklearn.datasets import make_blobs
 
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iterate import ProgressReport, Stopped, Watch
-from peewit.solvers.neighbors import NeighborLists, neighbor_lists
+from peewit.solvers.neighbors.search import NeighborLists, neighbor_lists
 from peewit.streaming.neighbors.search import NeighborSearch
 
 QUIET = Watch(progress=None, cancelled=None)

@@ -77,7 +77,7 @@ def leaves_of(
 def always_thinned(
     settings: SparsifierSettings, a: SparsifierState, b: SparsifierState
 ) -> SparsifierState:
-    """DisRe's merge (B.4): resparsified at every node of the tree, full or not."""
+    """DisRe's merge (section B.4): resparsified at every node of the tree, full or not."""
     merged = merge(a, b, settings)
     is_fresh = len(merged.chunks) == 1
     return merged if is_fresh else resparsify(merged, settings)
@@ -105,7 +105,7 @@ def test_merged_trees_of_any_shape_lie_within_epsilon(family: str) -> None:
 
 
 def test_the_error_hardly_depends_on_the_number_of_leaves() -> None:
-    # ALGORITHMS B.4 measured .363, .366 and .378 for 1, 8 and 32 leaves: 4 % from end to end.
+    # section B.4 measured .363, .366 and .378 for 1, 8 and 32 leaves: 4 % from end to end.
     mean = {}
     for n_leaves in (1, 8, 24):
         errors = []
@@ -294,7 +294,7 @@ def test_what_arrives_after_a_merge_is_scored_by_the_heavier_part() -> None:
     probability = kept.keep_probability
     truth = _leverages(edges, blocks[9].u, blocks[9].v, blocks[9].weight)
     assert probability.mean() < 1.0
-    # over-estimates cost edges, never accuracy (B.5)
+    # over-estimates cost edges, never accuracy (section B.5)
     asked = (math.log(edges.n_nodes) / 0.9**2 * truth).clip(0, 1)
     assert probability.size >= 0.9 * asked.sum()
 

@@ -190,7 +190,7 @@ def test_a_coarse_sample_tells_every_leverage_within_the_slack(
     most_excess: float | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Under-estimates by the slack of 2 leave the constant that epsilon asks for (B.6).
+    """Under-estimates by the slack of 2 leave the constant that epsilon asks for (section B.6).
 
     What is estimated is the counted leverage: with dependent coins degrees tell a third of theirs.
     """

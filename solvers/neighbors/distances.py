@@ -1,6 +1,10 @@
-"""Distances between rows of features, in blocks.
+"""Distances of all rows to all others, by scikit-learn, at once or in blocks.
 
-Dense rows and scipy CSR rows are served alike; no array of size n_nodes x n_nodes is made.
+Dense rows and scipy CSR rows are served alike.
+
+Context: every command and every job starts a process, and importing scikit-learn takes a third of
+what is left of its start. Decision: modules that such processes import do not import it themselves;
+it is imported where it is first called, here for distances.
 """
 
 from collections.abc import Iterator
@@ -9,10 +13,22 @@ from typing import Any
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
-from peewit.solvers.distances import euclidean_distances
 from peewit.solvers.iterate import Watch
 
 _BLOCK_ENTRIES = 1 << 22
+
+
+def euclidean_distances(rows: Any, others: Any = None) -> FloatArray:
+    """(n_rows, n_others) distances; of the rows to each other where ``others`` is None.
+
+    Parameters
+    ----------
+    rows, others : (n, n_columns) arrays or scipy sparse
+    """
+    from sklearn.metrics import pairwise  # noqa: PLC0415 - see above
+
+    distances: FloatArray = pairwise.euclidean_distances(rows, others)
+    return distances
 
 
 def distance_blocks(

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.iterate import Cancelled, Progress, Stopped, Watch
-from peewit.solvers.labels import Labels
+from peewit.solvers.labels import Labels, deal_folds
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.cross_validation import cross_validate, deal_folds
 from peewit.solvers.models.laplacian_machine import LaplacianMachine
 from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
 from peewit.solvers.models.linear_machine import LinearMachine
@@ -28,11 +28,11 @@ PENALTIES: Final[Grid] = {
     "norm_penalty": (1e-1, 1e-2, 1e-4, 1e-6),
     "graph_penalty": (1.0, 1e-1, 1e-2, 1e-4),
 }
-"""What is tried by default: the part of the paper's grid that ever wins (E.4)."""
+"""What is tried by default: the part of the paper's grid that ever wins (section E.4)."""
 
 
 UNLABELED_WEIGHTS: Final = (1.0, 0.3, 3.0)
-"""What is tried of transductive machines: between 1 and 10 errors are flat (F.4)."""
+"""What is tried of transductive machines: between 1 and 10 errors are flat (section F.4)."""
 
 _WEIGHT: Final = "unlabeled_weight"
 

@@ -1,6 +1,6 @@
 """How far Stable-HFS may be off on unlabeled nodes: the bound of Theorem 1, as a diagnostic.
 
-The theorem (Calandriello et al. 2015; ALGORITHMS D5, D6) speaks of a connected graph and numbers.
+The theorem (Calandriello et al. 2015; here (D5), (D6)) speaks of a connected graph and numbers.
 Here it is applied to each component with its own labels, and to each column of one-hot classes;
 the parts are weighed by their unlabeled nodes, and the probability of failure is shared equally.
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, IntArray
+from peewit.solvers.edge_rows import WeightedEdges, merged_ranges
 from peewit.solvers.kernels import adjacency
-from peewit.solvers.merging import WeightedEdges, merged_ranges
 from tests.reference.adjacency import summed_pairs
 from tests.strategies import EdgeList, edge_lists
 
@@ -171,9 +171,9 @@ def test_probabilities_of_another_length_and_empty_ranges_are_refused() -> None:
 def test_buckets_are_sorted_the_same_without_the_compiler() -> None:
     program = """
 import numpy as np
-from tests.solvers.test_merging import listed, random_records
+from tests.solvers.test_edge_rows import listed, random_records
 from peewit.solvers.graph import Graph
-from peewit.solvers.merging import merged_ranges
+from peewit.solvers.edge_rows import merged_ranges
 records = random_records(5000, 3000, 7)
 pairs = listed(merged_ranges(records.split(2), n_nodes=5000, max_records=700))
 graph = Graph.from_records([records], n_nodes=5000)

@@ -12,7 +12,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.iterate import Cancelled, Progress
-from peewit.solvers.labels import ClassName, Labels, RealLabels
+from peewit.solvers.labels import ClassName, Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model, solve_either
 from peewit.solvers.solution import Solution, Status
 
@@ -121,40 +121,6 @@ def cross_validate(
         always_kept=always_kept,
         status=status,
     )
-
-
-def deal_folds(
-    labels: Labels | RealLabels, n_folds: int, seed: int
-) -> tuple[Int64Array, tuple[ClassName, ...]]:
-    """(n_labeled,) fold of each label, -1 for those never left out; and the classes of those.
-
-    Labels lie in the order of their classes or numbers, at random within a class, and are dealt
-    out in turn; so no fold holds a class whole.
-    """
-    if n_folds < 2:
-        raise ValueError(f"the number of folds must be at least 2, got {n_folds}")
-    always_kept: tuple[ClassName, ...] = ()
-    may_leave = np.ones(labels.n_labeled, dtype=bool)
-    groups: FloatArray | Int64Array
-    if isinstance(labels, Labels):
-        is_single = np.bincount(labels.classes, minlength=labels.n_classes) == 1
-        may_leave = ~is_single[labels.classes]
-        always_kept = tuple(labels.class_names[code] for code in np.flatnonzero(is_single))
-        groups = labels.classes
-    else:
-        groups = labels.values
-    n_usable = int(np.count_nonzero(may_leave))
-    if n_folds > n_usable:
-        raise ValueError(
-            f"the number of folds must be at most that of the labels that can be left out, "
-            f"{n_usable} (a class keeps its last one), got {n_folds}"
-        )
-    mixed = np.random.default_rng(seed).permutation(labels.n_labeled)
-    dealt = mixed[np.argsort(groups[mixed], kind="stable")]
-    dealt = dealt[may_leave[dealt]]
-    fold = np.full(labels.n_labeled, -1)
-    fold[dealt] = np.arange(dealt.size) % n_folds
-    return fold, always_kept
 
 
 def _losses(labels: Labels | RealLabels, rows: Int64Array, solution: Solution) -> FloatArray:

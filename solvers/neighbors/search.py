@@ -1,13 +1,11 @@
-"""Lists of nearest neighbors, and the weights of the graph that they make.
+"""Lists of nearest neighbors.
 
 The list of a row holds its k nearest other rows, nearest first. The row itself never stands in it,
 a duplicate (distance 0) does. Of equal distances the smaller id comes first; of more than a
-thousand rows that are equally far, those that the library finds. An edge joins two rows when either
-is in the other's list. Lists come from scikit-learn's brute force, whose distances lose digits to
-cancellation, and are ranked by differences of the rows.
+thousand rows that are equally far, those that the library finds. Lists come from scikit-learn's
+brute force, whose distances lose digits to cancellation, and are ranked by differences of the rows.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
@@ -15,32 +13,12 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from peewit.solvers.arrays import (
-    BoolArray,
-    Float32Array,
-    FloatArray,
-    Int64Array,
-    IntArray,
-    RealArray,
-)
-from peewit.solvers.graph import Graph
-from peewit.solvers.kernels.neighbors import mark_mutual
-from peewit.solvers.merging import WeightedEdges
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, IntArray, RealArray
 
 Metric = Literal["euclidean", "cosine"]
 """Distance of two rows: of the rows as they are, or of the rows scaled to length 1.
 
 The latter orders neighbors as the angle does; its square is 2 - 2 cos."""
-
-WeightName = Literal["self-tuned", "heat", "binary"]
-"""exp(-4 d^2 / d_k(i)^2), d_k(i) the distance of the row's k-th neighbor; exp(-d^2 / (2 width^2));
-or 1."""
-
-Symmetrization = Literal["mean", "max"]
-"""The weight of an edge from those of its two ties, one of which may be 0: mean or larger one."""
-
-LEAST_WEIGHT: Final = float(np.finfo(np.float32).tiny)
-"""Weights are > 0: a heat weight that would underflow is this, the least normal float32."""
 
 SPARE_CANDIDATES: Final = 8
 """Rows that are measured beyond those asked for, as the library's order is only nearly right."""
@@ -56,43 +34,6 @@ _BLOCK_PRODUCTS: Final = 10_000_000_000
 _ENTRIES: Final = 1 << 22
 _BLOCK_ENTRIES: Final = 1 << 24
 _TIES: Final = 1 << 18
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TieRule:
-    """How lists of neighbors become weights of edges.
-
-    Attributes
-    ----------
-    weights : {"self-tuned", "heat", "binary"}
-        Weight of the tie of a row to a neighbor, by their distance.
-    symmetrize : {"mean", "max"}
-        Weight of an edge by those of its ties.
-    width : float, optional
-        Of "heat"; None for the mean length of all edges, those of length 0 left out.
-
-    Raises
-    ------
-    ValueError
-        No such name, a width that is not positive, or one where none is used.
-    """
-
-    weights: WeightName = "self-tuned"
-    symmetrize: Symmetrization = "mean"
-    width: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, names in (("weights", WeightName), ("symmetrize", Symmetrization)):
-            require_one_of(name, getattr(self, name), get_args(names))
-        if self.width is None:
-            return
-        if self.weights != "heat":
-            raise ValueError(
-                f"width must be left out with {self.weights} weights, got {self.width}; it is for "
-                "heat weights"
-            )
-        if not (self.width > 0 and math.isfinite(self.width)):
-            raise ValueError(f"width must be finite and > 0, got {self.width}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,53 +61,6 @@ class NeighborLists:
         step = max(1, _TIES // self.neighbors.shape[1])
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))
-
-
-def neighbor_graph(
-    rows: Any,
-    n_neighbors: int,
-    *,
-    weights: WeightName = "self-tuned",
-    symmetrize: Symmetrization = "mean",
-    width: float | None = None,
-    metric: Metric = "euclidean",
-) -> Graph:
-    """The graph that joins every row to its nearest neighbors.
-
-    Parameters
-    ----------
-    rows : (n_rows, n_columns) array or scipy sparse matrix
-        Finite.
-    n_neighbors : int
-        Neighbors of each row, at least 1 and below ``n_rows``.
-    weights, symmetrize, width
-        See `TieRule`.
-    metric : {"euclidean", "cosine"}
-        See `Metric`.
-
-    Raises
-    ------
-    ValueError
-        An argument breaks its rule, or with "cosine" a row is zero.
-
-    Notes
-    -----
-    Every pair of rows is looked at. Memory beyond rows and graph: the lists.
-
-    References
-    ----------
-    Self-tuned: Calder, Cook, Thorpe and Slepcev, ICML 2020, section 4 (there a point counts as its
-    own first neighbor; here it does not count). Heat: Melacci and Belkin, JMLR 2011, section 4.
-    """
-    rule = TieRule(weights=weights, symmetrize=symmetrize, width=width)
-    found = list(neighbor_lists(rows, n_neighbors, metric=metric))
-    lists = NeighborLists(
-        neighbors=np.concatenate([block for _, block, _ in found]),
-        distances=np.concatenate([block for _, _, block in found]),
-    )
-    rule = with_width(rule, lists)
-    edges = [edges_of(lists, place, rule) for place in lists.blocks()]
-    return Graph.from_records(edges, n_nodes=lists.n_rows)
 
 
 def neighbor_lists(
@@ -259,15 +153,15 @@ class PointSearch:
                 rounded = None
                 continue
             # More rows may be as far as the last one: look again, until one is farther.
-            farthest = _last_finite(among[1])
+            farthest = last_finite(among[1])
             open_rows = open_rows[farthest <= found[1][:, -1] * (1 + _EQUALLY_FAR)]
             n_candidates = min(n_candidates * _MORE_CANDIDATES, n_points)
         return ids, distances
 
     def _among_all(self, queries: Any, n_candidates: int) -> Int64Array:
         """Candidates by scikit-learn's brute force."""
-        from sklearn import config_context  # noqa: PLC0415 - slow, see peewit.solvers.distances
-        from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - slow, see peewit.solvers.distances
+        from sklearn import config_context  # noqa: PLC0415 - slow, see peewit.solvers.neighbors.distances
+        from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - slow, see peewit.solvers.neighbors.distances
 
         with config_context(assume_finite=True):
             if self._index is None:
@@ -431,99 +325,7 @@ def _lengths(points: Any) -> RealArray:
     return lengths
 
 
-def tie_weights(distances: RealArray, rule: TieRule, farthest: RealArray) -> FloatArray:
-    """Weights of ties of these lengths; 0 where a length is inf.
-
-    Parameters
-    ----------
-    distances : (n, n_neighbors) floats
-    rule : TieRule
-        With its width, where it needs one.
-    farthest : (n, 1) or (n, n_neighbors) floats
-        Distance of the last neighbor in the list that holds the tie.
-    """
-    if rule.weights == "binary":
-        return np.isfinite(distances).astype(np.float64)
-    lengths = distances.astype(np.float64)
-    scale = farthest if rule.weights == "self-tuned" else np.full_like(farthest, rule.width)
-    relative = np.divide(lengths, scale, out=np.zeros_like(lengths), where=scale > 0)
-    relative[np.isinf(lengths)] = np.inf
-    factor = 4.0 if rule.weights == "self-tuned" else 0.5
-    with np.errstate(under="ignore", over="ignore"):
-        weight: FloatArray = np.exp(-factor * relative**2)
-    return np.where(np.isinf(lengths), 0.0, np.maximum(weight, LEAST_WEIGHT))
-
-
-def edges_of(lists: NeighborLists, place: slice, rule: TieRule) -> WeightedEdges:
-    """The edges that the lists of some rows bring: those of mutual ties with the smaller row.
-
-    All places of `NeighborLists.blocks` together give every edge once. ``rule`` must have its
-    width where it needs one; see `with_width`.
-    """
-    ties = _Ties.of(lists, place)
-    weight = tie_weights(ties.distances, rule, ties.farthest)
-    back = np.where(ties.is_mutual, tie_weights(ties.distances, rule, ties.farthest_back), 0.0)
-    both = (weight + back) / 2 if rule.symmetrize == "mean" else np.maximum(weight, back)
-    return WeightedEdges(
-        u=np.broadcast_to(ties.rows, ties.neighbors.shape)[ties.is_first],
-        v=ties.neighbors[ties.is_first],
-        weight=np.maximum(both[ties.is_first], LEAST_WEIGHT),
-    )
-
-
-def with_width(rule: TieRule, lists: NeighborLists) -> TieRule:
-    """The rule with the width that its lists give it, if it needs one and has none."""
-    if rule.weights != "heat" or rule.width is not None:
-        return rule
-    total, n_edges = 0.0, 0
-    for place in lists.blocks():
-        ties = _Ties.of(lists, place)
-        lengths = ties.distances[ties.is_first]
-        total += float(lengths.sum(dtype=np.float64))
-        n_edges += int(np.count_nonzero(lengths))
-    width = total / n_edges if n_edges else 1.0  # where all lengths are 0, all weights are 1
-    return TieRule(weights=rule.weights, symmetrize=rule.symmetrize, width=width)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Ties:
-    """The lists of some rows beside those of their neighbors.
-
-    ``farthest`` and ``farthest_back`` are the last distances in the row's and in the neighbor's
-    list; ``is_mutual`` where the neighbor lists the row; ``is_first`` once for each edge.
-    """
-
-    rows: Int64Array
-    neighbors: IntArray
-    distances: RealArray
-    farthest: RealArray
-    farthest_back: RealArray
-    is_mutual: BoolArray
-    is_first: BoolArray
-
-    @classmethod
-    def of(cls, lists: NeighborLists, place: slice) -> "_Ties":
-        rows = np.arange(place.start, place.stop)[:, None]
-        neighbors = np.asarray(lists.neighbors[place])
-        distances = np.asarray(lists.distances[place])
-        exists = neighbors >= 0
-        is_mutual = np.empty(neighbors.shape, np.bool_)
-        mark_mutual(np.asarray(lists.neighbors), place.start, is_mutual)
-        farthest_back = np.asarray(lists.distances[neighbors, -1])
-        is_short = np.isinf(farthest_back)
-        farthest_back[is_short] = _last_finite(lists.distances[neighbors[is_short]])
-        return cls(
-            rows=rows,
-            neighbors=neighbors,
-            distances=distances,
-            farthest=_last_finite(distances)[:, None],
-            farthest_back=farthest_back,
-            is_mutual=is_mutual,
-            is_first=exists & ((rows < neighbors) | ~is_mutual),
-        )
-
-
-def _last_finite(distances: RealArray) -> RealArray:
+def last_finite(distances: RealArray) -> RealArray:
     """The largest finite distance of each list, 0 for an empty one."""
     found: RealArray = np.where(np.isfinite(distances), distances, 0).max(axis=-1)
     return found

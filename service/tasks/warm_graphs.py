@@ -1,0 +1,194 @@
+"""Warm graphs: snapshots that stay in a child's memory with what models prepared on them.
+
+A changed label costs a warm solve only. Answers do not depend on what is warm.
+"""
+
+import gc
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psutil
+
+from peewit.service.tasks.labels import LabelsTask
+from peewit.service.tasks.progress import Cancelled
+from peewit.service.tasks.solve_memory import kept_bytes, refusal
+from peewit.solvers.features import FeatureRows
+from peewit.solvers.gram.planning import GramTooLarge
+from peewit.solvers.models.base import Model
+from peewit.solvers.solution import Solution
+from peewit.streaming.edges.blocks import MAX_NODES
+from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.nodes.index import Nodes, open_nodes
+from peewit.streaming.snapshots.store import GraphPaths, Snapshot, SnapshotStore
+
+_AHEAD_MEMORY: Final = 0.8
+"""Part of the memory above which nothing is done ahead."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LastSolution:
+    """Where the next solve of a model starts; ``class_names`` is None where it predicts numbers."""
+
+    snapshot: int
+    class_names: tuple[str | int, ...] | None
+    solution: Solution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Prepared:
+    """What a model prepared; any model of the same preparation can use it.
+
+    ``features_version`` is None for a model that takes no features.
+    """
+
+    model: Model
+    value: Any
+    features_version: int | None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class WarmGraph:
+    """One snapshot in memory with what was prepared on it, by class of model.
+
+    ``bequests`` are what preparations of the snapshot before left.
+    """
+
+    snapshot: Snapshot
+    nodes: Nodes
+    prepared: dict[str, _Prepared] = field(default_factory=dict)
+    bequests: dict[str, Any] = field(default_factory=dict)
+    last: dict[type[Model], LastSolution] = field(default_factory=dict)
+
+    def forget_features_but(self, version: int) -> None:
+        """Drop what was prepared with other features; what needs none stays."""
+        for kind, each in list(self.prepared.items()):
+            if each.features_version not in {None, version}:
+                del self.prepared[kind]
+
+
+class WarmGraphs:
+    """What tasks keep for later ones.
+
+    Of each graph one snapshot stays, the last one asked for, with what models prepared on it and
+    their last solutions. After a task the graphs longest unused are dropped until the process is
+    back within its memory.
+
+    Parameters
+    ----------
+    memory_bytes : int
+        Resident memory of the whole process to come back to after each task.
+    n_threads : int
+        Threads that large products are divided among; results do not depend on it.
+    """
+
+    def __init__(self, *, memory_bytes: int, n_threads: int = 1) -> None:
+        self._memory_bytes = memory_bytes
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="products")
+        self._graphs: OrderedDict[str, WarmGraph] = OrderedDict()
+
+    @property
+    def n_graphs(self) -> int:
+        """Graphs in memory."""
+        return len(self._graphs)
+
+    @contextmanager
+    def within_memory(self) -> Iterator[None]:
+        """Around a task: the process comes back to its memory.
+
+        Raises
+        ------
+        ValueError
+            A Gram matrix does not fit beside the graph used last.
+        """
+        try:
+            yield
+        except GramTooLarge as error:
+            meta = next(reversed(self._graphs.values())).snapshot.meta
+            raise ValueError(refusal(error, self._memory_bytes, meta)) from error
+        finally:
+            self._shrink()
+
+    def load(self, task: LabelsTask) -> WarmGraph:
+        """The snapshot and the node index, from memory when they were the last ones of the graph.
+
+        A newer snapshot replaces the older one before it is loaded, so that both are never in
+        memory together; the last solutions stay, since a node keeps its dense id.
+        """
+        known = self._graphs.pop(task.graph_id, None)
+        if known is None or known.snapshot.meta.number != task.snapshot:
+            last, bequests = {}, {}
+            if known is not None:
+                last, bequests = known.last, known.bequests
+                bequests |= {
+                    kind: each.model.bequest(each.value) for kind, each in known.prepared.items()
+                }
+            del known
+            paths = GraphPaths(root=task.graph_directory)
+            snapshot = SnapshotStore(paths.snapshots).load(task.snapshot)
+            nodes = open_nodes(
+                paths.nodes,
+                kind=snapshot.meta.node_kind,
+                n_nodes=snapshot.meta.n_nodes,
+                max_nodes=MAX_NODES,
+                writable=False,
+            )
+            known = WarmGraph(snapshot=snapshot, nodes=nodes, last=last, bequests=bequests)
+        self._graphs[task.graph_id] = known
+        return known
+
+    def prepared(self, task: LabelsTask, graph: WarmGraph, model: Model) -> tuple[Any, bool]:
+        """What the model prepared on the graph and its features, and whether it was there."""
+        graph.forget_features_but(task.features_version)
+        kind = model.preparation or type(model).__name__
+        if kind in graph.prepared:
+            return graph.prepared[kind].value, True
+        value = model.prepare(
+            graph.snapshot.graph,
+            _features(task, model, graph.snapshot),
+            parallel=self._pool.map,
+            kept_bytes=kept_bytes(self._memory_bytes, model, graph.snapshot.meta),
+        )
+        model.inherit(value, graph.bequests.pop(kind, None))
+        graph.prepared[kind] = _Prepared(
+            model=model,
+            value=value,
+            features_version=task.features_version if model.uses_features else None,
+        )
+        return value, False
+
+    def work_ahead(self, cancelled: Cancelled) -> bool:
+        """Do some of what the next solve on the graph used last may need; False when none is left.
+
+        Nothing is begun close to the limit of the memory: graphs are worth more than that.
+        """
+        if not self._graphs or _resident_bytes() > _AHEAD_MEMORY * self._memory_bytes:
+            return False
+        latest = next(reversed(self._graphs.values()))
+        found = any(
+            each.model.work_ahead(each.value, cancelled=cancelled)
+            for each in latest.prepared.values()
+        )
+        self._shrink()
+        return found
+
+    def _shrink(self) -> None:
+        while self._graphs and _resident_bytes() > self._memory_bytes:
+            self._graphs.popitem(last=False)
+            gc.collect()
+
+
+def _features(task: LabelsTask, model: Model, snapshot: Snapshot) -> FeatureRows | None:
+    """The features of a snapshot's nodes, for a model that takes them where there are some."""
+    if not model.uses_features or task.features_version == 0:
+        return None
+    store = FeatureStore(GraphPaths(root=task.graph_directory).features)
+    return store.load(task.features_version, snapshot.meta.n_nodes)
+
+
+def _resident_bytes() -> int:
+    """Memory of this process; of a factorisation only the system knows the size."""
+    return int(psutil.Process().memory_info().rss)

@@ -1,0 +1,64 @@
+"""Rooms stand in layers: few names in each, imports run down only, and so nowhere in a circle."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MOST_NAMES = 8
+"""In one layer; more of them are a list that nobody reads."""
+
+CONTRACTS = [
+    contract
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    if contract["type"] == "layers"
+]
+
+
+def floors(contract: dict) -> dict[str, int]:
+    """Height of each room by its name, the ground being 0."""
+    return {
+        name.strip(" ()"): height
+        for height, layer in enumerate(reversed(contract["layers"]))
+        for name in layer.replace("|", ":").split(":")
+    }
+
+
+def arrows(container: str) -> Iterator[tuple[str, str, str]]:
+    """Importing room, imported room and the importing file, wherever the two differ."""
+    folder = ROOT.joinpath(*container.split(".")[1:])
+    packages = ("service", "streaming", "solvers") if container == "peewit" else (".",)
+    for path in (path for package in packages for path in (folder / package).rglob("*.py")):
+        rooms = path.relative_to(folder).with_suffix("").parts
+        for node in ast.walk(ast.parse(path.read_text())):
+            for name in imported(node):
+                if name.startswith(f"{container}."):
+                    target = name.removeprefix(f"{container}.").split(".")[0]
+                    if target != rooms[0]:
+                        yield rooms[0], target, str(path.relative_to(ROOT))
+
+
+def imported(node: ast.AST) -> list[str]:
+    """Modules that a statement imports, and the names that it takes from them."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract["containers"][0])
+def test_imports_run_down_and_no_layer_is_crowded(contract: dict) -> None:
+    (container,) = contract["containers"]
+    heights = floors(contract)
+    crowded = [layer for layer in contract["layers"] if layer.count("(") > MOST_NAMES]
+    found = [arrow for arrow in arrows(container) if arrow[0] != "__init__"]
+    upward = [arrow for arrow in found if heights[arrow[0]] < heights.get(arrow[1], -1)]
+    assert crowded == []
+    assert len(found) >= 2
+    assert upward == []
