@@ -23,17 +23,21 @@ FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python
 	echo "Peewit needs Python 3.11 or newer; tried: $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3)." \
 	"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1
 
-.PHONY: help demo test lint docs format image secrets freeze clean
+.PHONY: help demo test test-all lint docs format image secrets freeze clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 demo: $(VENV)/.installed ## Install Peewit and run the whole path on real digits
 	$(BIN)/peewit demo $(ARGS)
 
-test: $(VENV)/.installed-dev ## Install what the tests need and run them
-	$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.installed-dev ## Run the quick tests, in minutes; ARGS="tests/..." runs all of a file
+	$(BIN)/python -m pytest --quick -n logical --dist worksteal $(ARGS)
+
+# three workers on two cores, as end-to-end tests wait half of their time; those come first
+test-all: $(VENV)/.installed-dev ## Run every test, in about half an hour
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check style, types, import contracts, the images and the pages
 	$(BIN)/ruff check .

@@ -25,6 +25,8 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 from sqlalchemy.engine import URL, make_url
 
+pytest_plugins = ["pytester", "tests.process_guard", "tests.quick"]
+
 
 class _NoSecondName:
     """Refuses the folders of the checkout as modules: a class imported twice is two classes."""

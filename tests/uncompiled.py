@@ -3,13 +3,18 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 
-only_compiled = pytest.mark.skipif(not COMPILED, reason="runs uncompiled already")
-"""Marks the test that runs its own file again."""
+_if_compiled = pytest.mark.skipif(not COMPILED, reason="runs uncompiled already")
+
+
+def only_compiled(test: Callable[[], None]) -> Callable[[], None]:
+    """Decorates the test that runs its own file again."""
+    return pytest.mark.usefixtures("processes")(_if_compiled(test))
 
 
 def assert_passes_uncompiled(file: str) -> None:

@@ -76,6 +76,7 @@ def test_schemas_describe_every_hyperparameter_with_its_default(model: Model) ->
                     dataclasses.replace(model, **{name: word})
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize(
     "value",
     [float("nan"), float("inf"), -1, True, None, "nonsense", pytest.param(HUGE, id="huge")],
@@ -181,6 +182,7 @@ def test_stats_are_plain_values(model: Model) -> None:
     assert json.loads(json.dumps(dict(stats), allow_nan=False)) == dict(stats)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("nodes", "values", "message"),
     [
@@ -290,6 +292,7 @@ def test_equal_features_everywhere_leave_finite_scores(featured: Model) -> None:
     assert np.isfinite(solution.scores).all()
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize(
     ("features", "error", "message"),
     [

@@ -8,6 +8,11 @@ import pytest
 from tests.end_to_end.processes import Home, Server
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _processes(processes: None) -> None:
+    """Tests of this room start processes."""
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     """An empty home; no process that was started on it outlives the test."""

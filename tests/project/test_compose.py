@@ -64,6 +64,7 @@ def test_the_image_has_the_extra_of_dask_services() -> None:
 
 
 # `--help` at the end parses the words before it, prints and does nothing else
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("place", "arguments"), peewit_commands().items())
 def test_every_command_of_the_images_is_one_of_peewit(place: str, arguments: list[str]) -> None:
     finished = run_peewit(*arguments, "--help")
@@ -71,6 +72,7 @@ def test_every_command_of_the_images_is_one_of_peewit(place: str, arguments: lis
     assert "COMMAND [ARGS]" not in finished.stdout, f"{place}: not a command but a group of them"
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_wrong_option_before_help_is_refused() -> None:
     assert run_peewit("worker", "--no-such-option", "--help").returncode == 2
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import peewit
 from peewit.solvers import estimators
 from peewit.streaming import notebook
@@ -36,6 +38,7 @@ def test_all_estimators_are_offered() -> None:
     assert peewit.sparsify is notebook.sparsify
 
 
+@pytest.mark.usefixtures("processes")
 def test_importing_loads_the_standard_library_alone() -> None:
     code = (
         "import sys; before = set(sys.modules); import peewit; "

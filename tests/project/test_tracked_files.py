@@ -13,7 +13,7 @@ INDEX_ADDRESS = re.compile(r"index[-_]url|find[-_]links|[/]simple[/]?\s*$|https?
 
 
 @pytest.fixture(scope="module")
-def texts() -> dict[str, str]:
+def texts(processes: None) -> dict[str, str]:
     """Text of every file that is tracked or would be, by its path."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("needs a git checkout to know which files are tracked")

@@ -327,6 +327,6 @@ def test_postgresql_writes_two_graphs_at_the_same_time(postgres_url: str) -> Non
     with database.write() as connection, ThreadPoolExecutor(1) as pool:
         lock_graph(connection, first.id)
         change = pool.submit(catalog.record_progress, second.id, GraphProgress(n_nodes=1))
-        change.result(timeout=10)
+        change.result(timeout=60)
     assert catalog.get("b").progress.n_nodes == 1
     database.close()

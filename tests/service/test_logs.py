@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 LOGGING = """
 import logging, threading, warnings
 import structlog

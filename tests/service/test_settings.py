@@ -133,6 +133,7 @@ def test_variables_that_are_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
+@pytest.mark.usefixtures("processes")
 def test_reading_the_settings_loads_neither_numpy_nor_numba() -> None:
     code = (
         "import sys; from peewit.service.settings import Settings, prepare_environment; "

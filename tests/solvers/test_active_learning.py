@@ -139,6 +139,7 @@ def test_unsureness_falls_with_the_margin() -> None:
     assert unsureness([]).size == 0
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_takes_long_to_load_is_loaded_where_it_is_asked_for() -> None:
     code = """
 import sys

@@ -167,6 +167,7 @@ def test_probabilities_of_another_length_and_empty_ranges_are_refused() -> None:
         list(merged_ranges([records], n_nodes=3, max_records=0))
 
 
+@pytest.mark.usefixtures("processes")
 def test_buckets_are_sorted_the_same_without_the_compiler() -> None:
     program = """
 import numpy as np

@@ -74,6 +74,7 @@ def beyond_the_contract(estimator: object) -> dict[str, str]:
     return failures
 
 
+@pytest.mark.thinned(4)
 @parametrize_with_checks(
     [with_penalty(made, 0.1, affinity="knn", n_neighbors=5) for made in CLASSIFIERS],
     expected_failed_checks=beyond_the_contract,
@@ -248,6 +249,7 @@ def test_the_marker_stands_for_no_label_and_classes_keep_their_type(
     assert fitted.classes_.tolist() == sorted({expected.tolist()[0], expected.tolist()[3]})
 
 
+@pytest.mark.thinned(11)
 @both
 @pytest.mark.parametrize(
     ("y", "unlabeled", "error", "message"),
@@ -274,6 +276,7 @@ def test_targets_that_pose_no_problem_are_refused(
         estimator(unlabeled=unlabeled).fit(form(PATH), y)
 
 
+@pytest.mark.thinned(3)
 @both
 @pytest.mark.parametrize(
     ("matrix", "message"),
@@ -292,6 +295,7 @@ def test_matrices_that_are_no_graph_are_refused(estimator, matrix, message) -> N
         estimator().fit(matrix, [0, -1, -1, 1, -1])
 
 
+@pytest.mark.thinned(3)
 @both
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),

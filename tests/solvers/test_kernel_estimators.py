@@ -21,6 +21,7 @@ def made(estimator, **settings):
     return estimator(**settings, **({"n_neighbors": 3} if estimator in LAPLACIAN else {}))
 
 
+@pytest.mark.thinned(4)
 @parametrize_with_checks(
     [made(estimator) for estimator in ALL],
     expected_failed_checks=lambda _: {

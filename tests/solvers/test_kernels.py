@@ -445,6 +445,7 @@ def test_components_are_numbered_by_their_first_node(run, n_edges) -> None:
         assert all(roots[node] == component.tolist().index(component[node]) for node in range(25))
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_embedding_is_the_same_without_the_compiler() -> None:
     program = """
 import numpy as np

@@ -97,6 +97,7 @@ def test_basis_is_orthonormal_and_projects_to_the_matrix_it_names(
     assert np.allclose(residual[:, -width:], basis[-1] @ krylov.coupling, atol=1e-9 * scale)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("n_vectors", [1, 2, 4])
 @pytest.mark.parametrize("name", SPECTRA)
 def test_outer_bounds_cover_as_often_as_they_promise(name: str, n_vectors: int) -> None:

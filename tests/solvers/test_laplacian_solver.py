@@ -433,6 +433,7 @@ def test_solves_in_two_threads_equal_solves_in_one() -> None:
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("processes")
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     program = """
 import hashlib

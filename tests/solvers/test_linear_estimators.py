@@ -17,6 +17,7 @@ TRANSDUCTIVE = [TSVM, DASVM]
 each = pytest.mark.parametrize("estimator", ALL)
 
 
+@pytest.mark.thinned(3)
 @parametrize_with_checks(
     [estimator() for estimator in ALL],
     expected_failed_checks=lambda _: {

@@ -232,6 +232,7 @@ def test_faults_are_named(tmp_path: Path) -> None:
         sparsify(tmp_path)
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_package_loads_it_on_demand() -> None:
     program = (
         "import sys, peewit.streaming.edges.blocks\n"

@@ -103,7 +103,7 @@ def serving(
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         try:
-            with httpx.Client(base_url=url, timeout=30, **client_options) as client:
+            with httpx.Client(base_url=url, timeout=60, **client_options) as client:
                 yield Api(client=client, stores=app.state.stores)
         finally:
             server.should_exit = True
@@ -146,7 +146,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 @pytest.fixture(scope="session")
-def solved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+def solved(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server with a graph of 60 nodes, pushed, labeled and solved; tests only look at it."""
     home = tmp_path_factory.mktemp("solved")
     with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:

@@ -35,6 +35,7 @@ def certified(api: Api, **parameters: Any) -> Any:
     return api.call("GET", f"/jobs/{job['id']}", 200).json()
 
 
+@pytest.mark.usefixtures("processes")
 def test_accuracy_is_shown_once_it_is_measured_and_its_snapshot_stays(graph: Api) -> None:
     before = graph.call("GET", "/graphs/g", 200).json()
     assert (before["epsilon_certified"], before["certificate"]) == (None, None)
@@ -69,6 +70,7 @@ def test_snapshot_that_is_not_kept_fails_at_once(graph: Api) -> None:
     assert job["error"] == "snapshot must be one that graph g keeps, got 5; it keeps 1"
 
 
+@pytest.mark.usefixtures("processes")
 def test_edges_that_were_not_kept_fail_with_their_names(api: Api) -> None:
     api.create_graph("g", keep_raw=False)
     api.push(csv_edges(), CSV)

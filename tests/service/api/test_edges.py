@@ -79,7 +79,7 @@ def test_a_push_can_wait_until_it_is_committed(graph: Api) -> None:
 
     waiting = threading.Thread(target=push)
     waiting.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not graph.call("GET", "/graphs/g", 200).json()["backlog"]["n_files"]:
         assert time.monotonic() < deadline
     graph.ingest()

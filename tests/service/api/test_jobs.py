@@ -98,6 +98,7 @@ def test_an_unknown_job_is_not_found(refusing: Api) -> None:
     refusing.problem("GET", "/jobs/none/events", 404)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_job_without_labels_fails_with_the_reason(graph: Api) -> None:
     graph.push(b"src,dst\na,b\n", CSV)
     graph.ingest()

@@ -19,6 +19,7 @@ def put_features(api: Api) -> None:
     api.ingest()
 
 
+@pytest.mark.usefixtures("processes")
 def test_features_become_edges_that_are_solved(api: Api) -> None:
     api.create_graph("g", expected_nodes=60)
     put_features(api)
@@ -42,6 +43,7 @@ def test_features_become_edges_that_are_solved(api: Api) -> None:
     assert node["prediction"]["label"] == "right"
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_graph_without_features_or_with_such_edges_refuses_at_once(api: Api) -> None:
     api.create_graph("g", expected_nodes=60)
     body = {"kind": "knn", "parameters": {"k": 5}}

@@ -121,7 +121,7 @@ class _Home:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Home]:
+def home(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Home]:
     directory = tmp_path_factory.mktemp("described")
     own = Settings(
         home=directory / "home",

@@ -46,7 +46,9 @@ BAD_BODIES: list[tuple[Any, str, int | None]] = [
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, dict[str, str]]]:
+def trained(
+    processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Api, dict[str, str]]]:
     """A server with a graph whose features tell even nodes from odd ones, and its jobs by model."""
     home = tmp_path_factory.mktemp("trained")
     with serving(Settings(home=home, database_url=None, max_body_bytes=1 << 16)) as api:

@@ -126,6 +126,7 @@ def test_a_graph_without_predictions_says_what_to_do(refusing: Api) -> None:
     refusing.problem("GET", "/graphs/g/predictions/node?id=a", 404)
 
 
+@pytest.mark.usefixtures("processes")
 def test_integers_push_label_solve_and_predict(api_on_any_database: Api) -> None:
     """Two parts, one without labels; ids that only strings can carry; a node after the solve."""
     api = api_on_any_database
@@ -169,6 +170,7 @@ def test_snapshots_are_listed_and_downloaded(solved: Api) -> None:
     solved.problem("GET", "/graphs/g/snapshots/0/edges", 422)
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_freshest_predictions_are_told_as_soon_as_their_job_has_ended(
     api_on_any_database: Api,
 ) -> None:

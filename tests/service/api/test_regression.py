@@ -48,6 +48,7 @@ def test_numbers_of_every_format_are_stored_and_read_again(graph: Api) -> None:
         assert found.content == CONTENT[NDJSON]
 
 
+@pytest.mark.usefixtures("processes")
 def test_numbers_are_predicted_and_read_by_node_and_as_a_table(graph: Api) -> None:
     graph.put_labels({"n3": -0.5, "n4": -0.25, "n33": 2})
     body = {
@@ -85,6 +86,7 @@ def test_numbers_are_predicted_and_read_by_node_and_as_a_table(graph: Api) -> No
     assert any('"node":"n3","label":-0.5,"score":-0.5,"margin":null' in line for line in lines)
 
 
+@pytest.mark.usefixtures("processes")
 def test_numbers_and_words_are_told_apart(graph: Api) -> None:
     graph.problem("PUT", "/graphs/g/labels", 422, json={"labels": [{"node": "n3", "label": True}]})
     graph.put_labels({"n3": 0.5, "n33": "x"})

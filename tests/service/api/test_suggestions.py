@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def suggested(api: Api, query: str, name: str = "g") -> Any:
 
 
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def ready(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A graph with predictions and an embedding; tests only look at it."""
     home = tmp_path_factory.mktemp("suggesting")
     with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:
@@ -118,6 +119,7 @@ def test_suggestions_need_the_scope_of_labels(tmp_path: Path) -> None:
             api.call("GET", path, status, headers=headers)
 
 
+@pytest.mark.usefixtures("processes")
 def test_where_to_begin_is_told_before_the_first_label(api: Api) -> None:
     api.create_graph("g", seed=1)
     problem = api.problem("GET", "/graphs/g/suggestions?strategy=coverage", 409)
@@ -169,6 +171,7 @@ def test_embedding_is_made_again_once_the_graph_has_grown(api: Api) -> None:
     assert len(answer["suggestions"]) == 98
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_embedding_that_failed_is_not_tried_for_ever(api: Api) -> None:
     bring_communities(api)
     asked = api.call("GET", "/graphs/g/suggestions?strategy=coverage", 202).json()
@@ -187,6 +190,7 @@ def test_an_embedding_that_failed_is_not_tried_for_ever(api: Api) -> None:
     assert suggested(api, "strategy=coverage")["embedding_snapshot"] == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_numbers_have_no_margins(api: Api) -> None:
     api.create_graph("g", seed=1)
     u, v = two_communities()
@@ -202,6 +206,7 @@ def test_numbers_have_no_margins(api: Api) -> None:
     assert isinstance(answer["suggestions"][0]["prediction"]["label"], float)
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("kind", ["int64", "dense"])
 def test_numbers_as_ids_come_back_as_they_went_in(api: Api, kind: str) -> None:
     api.create_graph("g", seed=1, node_ids=kind)
@@ -218,6 +223,7 @@ def test_numbers_as_ids_come_back_as_they_went_in(api: Api, kind: str) -> None:
             assert 0 <= int(each["node"]) - high < 60
 
 
+@pytest.mark.usefixtures("processes")
 def test_nodes_without_a_label_near_come_by_where_they_lie_only(api: Api) -> None:
     bring_communities(api)
     rows = "".join(f"a{u},a{u + 1}\n" for u in range(40))
@@ -237,6 +243,7 @@ def test_nodes_without_a_label_near_come_by_where_they_lie_only(api: Api) -> Non
     assert np.bincount(embedding.component).tolist() == [60, 41, 2]
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_client_waits_until_the_nodes_are_located(api: Api) -> None:
     bring_communities(api)
     with Client(str(api.client.base_url)) as client:
@@ -267,8 +274,10 @@ def test_the_client_says_that_the_job_was_cancelled(api: Api) -> None:
     with Client(str(api.client.base_url)) as client:
 
         def cancel() -> None:
-            api.stores.jobs.cancel(api.stores.jobs.list().jobs[0].id)
+            while not (found := api.stores.jobs.list().jobs):
+                time.sleep(0.02)
+            api.stores.jobs.cancel(found[0].id)
 
-        threading.Timer(0.5, cancel).start()
+        threading.Thread(target=cancel).start()
         with pytest.raises((JobCancelled, StillWaiting)):
             client.suggestions("g", "coverage", timeout=3)

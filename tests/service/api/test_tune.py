@@ -7,6 +7,7 @@ import pytest
 from tests.service.api.conftest import ARROW, Api, community_edges
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_search_runs_and_names_the_best(api: Api) -> None:
     api.create_graph("g", expected_nodes=60)
     api.push(community_edges(ARROW), ARROW)

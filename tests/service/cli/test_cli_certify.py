@@ -7,6 +7,8 @@ import pytest
 from tests.service.cli.conftest import Peewit
 from tests.streaming.streamed import random_file
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture
 def graph(peewit: Peewit, tmp_path: Path) -> str:

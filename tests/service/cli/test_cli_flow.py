@@ -64,6 +64,7 @@ def database(home: Path) -> Iterator[Database]:
     database.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_edges_and_two_labels_become_predictions(
     peewit: Peewit, edges: Path, labels: Path, truth: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,8 @@ import pytest
 from tests.service.cli.conftest import Peewit
 from tests.service.featured import clusters, feature_table
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture
 def graph(peewit: Peewit, tmp_path: Path) -> str:

@@ -16,6 +16,8 @@ from peewit.service.settings import Settings
 from tests.service.cli.conftest import Peewit
 from tests.service.solvable import Solvable, parity_features, two_communities
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 POINTS = parity_features(60)
 
 

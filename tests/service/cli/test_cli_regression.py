@@ -34,6 +34,7 @@ def csv(path: Path, nodes: np.ndarray, values: np.ndarray) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("processes")
 def test_numbers_are_put_predicted_written_and_judged(
     peewit: Peewit, grid: Path, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_numbers_are_put_predicted_written_and_judged(
     assert {line.partition(",")[2] for line in exported[1:]} <= {f"{k}.25" for k in range(23)}
 
 
+@pytest.mark.usefixtures("processes")
 def test_words_among_numbers_are_refused_where_the_target_is_real(
     peewit: Peewit, grid: Path, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ def edges(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def scheduler() -> Iterator[str]:
+def scheduler(processes: None) -> Iterator[str]:
     with LocalCluster(
         n_workers=1,
         threads_per_worker=1,

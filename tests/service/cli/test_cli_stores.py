@@ -162,6 +162,7 @@ def test_labels_come_back_as_they_were_put(peewit: Peewit, tmp_path: Path, suffi
     assert peewit("labels", "export", "g").out.replace('"', "") == "node,label\na,3\nb,4\n"
 
 
+@pytest.mark.usefixtures("processes")
 def test_reader_that_stops_early_is_no_failure(peewit: Peewit, tmp_path: Path) -> None:
     peewit("graph", "create", "g")
     given = tmp_path / "given.csv"

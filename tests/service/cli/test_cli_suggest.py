@@ -20,6 +20,7 @@ def graph(peewit: Peewit, tmp_path: Path) -> str:
     return "g"
 
 
+@pytest.mark.usefixtures("processes")
 def test_nodes_are_suggested_before_and_after_labels(
     peewit: Peewit, graph: str, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from tests.service.featured import clusters, feature_table
 
 
 @pytest.fixture
-def graph(peewit: Peewit, tmp_path: Path) -> str:
+def graph(processes: None, peewit: Peewit, tmp_path: Path) -> str:
     pq.write_table(feature_table(clusters()), tmp_path / "features.parquet")
     lines = [f"n{node},{'left' if node < 30 else 'right'}" for node in range(0, 60, 4)]
     (tmp_path / "labels.csv").write_text("\n".join(["node,label", *lines]))

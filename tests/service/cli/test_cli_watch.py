@@ -32,6 +32,7 @@ def graph(peewit: Peewit, tmp_path: Path) -> str:
     return "g"
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_graph_is_shown_once_where_there_is_no_terminal(
     peewit: Peewit, graph: str, tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_graph_is_shown_once_where_there_is_no_terminal(
     assert peewit("watch", graph, "--every", 0).exit_code == 2
 
 
+@pytest.mark.usefixtures("processes")
 def test_watching_ends_with_a_signal(peewit: Peewit, graph: str, home: Path) -> None:
     ours, theirs = pty.openpty()
     watcher = Home(home, TERM="xterm", COLUMNS="100", LINES="30")
@@ -106,6 +108,7 @@ def test_of_a_large_graph_a_sample_is_drawn(monkeypatch: pytest.MonkeyPatch) -> 
     assert np.array_equal(laid_out(graph, seed=0, axes=(2, 3)).nodes, layout.nodes)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_picture_is_drawn_of_classes_and_of_numbers(
     peewit: Peewit, graph: str, tmp_path: Path
 ) -> None:

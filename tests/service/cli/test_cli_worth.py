@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.service.cli.conftest import Peewit
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_was_asked_of_the_answer_is_told(peewit: Peewit, tmp_path: Path) -> None:
     edges = tmp_path / "edges.parquet"
     pairs = [(a, b) for first in (0, 8) for a in range(first, first + 8) for b in range(first, a)]

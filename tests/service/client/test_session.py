@@ -181,6 +181,7 @@ def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> N
     assert client.labels("g").num_rows == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_job_is_watched_and_its_predictions_read(client: Client, api: Api, tmp_path: Path) -> None:
     client.create_graph("g", seed=1)
     client.push_edges("g", edge_table())
@@ -225,6 +226,7 @@ def test_job_is_watched_and_its_predictions_read(client: Client, api: Api, tmp_p
         client.download_predictions("g", tmp_path / "out.txt")
 
 
+@pytest.mark.usefixtures("processes")
 def test_jobs_that_end_otherwise_say_so(client: Client, api: Api) -> None:
     client.create_graph("g")
     client.push_edges("g", edge_table())
@@ -268,6 +270,7 @@ def test_predictions_are_read_piece_by_piece(reader: Client) -> None:
     assert pa.Table.from_batches(reader.stream_snapshot_edges("g", 1)).equals(edges)
 
 
+@pytest.mark.usefixtures("processes")
 def test_large_integers_keep_their_kind(client: Client, api: Api) -> None:
     first = 2**62
     client.create_graph("g", node_ids="int64")
@@ -282,6 +285,7 @@ def test_large_integers_keep_their_kind(client: Client, api: Api) -> None:
     assert client.prediction("g", first).prediction.node == first
 
 
+@pytest.mark.usefixtures("processes")
 def test_new_points_are_predicted_in_their_order(client: Client, api: Api) -> None:
     client.create_graph("g", node_ids="dense")
     values = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(40)[:, None] % 2 * 8

@@ -97,6 +97,7 @@ def test_default_model_is_that_of_the_commands() -> None:
     assert DEFAULT_MODEL == DEFAULT_OF_COMMANDS
 
 
+@pytest.mark.usefixtures("processes")
 def test_import_loads_nothing_of_the_server() -> None:
     script = "import sys, peewit.service.client; print(*sys.modules)"
     done = subprocess.run(
@@ -107,6 +108,7 @@ def test_import_loads_nothing_of_the_server() -> None:
     assert [name for name in HEAVY if name in loaded] == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_coroutines_reach_an_application_in_this_process(
     settings: Settings, tmp_path: Path
 ) -> None:

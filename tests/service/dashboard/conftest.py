@@ -19,7 +19,7 @@ def pages(settings: Settings) -> Iterator[Api]:
 
 
 @pytest.fixture(scope="session")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+def shown(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server with a graph of 60 nodes, labeled and solved; tests only look at it."""
     home = tmp_path_factory.mktemp("shown")
     settings = Settings(home=home, database_url=None, admin_key_file=None)

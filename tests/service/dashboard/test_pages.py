@@ -57,6 +57,7 @@ def test_a_graph_shows_its_figures_and_asks_for_them_again(pages: Api) -> None:
     assert len({len(each) for each in growth.values()}) == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_snapshot_is_certified_from_its_page(pages: Api) -> None:
     bring_communities(pages)
     where = send(pages, "/graphs/g/certify").headers["location"]
@@ -170,6 +171,7 @@ def test_a_file_of_labels_is_uploaded(pages: Api, tmp_path: Path, kind: str) -> 
     assert bad.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.usefixtures("processes")
 def test_jobs_are_submitted_compared_and_cancelled(pages: Api) -> None:
     bring_communities(pages)
     assert "No job yet" in look(pages, "/graphs/g/jobs")
@@ -355,6 +357,7 @@ def test_label_next_goes_from_node_to_node(pages: Api) -> None:
     assert "must be known" in problem.json()["detail"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_label_next_tells_what_has_changed(pages: Api) -> None:
     bring_communities(pages)
     effect = look(pages, "/graphs/g/label-next/effect", headers=PIECE)

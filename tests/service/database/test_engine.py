@@ -87,7 +87,7 @@ def test_a_reading_transaction_sees_one_moment(database: Database) -> None:
     with database.read() as connection:
         first = connection.execute(statement).scalars().all()
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(add_worker, database, "meanwhile").result(timeout=10)
+            pool.submit(add_worker, database, "meanwhile").result(timeout=60)
         assert connection.execute(statement).scalars().all() == first == ["before"]
     assert worker_names(database) == ["before", "meanwhile"]
 
@@ -175,6 +175,7 @@ def open_and_write(url: str, name: str) -> list[str]:
         database.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_many_processes_may_open_one_fresh_database_at_once(database_url: str) -> None:
     names = [f"process-{number}" for number in range(4)]
     context = multiprocessing.get_context("spawn")

@@ -201,6 +201,7 @@ def open_and_count(url: str) -> int:
         database.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_processes_that_open_it_at_once_migrate_it_once(first_release: str) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(4, mp_context=context) as pool:

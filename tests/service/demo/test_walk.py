@@ -47,7 +47,7 @@ def told() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def result(settings: Settings, told: list[str]) -> DemoResult:
+def result(processes: None, settings: Settings, told: list[str]) -> DemoResult:
     return run_demo(settings, told.append)
 
 

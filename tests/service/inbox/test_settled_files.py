@@ -119,6 +119,7 @@ def test_only_a_whole_file_has_the_end_of_one(tmp_path: Path, place: str) -> Non
     assert not has_parquet_end(ListedFile(f"{root}/gone.parquet", "1", 100))
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_file_that_a_process_writes_slowly_is_taken_when_its_end_is_there(
     tmp_path: Path,
 ) -> None:

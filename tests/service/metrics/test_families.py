@@ -132,7 +132,7 @@ def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path:
     metrics.note_listing("g", 0.5)
     with (
         metrics_server(metrics.registry, 0, "127.0.0.1") as port,
-        urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer,
+        urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer,
     ):
         found = samples(answer.read())
     with metrics_server(metrics.registry, None, "127.0.0.1") as nowhere:

@@ -48,6 +48,7 @@ def decoded(first: int, count: int, directory: Path) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_every_damaged_body_is_taken_or_refused_with_a_reason(tmp_path: Path) -> None:

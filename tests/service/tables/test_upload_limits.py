@@ -163,7 +163,7 @@ def write_bombs(directory: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def answers(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a process of its own says of each body, and by how much it has grown."""
     directory = tmp_path_factory.mktemp("bombs")
     write_bombs(directory)

@@ -254,6 +254,7 @@ def test_edges_come_once_unless_their_file_was_refused(graph: Featured, database
     require_connectable(manifest, graph.record, graph.paths.root)
 
 
+@pytest.mark.usefixtures("processes")
 def test_worker_runs_the_job_and_says_what_is_missing(
     database: Database, settings: Settings
 ) -> None:

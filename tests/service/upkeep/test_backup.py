@@ -271,6 +271,7 @@ def test_a_checkpoint_ahead_of_its_rows_is_told_again(
     assert sqlite_other.manifest.counts(graph_id)["committed"] == 2
 
 
+@pytest.mark.usefixtures("processes")
 def test_no_lease_is_confirmed_while_files_get_their_second_names(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,6 +331,7 @@ def test_a_directory_that_holds_something_is_refused(backed_up: Path, tmp_path: 
     place.database.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_full_disk_leaves_nothing_and_names_the_file(backed_up: Path, tmp_path: Path) -> None:
     script = (
         "import resource, sys\n"
@@ -361,6 +363,7 @@ def _ignore_size_signal() -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
+@pytest.mark.usefixtures("processes")
 def test_second_names_of_a_killed_backup_are_removed_by_the_next(
     place: Place, tmp_path: Path
 ) -> None:
@@ -504,6 +507,7 @@ module.restore(database, settings, Path(backup), progress=progress)
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("moment", ["files", "rows", "renamed", "committed"])
 def test_a_restore_that_is_killed_begins_again_or_is_whole(
     backed_up: Path, other: Place, moment: str

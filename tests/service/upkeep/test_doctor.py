@@ -56,7 +56,7 @@ def filled(home: Path, url: str | None) -> Place:
 
 
 @pytest.fixture
-def solved(place: Place) -> Place:
+def solved(processes: None, place: Place) -> Place:
     """The same with the predictions of a job."""
     spec = JobSpec(
         graph_id=place.catalog.get("g").id,
@@ -298,6 +298,7 @@ def dead_holder() -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_a_killed_backup_left_is_removed(place: Place) -> None:
     staging = place.settings.graphs_directory / ".tmp-backup-1"
     staging.mkdir()
@@ -325,6 +326,7 @@ def test_a_job_that_nobody_runs_waits_again(place: Place) -> None:
     assert place.queue.claim("other", ("fast",)) is not None
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_lease_of_a_dead_holder_is_given_free(place: Place) -> None:
     with place.database.write() as connection:
         for name, holder in (("ingest:a", dead_holder()), ("ingest:b", holder_name())):

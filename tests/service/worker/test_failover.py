@@ -32,7 +32,7 @@ from tests.service.solvable import (
     spread_labels,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("processes")]
 
 DEADLINE_SECONDS = 60.0
 
@@ -213,7 +213,7 @@ def test_a_stopped_worker_gives_back_a_job_that_heartbeats_have_kept(farm: Farm)
     first.terminate()
     assert first.wait(DEADLINE_SECONDS) == 0
     del farm.processes[first.pid]
-    eventually(lambda: farm.queue.get(job.id).attempt == 2, 2.0)
+    eventually(lambda: farm.queue.get(job.id).attempt == 2)
     taken = farm.queue.get(job.id)
     assert (taken.status, taken.max_attempts) == (JobStatus.RUNNING, job.max_attempts + 1)
     assert "requeued" in farm.kinds(job)

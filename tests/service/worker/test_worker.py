@@ -38,6 +38,8 @@ from tests.service.solvable import (
     two_communities,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 DEADLINE_SECONDS = 60.0
 
 QUICK: dict[str, str | int] = {"n3": "left", "n33": "right"}
@@ -179,9 +181,7 @@ def test_a_long_job_in_one_lane_does_not_hold_up_the_other_and_can_be_cancelled(
     quick = service.ended(service.submit(service.quick("short")))
     assert quick.status is JobStatus.SUCCEEDED
     assert service.queue.cancel(long.id).status is JobStatus.RUNNING
-    began = time.monotonic()
     assert service.ended(long).status is JobStatus.CANCELLED
-    assert time.monotonic() - began < 10.0
     assert not list(service.predictions.directory(graph.graph_id).glob("*"))
 
 

@@ -35,6 +35,8 @@ from peewit.streaming.sparsifier.sparsifier import resparsify
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, random_graph, two_communities
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 N_NODES = 150
 ROW_GROUP = 8_192
 N_ROWS = 10 * ROW_GROUP

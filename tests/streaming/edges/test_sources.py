@@ -478,6 +478,7 @@ def test_a_file_that_shrinks_while_it_is_read_kills_nothing(tmp_path: Path) -> N
 # ------------------------------------------------------------------------------------------ dask
 
 
+@pytest.mark.usefixtures("processes")
 def test_reading_in_threads_does_not_load_the_cluster_code(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
     program = (

@@ -38,7 +38,7 @@ def remote_files(directory: Path, n_files: int) -> list[EdgeFile]:
 
 def wait_for_the_one_ahead(staging: Staging) -> None:
     assert staging._ahead is not None
-    wait([staging._ahead.result], timeout=30)
+    wait([staging._ahead.result], timeout=60)
 
 
 def test_the_digest_is_that_of_the_whole_content(tmp_path: Path) -> None:

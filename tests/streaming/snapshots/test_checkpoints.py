@@ -441,6 +441,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("limit", [0, 100, 300_000, 1_999_999])
 def test_full_disk_leaves_the_checkpoints_and_is_named(
     tmp_path: Path, checkpoint: Checkpoint, limit: int

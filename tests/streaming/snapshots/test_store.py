@@ -185,6 +185,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("limit", [0, 100, 400_000])
 def test_full_disk_leaves_the_snapshots_and_is_named(tmp_path: Path, limit: int) -> None:
     store = SnapshotStore(tmp_path)

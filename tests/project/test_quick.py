@@ -1,0 +1,62 @@
+"""What `make test` leaves out, in a small suite of its own."""
+
+import pytest
+
+SUITE = """
+import pytest
+
+def test_plain():
+    pass
+
+@pytest.mark.slow
+def test_slow():
+    pass
+
+@pytest.mark.usefixtures("processes")
+def test_spawning():
+    pass
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("number", range(7))
+def test_product(number):
+    assert number % 3 == 0
+"""
+SETTINGS = """
+[pytest]
+testpaths = tests
+markers =
+    slow
+    spawns
+    thinned(step)
+"""
+PLUGINS = ("-p", "tests.process_guard", "-p", "tests.quick")
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makefile(".ini", pytest=SETTINGS)
+    pytester.mkdir("tests").joinpath("test_it.py").write_text(SUITE)
+    return pytester
+
+
+def test_what_is_left_out_is_counted_by_reason(suite: pytest.Pytester) -> None:
+    ran = suite.runpytest_inprocess(*PLUGINS, "--quick")
+    ran.assert_outcomes(passed=4, deselected=6)
+    ran.stdout.fnmatch_lines(
+        "left out 6 tests (1 that take long, 1 that start processes, 4 that repeat one path); "
+        "`make test-all` runs everything"
+    )
+
+
+@pytest.mark.parametrize("choice", [["tests/test_it.py"], ["-k", "test"], ["-m", "not nothing"]])
+def test_nothing_is_left_out_of_what_was_chosen(suite: pytest.Pytester, choice: list[str]) -> None:
+    ran = suite.runpytest_inprocess(*PLUGINS, "--quick", *choice)
+    ran.assert_outcomes(passed=6, failed=4)
+    ran.stdout.no_fnmatch_line("left out*")
+
+
+@pytest.mark.usefixtures("processes")
+def test_workers_tell_what_they_left_out(suite: pytest.Pytester) -> None:
+    ran = suite.runpytest_inprocess(*PLUGINS, "--quick", "-n", "1")
+    ran.assert_outcomes(passed=4)
+    ran.stdout.fnmatch_lines("left out 6 tests*")
