@@ -122,20 +122,22 @@ def test_walks_through_real_data(
     run(section, home, tmp_path, PEEWIT_DATA=str(peewit_data))
 
 
+def text(node: ast.AST) -> str:
+    """The text of a string, with … for what differs each time; empty for all else."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text(part) or "…" for part in node.values)
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else ""
+
+
 def messages() -> list[str]:
-    """All texts of the program, with … for what differs each time."""
+    """All texts of the program; an error may come in two, its argument and the rule."""
     found = []
     for package in ("service", "streaming", "solvers"):
         for path in (REPOSITORY / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.JoinedStr):
-                    parts = (
-                        str(part.value) if isinstance(part, ast.Constant) else "…"
-                        for part in node.values
-                    )
-                    found.append("".join(parts))
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    found.append(node.value)
+            for node in ast.walk(ast.parse(read(path))):
+                arguments = node.args if isinstance(node, ast.Call) else []
+                found += [text(node), " ".join(filter(None, map(text, arguments)))]
     return found
 
 
