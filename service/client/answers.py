@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+NodeKind = Literal["string", "int64", "dense"]
 NodeId = str | int
 Label = str | int | float
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate"]
@@ -37,7 +38,7 @@ class Refusal:
 class Settings:
     """Settings of a graph."""
 
-    node_ids: Literal["string", "int64", "dense"]
+    node_ids: NodeKind
     epsilon: float
     max_edges: int | None
     expected_nodes: int
