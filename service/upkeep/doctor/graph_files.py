@@ -12,11 +12,11 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.database.holders import holder_name
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import jobs
+from peewit.service.inbox.needed_files import needed_files
 from peewit.service.predictions.files import predictor_path
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.uploads import id_type
 from peewit.service.upkeep.doctor.findings import Finding, Level, Patient
-from peewit.service.upkeep.needed_files import needed_files
 from peewit.streaming.nodes.segments import CorruptSegment, list_segments, read_ids, truncate_ids
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
