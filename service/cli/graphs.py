@@ -36,7 +36,8 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.labels.store import LabelStore, LabelValue
+from peewit.service.labels.store import LabelStore
+from peewit.service.tables.uploads import LabelValue
 from peewit.streaming.edges.blocks import NODE_KINDS
 from peewit.streaming.passes.certificate import CertificateStore
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore

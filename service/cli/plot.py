@@ -20,7 +20,7 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.files import PredictionFile
 from peewit.service.predictions.store import PredictionStore
-from peewit.service.tables.uploads import node_array
+from peewit.service.tables.uploads import id_type
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Watch
@@ -218,9 +218,7 @@ def _labeled_nodes(session: Session, graph: GraphRecord) -> Int64Array:
     current = LabelStore(session.database).current(graph.id)
     if not current.labels:
         return np.zeros(0, np.int64)
-    kind = graph.settings.node_ids
-    names = current.nodes.to_pylist()
-    ids = node_array(names if kind == "string" else [int(name) for name in names], kind)
+    ids = current.nodes.cast(id_type(graph.settings.node_ids))
     dense = KnownNodes(session.settings.graphs_directory, session.manifest).lookup(graph, ids)
     return dense[dense >= 0].astype(np.int64)
 

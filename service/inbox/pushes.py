@@ -23,7 +23,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_log import PushLog, backlog_full
 from peewit.service.inbox.records import BacklogFull, NewPush, PushLimits, PushRecord
 from peewit.service.tables.formats import Format
-from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches
+from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches, id_type
 from peewit.streaming.durable import fsync_directory, publish_file
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.snapshots.store import GraphPaths
@@ -271,8 +271,8 @@ def block_schema(graph: GraphRecord, name: str | None = None) -> pa.Schema:
 
     Equal edges pushed twice count twice, so their files must differ.
     """
-    id_type = pa.large_string() if graph.settings.node_ids == "string" else pa.int64()
-    columns = [("src", id_type), ("dst", id_type), ("weight", pa.float32())]
+    ids = id_type(graph.settings.node_ids)
+    columns = [("src", ids), ("dst", ids), ("weight", pa.float32())]
     return pa.schema(columns, metadata=None if name is None else {b"peewit.push": name.encode()})
 
 

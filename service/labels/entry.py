@@ -16,9 +16,8 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.labels.store import CurrentLabels, LabelReceipt, LabelStore
 from peewit.service.tables.formats import Format, encode, json_integer
-from peewit.service.tables.uploads import NodeId, UploadedLabels, node_array
+from peewit.service.tables.uploads import NodeId, UploadedLabels, id_type, node_array
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.blocks import NodeKind
 
 UnknownNodes = Literal["refuse", "keep"]
@@ -79,13 +78,15 @@ class Labeling:
             The graph was deleted.
         """
         # Asked before the transaction begins: building the table of a large index takes seconds.
-        is_known = self._known_nodes(graph, given) if unknown == "refuse" else None
+        is_known = None
+        if unknown == "refuse":
+            is_known = self.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
         with self.database.write() as connection:
             receipt = self.labels.put(
                 graph.id,
                 [str(node) for node in given.nodes],
                 given.labels,
-                known=None if is_known is None else lambda _: is_known,
+                is_known=is_known,
                 connection=connection,
             )
             if receipt.accepted:
@@ -104,9 +105,6 @@ class Labeling:
                 request_auto_solve(connection, graph.id)
         return receipt
 
-    def _known_nodes(self, graph: GraphRecord, given: UploadedLabels) -> BoolArray:
-        return self.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
-
 
 def encode_labels(
     current: CurrentLabels, node_kind: NodeKind, table_format: Format
@@ -116,8 +114,7 @@ def encode_labels(
     Labels are int64 where all of them are whole numbers, float64 where all are numbers, else
     strings; NDJSON keeps each as it was given.
     """
-    is_string = node_kind == "string"
-    nodes = current.nodes if is_string else current.nodes.cast(pa.int64())
+    nodes = current.nodes.cast(id_type(node_kind))
     if all(isinstance(label, int) for label in current.labels):
         labels = pa.array(current.labels, pa.int64())
     elif table_format is Format.NDJSON:

@@ -6,7 +6,7 @@ a prediction can name its labels for ever. Nodes stand by their external id, as 
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral, Real
@@ -20,11 +20,10 @@ from peewit.service.catalog import find_graph, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, label_events
 from peewit.service.labels.events import insert_events
+from peewit.service.tables.uploads import LabelValue
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 from peewit.streaming.edges.faults import BadTable
-
-LabelValue = str | int | float
 
 MAX_LABEL_BYTES: Final = 1000
 """A label names a class; longer text is a mistake."""
@@ -127,7 +126,7 @@ class LabelStore:
         nodes: Sequence[str],
         labels: Sequence[LabelValue],
         *,
-        known: Callable[[pa.LargeStringArray], BoolArray] | None = None,
+        is_known: BoolArray | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
         """Store a label for each node; a node named twice keeps the later one.
@@ -138,9 +137,9 @@ class LabelStore:
             Which graph.
         nodes, labels : sequences of equal length
             External ids as text; strings, whole numbers or real numbers.
-        known : callable, optional
-            Tells for each of some nodes whether the graph knows it. Unless it knows all, nothing
-            is stored and the receipt lists the others. Without it every node is taken.
+        is_known : (n_nodes,) bool, optional
+            Whether the graph knows each node. Unless it knows all, nothing is stored and the
+            receipt lists the others. Without it every node is taken.
         connection : sqlalchemy.Connection, optional
             A writing transaction to join.
 
@@ -160,7 +159,7 @@ class LabelStore:
             )
         names = _check_nodes(nodes)
         values = _label_texts(labels)
-        unknown = [] if known is None else _unknown(names, known)
+        unknown = [] if is_known is None else _unknown(names, is_known)
         with self._database.joined(connection) as joined:
             if unknown:
                 return LabelReceipt(
@@ -379,11 +378,9 @@ def _check_nodes(nodes: Sequence[str]) -> pa.LargeStringArray:
     return pa.array(nodes, pa.large_string())
 
 
-def _unknown(
-    names: pa.LargeStringArray, known: Callable[[pa.LargeStringArray], BoolArray]
-) -> list[str]:
+def _unknown(names: pa.LargeStringArray, is_known: BoolArray) -> list[str]:
     """Each unknown node once, in the order of the batch."""
-    unknown: list[str] = names.filter(pa.array(~known(names))).unique().to_pylist()
+    unknown: list[str] = names.filter(pa.array(~is_known)).unique().to_pylist()
     return unknown
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from peewit.service.labels.store import CurrentLabels, LabelValue
-from peewit.service.tables.uploads import UploadedLabels
+from peewit.service.labels.store import CurrentLabels
+from peewit.service.tables.uploads import LabelValue, UploadedLabels
 from peewit.solvers.arrays import BoolArray
 
 

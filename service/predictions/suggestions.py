@@ -23,7 +23,7 @@ from peewit.service.predictions.files import Prediction, PredictionFile
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import json_integer
-from peewit.service.tables.uploads import NodeId
+from peewit.service.tables.uploads import NodeId, id_type
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
 from peewit.streaming.passes.embedding import EmbeddingStore, NodeEmbedding
@@ -281,8 +281,8 @@ class Suggester:
         if known is not None and known.labels_seq == graph.labels_seq:
             return known
         current = self._labels.current(graph.id)
-        kind = pa.large_string() if graph.settings.node_ids == "string" else pa.int64()
-        dense = self._nodes.lookup(graph, current.nodes.cast(kind))
+        ids = current.nodes.cast(id_type(graph.settings.node_ids))
+        dense = self._nodes.lookup(graph, ids)
         found = _LabeledNodes(
             labels_seq=current.labels_seq, nodes=np.sort(dense[dense >= 0]).astype(np.int64)
         )

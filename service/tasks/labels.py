@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.service.predictions.files import label_values
+from peewit.service.tables.uploads import id_type
 from peewit.service.tasks.messages import Task
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.streaming.edges.blocks import NodeKind
@@ -69,8 +70,7 @@ def labels_in_snapshot(
         Labels of another kind than the target, none in the snapshot, or labels that show alike.
     """
     _check_target(task, target)
-    asked = _node_ids(task, kind)
-    dense = nodes.lookup(asked)
+    dense = nodes.lookup(task.nodes.cast(id_type(kind)))
     is_known = dense >= 0
     n_known = int(np.count_nonzero(is_known))
     if n_known == 0:
@@ -97,8 +97,3 @@ def _check_target(task: LabelsTask, target: str) -> None:
     for row, label in enumerate(task.labels):
         if isinstance(label, unfit):
             raise ValueError(f"{rule}: node {task.nodes[row].as_py()!r} has {label!r}")
-
-
-def _node_ids(task: LabelsTask, kind: NodeKind) -> pa.Array:
-    """The labeled nodes in the type of the node index."""
-    return task.nodes if kind == "string" else task.nodes.cast(pa.int64())

@@ -26,6 +26,7 @@ from peewit.service.database.engine import Database, now, open_private_database
 from peewit.service.database.holders import holder_name, is_dead
 from peewit.service.database.migrations import newest_revision
 from peewit.service.database.tables import files, graphs, sources
+from peewit.service.inbox.needed_files import GRAPHS, needed_files, path_below
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.service.upkeep.backup_format import (
@@ -39,7 +40,6 @@ from peewit.service.upkeep.backup_format import (
     digest_of,
     files_below,
 )
-from peewit.service.upkeep.needed_files import GRAPHS, needed_files, path_below
 from peewit.streaming.durable import (
     TEMPORARY_PREFIX,
     fsync_directory,

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, update
 from peewit.service.database.engine import SERVE_LOCK, Database, open_private_database
 from peewit.service.database.migrations import require_known
 from peewit.service.database.tables import feature_sets, files, graphs, metadata, pushes, sources
+from peewit.service.inbox.needed_files import GRAPHS, relocated
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.settings import COMPILED, Settings
@@ -33,7 +34,6 @@ from peewit.service.upkeep.backup_format import (
     files_below,
     read_manifest,
 )
-from peewit.service.upkeep.needed_files import GRAPHS, relocated
 from peewit.streaming.durable import TEMPORARY_PREFIX, fsync_directory, fsync_file, publish_json
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import GraphPaths

@@ -7,12 +7,14 @@ from peewit.service.wire.features import Features
 from peewit.service.wire.records import described, record
 from peewit.service.wire.sources import FileStatus
 
+NodeKind = Literal["string", "int64", "dense"]
+
 
 @record
 class Settings:
     """Settings of a graph."""
 
-    node_ids: Literal["string", "int64", "dense"]
+    node_ids: NodeKind
     epsilon: float
     max_edges: int | None
     expected_nodes: int

@@ -1,11 +1,18 @@
 """Graphs, their settings, and their snapshots."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.exchange import Call, Request, answered
-from peewit.service.wire.graphs import Graph, GraphDetails, GraphList, Snapshot, SnapshotList
+from peewit.service.wire.graphs import (
+    Graph,
+    GraphDetails,
+    GraphList,
+    NodeKind,
+    Snapshot,
+    SnapshotList,
+)
 
 
 class ChangeableSettings(TypedDict, total=False):
@@ -45,7 +52,7 @@ class NewSettings(ChangeableSettings, total=False):
         Draws the coins; drawn itself when left out.
     """
 
-    node_ids: Literal["string", "int64", "dense"]
+    node_ids: NodeKind
     expected_nodes: int
     max_nodes: int
     seed: int

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from fastapi import Query
 
-from peewit.service.labels.store import LabelStore, LabelValue
+from peewit.service.labels.store import LabelStore
+from peewit.service.tables.uploads import LabelValue
 
 PAGE_ROWS = 50
 """Rows of one page of a table."""

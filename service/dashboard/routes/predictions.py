@@ -22,12 +22,11 @@ from peewit.service.dashboard.pages import back_to, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
 from peewit.service.dashboard.summary import RowFilter, Summaries, rows
 from peewit.service.jobs.job import Job
-from peewit.service.labels.store import LabelValue
 from peewit.service.predictions.files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import Format
-from peewit.service.tables.uploads import node_array, node_id
+from peewit.service.tables.uploads import LabelValue, node_array, node_id
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
 
 router = page_router()

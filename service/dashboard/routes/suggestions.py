@@ -17,7 +17,6 @@ from peewit.service.dashboard.routes.common import Seen, label_of
 from peewit.service.dashboard.routes.predictions import node_values
 from peewit.service.dashboard.summary import Summaries
 from peewit.service.jobs.job import JobStatus
-from peewit.service.labels.store import LabelValue
 from peewit.service.predictions.files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import (
@@ -27,7 +26,7 @@ from peewit.service.predictions.suggestions import (
     NoMargins,
     Strategy,
 )
-from peewit.service.tables.uploads import UploadedLabels, node_id
+from peewit.service.tables.uploads import LabelValue, UploadedLabels, node_id
 from peewit.solvers.models import DEFAULT_MODEL
 
 router = page_router()

@@ -13,7 +13,7 @@ from peewit.service.tables.uploads.batches import (
     point_batches,
 )
 from peewit.service.tables.uploads.faults import BadUpload, TableTooLarge
-from peewit.service.tables.uploads.identifiers import NodeId, node_array, node_id
+from peewit.service.tables.uploads.identifiers import NodeId, id_type, node_array, node_id
 from peewit.service.tables.uploads.labels import (
     LabelValue,
     UploadedLabels,
@@ -31,6 +31,7 @@ __all__ = [
     "UploadedLabels",
     "edge_batches",
     "feature_batches",
+    "id_type",
     "json_labels",
     "json_point_batches",
     "node_array",

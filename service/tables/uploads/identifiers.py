@@ -56,7 +56,12 @@ def node_id(
 
 def node_array(nodes: Iterable[NodeId], node_kind: NodeKind) -> pa.Array:
     """External ids as an Arrow array for a lookup in the node index."""
-    return pa.array(nodes, pa.large_string() if node_kind == "string" else pa.int64())
+    return pa.array(nodes, id_type(node_kind))
+
+
+def id_type(node_kind: NodeKind) -> pa.DataType:
+    """Type of external ids; ids as text are cast to it."""
+    return pa.large_string() if node_kind == "string" else pa.int64()
 
 
 def is_text(value: str) -> bool:

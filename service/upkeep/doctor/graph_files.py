@@ -12,10 +12,11 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.database.holders import holder_name
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import jobs
+from peewit.service.inbox.needed_files import needed_files
 from peewit.service.predictions.files import predictor_path
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
+from peewit.service.tables.uploads import id_type
 from peewit.service.upkeep.doctor.findings import Finding, Level, Patient
-from peewit.service.upkeep.needed_files import needed_files
 from peewit.streaming.nodes.segments import CorruptSegment, list_segments, read_ids, truncate_ids
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
@@ -48,8 +49,7 @@ def check_node_index(patient: Patient) -> Iterator[Finding]:
         if kind == "dense" or not paths.checkpoints.exists():
             continue
         store = CheckpointStore(paths.checkpoints)
-        id_type = pa.large_string() if kind == "string" else pa.int64()
-        damage = _damage_of(patient, graph, partial(_read_index, paths, id_type))
+        damage = _damage_of(patient, graph, partial(_read_index, paths, id_type(kind)))
         if damage:
             yield _fault("node index", graph, damage)
             continue
@@ -145,9 +145,9 @@ def check_pushes(patient: Patient) -> Iterator[Finding]:
             yield _fault("pushes", names[graph_id], text)
 
 
-def _read_index(paths: GraphPaths, id_type: pa.DataType) -> None:
+def _read_index(paths: GraphPaths, kind: pa.DataType) -> None:
     n_nodes = CheckpointStore(paths.checkpoints).n_nodes()
-    read_ids(paths.nodes, id_type, start=0, stop=n_nodes, verify=True)
+    read_ids(paths.nodes, kind, start=0, stop=n_nodes, verify=True)
 
 
 def _damage_of(patient: Patient, graph: GraphRecord, load: Callable[[], object]) -> str:

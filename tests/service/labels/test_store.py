@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,6 @@ from peewit.service.catalog import Catalog, GraphNotFound, GraphSettings
 from peewit.service.database.engine import Database, now, open_database
 from peewit.service.database.tables import label_events, workers
 from peewit.service.labels.store import BadLabels, LabelStore
-from peewit.solvers.arrays import BoolArray
 
 LabelValue = str | int
 
@@ -35,10 +33,6 @@ def store(database: Database) -> LabelStore:
 @pytest.fixture
 def graph_id(database: Database) -> str:
     return Catalog(database).create(GraphSettings(name="g")).id
-
-
-def known(*names: str) -> Callable[[pa.LargeStringArray], BoolArray]:
-    return lambda nodes: np.isin(np.array(nodes.to_pylist(), dtype=str), names)
 
 
 def labels_of(store: LabelStore, graph_id: str, upto_seq: int | None = None) -> dict[str, Any]:
@@ -133,18 +127,23 @@ def test_an_empty_batch_is_no_event(store: LabelStore, graph_id: str) -> None:
 def test_unknown_nodes_are_listed_once_and_nothing_is_stored(
     store: LabelStore, graph_id: str
 ) -> None:
-    receipt = store.put(graph_id, ["a", "y", "b", "x", "y"], [1, 2, 3, 4, 5], known=known("a", "b"))
+    receipt = store.put(
+        graph_id,
+        ["a", "y", "b", "x", "y"],
+        [1, 2, 3, 4, 5],
+        is_known=np.array([1, 0, 1, 0, 0], bool),
+    )
     assert receipt.refused == ("y", "x")
     assert (receipt.n_refused, receipt.accepted, receipt.labels_seq) == (2, 0, 0)
     assert labels_of(store, graph_id) == {}
-    assert store.put(graph_id, ["a", "b"], [1, 2], known=known("a", "b")).accepted == 2
+    assert store.put(graph_id, ["a", "b"], [1, 2], is_known=np.ones(2, bool)).accepted == 2
 
 
 def test_a_receipt_names_a_thousand_unknown_nodes_and_counts_all(
     store: LabelStore, graph_id: str
 ) -> None:
     nodes = [f"n{number}" for number in range(1500)]
-    receipt = store.put(graph_id, nodes, [0] * 1500, known=known())
+    receipt = store.put(graph_id, nodes, [0] * 1500, is_known=np.zeros(1500, bool))
     assert receipt.refused == tuple(nodes[:1000])
     assert receipt.n_refused == 1500
 
@@ -220,7 +219,7 @@ def test_graphs_do_not_see_each_other(database: Database, store: LabelStore, gra
 def test_a_graph_that_is_not_there_takes_no_labels(store: LabelStore) -> None:
     forbidden: list[Callable[[], object]] = [
         lambda: store.put("none", ["a"], ["x"]),
-        lambda: store.put("none", ["a"], ["x"], known=known()),
+        lambda: store.put("none", ["a"], ["x"], is_known=np.zeros(1, bool)),
         lambda: store.delete("none", ["a"]),
         lambda: store.current("none"),
     ]

@@ -20,6 +20,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.migrations import DatabaseVersionError
 from peewit.service.database.tables import files, metadata, pushes
+from peewit.service.inbox.needed_files import GRAPHS
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import JobSpec, JobStatus, Lane
 from peewit.service.jobs.workers import WorkerRegistry
@@ -33,7 +34,6 @@ from peewit.service.upkeep.backup_format import (
     digest_of,
     read_manifest,
 )
-from peewit.service.upkeep.needed_files import GRAPHS
 from peewit.service.upkeep.restore import MARK, HomeNotEmpty, restore
 from peewit.streaming.pipeline import Interrupted
 from tests.conftest import fresh_database
