@@ -226,14 +226,6 @@ class FeatureLog:
                 value=None if fault.value is None else printable(fault.value),
             )
 
-    def needed_paths(self, graph_id: str) -> set[str]:
-        """Files that ingest will read."""
-        statement = select(feature_sets.c.path).where(
-            feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending"
-        )
-        with self._database.read() as connection:
-            return set(connection.execute(statement).scalars())
-
     def forget(self, graph_id: str, *, older_than_seconds: float) -> None:
         """Forget sets that ended so long ago, but for the last one."""
         mine = and_(feature_sets.c.graph_id == graph_id, feature_sets.c.status != "pending")

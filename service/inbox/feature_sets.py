@@ -6,7 +6,6 @@ its row and leaves nothing behind. What only ingest can see (a node twice, too m
 do not fit those they are added to) refuses the set later, and its record says why.
 """
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,18 +138,6 @@ class FeatureSets:
             n_pending=len(self._log.waiting(graph.id)),
             refused=last if last is not None and last.status == "refused" else None,
         )
-
-    def sweep(self, graph: GraphRecord, *, older_than_seconds: float) -> None:
-        """Remove files that nobody will read: what a process killed at the wrong line leaves."""
-        directory = GraphPaths(root=self._graphs_directory / graph.id).feature_sets
-        if not directory.exists():
-            return
-        before = time.time() - older_than_seconds
-        old = [path for path in directory.iterdir() if path.stat().st_mtime < before]
-        needed = self._log.needed_paths(graph.id)
-        for path in old:
-            if str(path) not in needed:
-                path.unlink(missing_ok=True)
 
     def _present(self, graph: GraphRecord) -> FeaturesMeta | None:
         if not graph.features_version:

@@ -1,12 +1,15 @@
 """Files below the graphs that rows name and that somebody will read."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import ColumnElement, Connection, exists, or_, select, true
 
+from peewit.service.database.engine import Database
 from peewit.service.database.tables import feature_sets, files, graphs, pushes
+from peewit.streaming.snapshots.store import GraphPaths
 
 GRAPHS = "graphs"
 """Name of the directory with the graphs' directories."""
@@ -19,24 +22,37 @@ class NeededFile(NamedTuple):
     path: str
 
 
-def needed_files(connection: Connection, *, with_raw: bool = False) -> Iterator[NeededFile]:
-    """Pushes, gathered pushes and sets of features that wait, of all graphs.
+def needed_files(
+    connection: Connection,
+    graph_id: str | None = None,
+    *,
+    with_raw: bool = False,
+    with_retries: bool = False,
+) -> Iterator[NeededFile]:
+    """Pushes, gathered pushes and sets of features that wait, of one graph or of all.
 
     Parameters
     ----------
     connection : Connection
         Reads.
+    graph_id : str, optional
+        Only files of this graph.
     with_raw : bool
         Also pushed edges that are in the graph, where they are to be kept.
+    with_retries : bool
+        Also what is read when gathered pushes are taken apart or offered again.
     """
-    waiting = files.c.status == "pending"
+    is_ungathered: ColumnElement[bool] = pushes.c.file_id.is_(None)
+    waiting: ColumnElement[bool] = files.c.status == "pending"
+    if with_retries:
+        may_part = exists().where(files.c.id == pushes.c.file_id, waiting)
+        is_ungathered = or_(is_ungathered, may_part)
+        waiting = or_(waiting, files.c.push_id.is_not(None) & (files.c.status != "committed"))
     if with_raw:
         is_kept = graphs.c.keep_raw & (files.c.status == "committed")
         waiting = or_(waiting, is_kept & files.c.push_id.is_not(None))
     statements = [
-        select(pushes.c.graph_id, pushes.c.path).where(
-            pushes.c.file_id.is_(None), pushes.c.path != ""
-        ),
+        select(pushes.c.graph_id, pushes.c.path).where(is_ungathered, pushes.c.path != ""),
         select(files.c.graph_id, files.c.path)
         .join(graphs, graphs.c.id == files.c.graph_id)
         .where(waiting),
@@ -45,10 +61,39 @@ def needed_files(connection: Connection, *, with_raw: bool = False) -> Iterator[
         ),
     ]
     for statement in statements:
-        for graph_id, path in connection.execute(statement):
-            below = path_below(path, graph_id)
+        is_mine = true() if graph_id is None else statement.selected_columns.graph_id == graph_id
+        for owner, path in connection.execute(statement.where(is_mine)):
+            below = path_below(path, owner)
             if below is not None:
-                yield NeededFile(graph_id, below)
+                yield NeededFile(owner, below)
+
+
+def remove_unneeded(
+    database: Database, graph_id: str, directory: Path, *, older_than_seconds: float
+) -> None:
+    """Remove pushes and sets of a graph that nobody will read, below its directory.
+
+    Goes: files that nothing names, as a process killed at the wrong line leaves them, those whose
+    edges were copied into a file that has ended, and, unless raw edges are kept, those that are in
+    the graph.
+    """
+    paths = GraphPaths(root=directory)
+    before = time.time() - older_than_seconds
+    old = [
+        path
+        for folder in (paths.pushes, paths.feature_sets)
+        if folder.exists()
+        for path in folder.iterdir()
+        if path.stat().st_mtime < before
+    ]
+    if not old:
+        return
+    with database.read() as connection:
+        found = needed_files(connection, graph_id, with_raw=True, with_retries=True)
+        needed = {directory / each.path for each in found}
+    for path in old:
+        if path not in needed:
+            path.unlink(missing_ok=True)
 
 
 def path_below(path: str, graph_id: str) -> str | None:

@@ -217,20 +217,6 @@ class PushLog:
         with self._database.read() as connection:
             return list(connection.execute(statement).scalars())
 
-    def needed_paths(self, graph_id: str, *, without_committed: bool) -> set[str]:
-        """Blocks on disk that somebody will read: of pushes, and of the files they went into."""
-        is_pending = exists().where(files.c.id == pushes.c.file_id, files.c.status == "pending")
-        blocks = select(pushes.c.path).where(
-            pushes.c.graph_id == graph_id, or_(pushes.c.file_id.is_(None), is_pending)
-        )
-        gathered = select(files.c.path).where(
-            files.c.graph_id == graph_id, files.c.push_id.is_not(None)
-        )
-        if without_committed:
-            gathered = gathered.where(files.c.status != "committed")
-        with self._database.read() as connection:
-            return set(connection.execute(blocks.union(gathered)).scalars())
-
     def forget(self, graph_id: str, *, older_than_seconds: float, keyed_seconds: float) -> int:
         """Forget pushes that went in so long ago; those with an Idempotency-Key later.
 

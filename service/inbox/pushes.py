@@ -207,23 +207,6 @@ class PushStore:
             raise RuntimeError("a push must be answered by the transaction that took it")
         return mine.answer
 
-    def sweep(self, graph: GraphRecord, *, older_than_seconds: float) -> list[Path]:
-        """Remove blocks that nobody will read: what a process killed at the wrong line leaves.
-
-        Goes: files that nothing names, those whose edges were copied into a file that has ended,
-        and, unless raw edges are kept, those that are in the graph.
-        """
-        directory = GraphPaths(root=self._graphs_directory / graph.id).pushes
-        if not directory.exists():
-            return []
-        before = time.time() - older_than_seconds
-        old = [path for path in directory.iterdir() if path.stat().st_mtime < before]
-        needed = self._log.needed_paths(graph.id, without_committed=not graph.settings.keep_raw)
-        removed = [path for path in old if str(path) not in needed]
-        for path in removed:
-            path.unlink(missing_ok=True)
-        return removed
-
 
 def _store_together(
     log: PushLog, graph_id: str, together: list[_Waiting], limits: PushLimits

@@ -26,8 +26,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.full_disk import is_disk_full
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
-from peewit.service.inbox.feature_sets import FeatureSets
-from peewit.service.inbox.pushes import PushStore
+from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.records import SourceRecord
 from peewit.service.inbox.source_lister import SourceLister
 from peewit.service.ingest.ingestor import Ingestor, OpenGraph
@@ -110,17 +109,6 @@ class IngestDaemon:
         self._job_stores = JobStores.create(database, settings)
         self._manifest = self._job_stores.manifest
         self._predictions = self._job_stores.predictions
-        self._pushes = PushStore(
-            manifest=self._manifest,
-            graphs_directory=settings.graphs_directory,
-            max_backlog_bytes=settings.max_backlog_bytes,
-            max_total_backlog_bytes=settings.max_total_backlog_bytes,
-        )
-        self._feature_sets = FeatureSets(
-            self._manifest.features,
-            settings.graphs_directory,
-            max_backlog_bytes=settings.max_backlog_bytes,
-        )
         self._ingestor = Ingestor(database, settings)
         self._metrics = IngestMetrics(database, settings, KINDS)
         self._names: dict[str, str] = {}
@@ -296,8 +284,10 @@ class IngestDaemon:
             self._catalog.purge_deleted(PURGE_GRACE_SECONDS, self._settings.graphs_directory)
             for record in records:
                 self._predictions.clean(record.id)
-                self._pushes.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
-                self._feature_sets.sweep(record, older_than_seconds=PURGE_GRACE_SECONDS)
+                directory = self._settings.graphs_directory / record.id
+                remove_unneeded(
+                    self._database, record.id, directory, older_than_seconds=PURGE_GRACE_SECONDS
+                )
                 self._retire_features(record)
                 for kind in KINDS.values():
                     kind.sweep(record.id, self._job_stores)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_log import FeatureSetNotFound, FeatureSetRecord
 from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.records import BacklogFull
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
@@ -261,10 +263,11 @@ def test_the_daemon_takes_sets_in_and_cleans_up_behind_them(home: Home) -> None:
     finally:
         daemon.close()
     assert home.ended(given).status == "committed"
-    home.sets.sweep(home.graph, older_than_seconds=600.0)
+    sweep = partial(remove_unneeded, home.database, home.graph_id, home.paths.root)
+    sweep(older_than_seconds=600.0)
     assert left.exists()
     waiting = home.give({"b": [1.0]})
-    home.sets.sweep(home.graph, older_than_seconds=-60.0)
+    sweep(older_than_seconds=-60.0)
     assert [str(path) for path in home.paths.feature_sets.iterdir()] == [waiting.path]
 
 

@@ -25,7 +25,7 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired, LeaseStore
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.pushes import PushStore
+from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.records import FileRecord, NewPush
 from peewit.service.ingest.daemon import (
     CLEAN_SECONDS,
@@ -270,14 +270,10 @@ def test_blocks_that_no_push_needs_are_swept(
     push_file(database, settings, graph, "pending")
     write_edges(pushes / "orphan.parquet", 2)
     write_edges(pushes / "committed.parquet")  # as if the process had died before it removed it
-    store = PushStore(
-        manifest=Manifest(database),
-        graphs_directory=settings.graphs_directory,
-        max_backlog_bytes=1,
-        max_total_backlog_bytes=1,
-    )
-    assert store.sweep(graph, older_than_seconds=3_600.0) == []
-    store.sweep(graph, older_than_seconds=-1.0)
+    before = set(pushes.iterdir())
+    remove_unneeded(database, graph.id, pushes.parent, older_than_seconds=3_600.0)
+    assert set(pushes.iterdir()) == before
+    remove_unneeded(database, graph.id, pushes.parent, older_than_seconds=-1.0)
     left = {path.stem for path in pushes.iterdir()}
     assert left == ({"committed", "pending"} if keep_raw else {"pending"})
 
