@@ -239,8 +239,7 @@ class _Inner:
         if solution.status is Status.CANCELLED:
             return None
         if self._free is None:
-            answer: FloatArray = solution.x.astype(np.float64, copy=False)
-            return answer
+            return solution.x.astype(np.float64, copy=False)
         spread = np.zeros_like(block)
         spread[self._free] = solution.x
         return spread
@@ -429,14 +428,12 @@ def _is_slow(state: _State) -> bool:
 def _signs(n_nodes: int, n_columns: int) -> FloatArray:
     """Random signs, the same at every call."""
     rng = np.random.default_rng(0)
-    signs: FloatArray = rng.choice([-1.0, 1.0], (n_nodes, n_columns))
-    return signs
+    return rng.choice([-1.0, 1.0], (n_nodes, n_columns))
 
 
 def _orthonormal(block: FloatArray) -> FloatArray:
     """An orthonormal basis of the columns of ``block``, those that others explain left out."""
-    basis: FloatArray = block @ _inverse_root(block.T @ block)
-    return basis
+    return block @ _inverse_root(block.T @ block)
 
 
 def _inverse_root(gram: FloatArray) -> FloatArray:

@@ -211,8 +211,7 @@ def _damped_sweep(
 
 def _summed(shift: FloatArray, first_child: IntArray) -> FloatArray:
     """Sums over the children of every node."""
-    summed: FloatArray = np.add.reduceat(shift[: first_child[-1]], first_child[:-1])
-    return summed
+    return np.add.reduceat(shift[: first_child[-1]], first_child[:-1])
 
 
 def _cycle_dtype(

@@ -259,8 +259,7 @@ def _aligned(n_nodes: int) -> AnyArray:
     """New (n_nodes, 32) int8, so that two rows lie in each cache line."""
     memory = np.empty(n_nodes * _N_VECTORS + _CACHE_LINE, np.int8)
     first = -memory.ctypes.data % _CACHE_LINE
-    rows: AnyArray = memory[first : first + n_nodes * _N_VECTORS].reshape(n_nodes, _N_VECTORS)
-    return rows
+    return memory[first : first + n_nodes * _N_VECTORS].reshape(n_nodes, _N_VECTORS)
 
 
 def _is_exhausted(state: WalkLanczosState) -> bool:

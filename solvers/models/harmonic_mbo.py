@@ -235,8 +235,7 @@ class _Dynamics:
         return by_chance + self.min_kept * (1.0 - by_chance)
 
     def _one_hot(self, classes: Int64Array) -> Float32Array:
-        rows: Float32Array = np.eye(self.no_source.shape[1], dtype=np.float32)[classes]
-        return rows
+        return np.eye(self.no_source.shape[1], dtype=np.float32)[classes]
 
 
 def _winners(shares: Float32Array, present: Int64Array) -> Int64Array:
