@@ -19,15 +19,16 @@ from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS
 from peewit.solvers.models.point_model import PointProblem, Points, Stats
 from peewit.solvers.solution import Status
 from peewit.solvers.svm.conjugate_gradients import descend
-from peewit.solvers.svm.dual import maximize, maximize_labeled
+from peewit.solvers.svm.dual import maximize
 from peewit.solvers.svm.labeled_system import (
     DenseInverse,
     FactoredInverse,
+    LabeledProblem,
     LabeledSystem,
     NoGraphPenalty,
     PenaltyInverse,
 )
-from peewit.solvers.svm.newton import minimize, minimize_labeled
+from peewit.solvers.svm.newton import minimize
 from peewit.solvers.svm.problem import LossName, Minimum, Problem
 from peewit.solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
 
@@ -178,9 +179,11 @@ class LaplacianMachine(KernelMachine):
             )
         system = self._system(prepared, self._inverse(prepared, space, watch), trained)
         if method == "dual":
-            return maximize(system, primal.targets, loss=loss, teller=watch.teller("dual"))
-        teller = watch.teller("newton")
-        return minimize(system, primal.targets, is_hinge=loss != "squared", teller=teller)
+            found = maximize(system, primal.targets, loss=loss, teller=watch.teller("dual"))
+        else:
+            teller = watch.teller("newton")
+            found = minimize(system, primal.targets, is_hinge=loss != "squared", teller=teller)
+        return found.lifted(system)
 
     def _system(self, prepared: Points, inverse: PenaltyInverse, labels: Labels) -> LabeledSystem:
         constant = self.graph_penalty * self._laplacian(prepared).of_ones()
@@ -223,16 +226,13 @@ class LaplacianMachine(KernelMachine):
         scores, status = np.zeros_like(targets), Status.CONVERGED
         for number in range(int(fold.max(initial=-1)) + 1):
             kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-            within = system.kernel[np.ix_(kept, kept)]
+            within = LabeledProblem(
+                kernel=system.kernel[np.ix_(kept, kept)], has_free_bias=system.has_free_bias
+            )
             if loss == "hinge":
-                found = maximize_labeled(within, system.has_free_bias, targets[kept], loss=loss)
+                found = maximize(within, targets[kept], loss=loss)
             else:
-                found = minimize_labeled(
-                    within,
-                    system.has_free_bias,
-                    targets[kept],
-                    is_hinge=loss != "squared",
-                )
+                found = minimize(within, targets[kept], is_hinge=loss != "squared")
             scores[held] = system.kernel[np.ix_(held, kept)] @ found.dual + found.free
             status = found.status if status is Status.CONVERGED else status
         return class_scores(scores), status

@@ -34,7 +34,7 @@ _FLAT: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LabeledSystem:
+class LabeledProblem:
     """The problem on the labeled nodes alone.
 
     Attributes
@@ -43,6 +43,18 @@ class LabeledSystem:
         Symmetric; with a penalized intercept it holds that one too.
     has_free_bias : bool
         Whether an intercept is free, so that c sums to 0.
+    """
+
+    kernel: FloatArray
+    has_free_bias: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabeledSystem(LabeledProblem):
+    """The problem on the labeled nodes, and what its solution says of all.
+
+    Attributes
+    ----------
     lift : callable
         (n_labeled, k) c to the (n_coef, k) coefficients it leads to, without an intercept's.
     intercept_share, intercept_coef : arrays
@@ -51,8 +63,6 @@ class LabeledSystem:
         What it was made by.
     """
 
-    kernel: FloatArray
-    has_free_bias: bool
     lift: Callable[[FloatArray], FloatArray]
     intercept_share: FloatArray
     intercept_coef: FloatArray

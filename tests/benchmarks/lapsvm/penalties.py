@@ -40,9 +40,10 @@ DUAL_STEPS: Final = 200
 def trained(method: str, system: LabeledSystem, targets: FloatArray) -> Minimum:
     """The minimum by a method that works on the labeled points."""
     if method == "LapSVM dual":
-        return maximize(system, targets, loss="hinge", max_iter=DUAL_STEPS)
+        return maximize(system, targets, loss="hinge", max_iter=DUAL_STEPS).lifted(system)
     is_hinge = method in {"SVM", "LapSVM Newton"}
-    return minimize(system, targets, is_hinge=is_hinge, max_iter=NEWTON_STEPS)
+    found = minimize(system, targets, is_hinge=is_hinge, max_iter=NEWTON_STEPS)
+    return found.lifted(system)
 
 
 def system_of(
