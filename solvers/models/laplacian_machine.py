@@ -259,7 +259,7 @@ class LaplacianMachine(KernelMachine):
 
         def factored() -> FactoredInverse:
             watch.step("eigenvectors", 0, 1)
-            return FactoredInverse.of(GramFactor.of(space), self._laplacian(prepared))
+            return FactoredInverse.of(GramFactor(space), self._laplacian(prepared))
 
         key = (id(space), self.laplacian, self.power)
         eigen = prepared.latest("eigenvectors", key, factored)

@@ -130,7 +130,7 @@ class VariationalModel(KernelSpaceModel):
         prepared, watch = problem.prepared, problem.watch
         space = self._space(prepared, self._points(prepared, watch).rows, watch, problem.stats)
         if isinstance(space, DenseGram):
-            return prepared.latest("gram factor", id(space), lambda: GramFactor.of(space))
+            return prepared.latest("gram factor", id(space), lambda: GramFactor(space))
         if isinstance(space, FeatureMap):
             return space
         raise TypeError(f"nothing is factored of a {type(space).__name__}")

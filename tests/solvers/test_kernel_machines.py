@@ -36,7 +36,7 @@ def system_of(problem: Problem, *, factored: bool = False) -> LabeledSystem:
     if problem.graph_penalty == 0:
         inverse = NoGraphPenalty(space=problem.space, norm_penalty=problem.norm_penalty)
     elif factored:
-        inverse = FactoredInverse.of(GramFactor.of(problem.space), problem.laplacian)
+        inverse = FactoredInverse.of(GramFactor(problem.space), problem.laplacian)
         inverse = inverse.with_penalties(problem.norm_penalty, problem.graph_penalty)
     else:
         inverse = DenseInverse(
@@ -82,7 +82,7 @@ def test_newton_and_conjugate_gradients_find_the_minimum(
     exact, iterated = newton(problem), descend(problem, max_iter=20_000)
     factored = newton(problem, factored=True)
     assert exact.status is iterated.status is factored.status is Status.CONVERGED
-    in_factor = GramFactor.of(problem.space).values(factored.coef) + factored.intercept
+    in_factor = GramFactor(problem.space).values(factored.coef) + factored.intercept
     np.testing.assert_allclose(in_factor, decisions_of(problem, exact), atol=1e-7)
     for column in range(2):
         dense = twin(problem, case.graph, column, laplacian, power)
@@ -250,7 +250,7 @@ def test_penalties_too_far_apart_are_said_not_to_be_solved(precision) -> None:
         found = newton(problem)
         if found.status is Status.CONVERGED:
             exact = newton(replace(problem, space=case.space()), factored=True)
-            factor = GramFactor.of(case.space())
+            factor = GramFactor(case.space())
             expected = factor.values(exact.coef)
             np.testing.assert_allclose(decisions_of(problem, found), expected, atol=1e-3)
         else:
@@ -269,7 +269,7 @@ def test_penalties_of_the_paper_are_solved(penalties) -> None:
     at_the_edge = {Status.STAGNATED} if penalties == (1e-6, 1.0) else set()
     assert found.status in {Status.CONVERGED} | at_the_edge
     factored = newton(problem, factored=True)
-    expected = GramFactor.of(problem.space).values(factored.coef)
+    expected = GramFactor(problem.space).values(factored.coef)
     np.testing.assert_allclose(decisions_of(problem, found), expected, atol=1e-6)
 
 

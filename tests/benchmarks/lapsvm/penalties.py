@@ -78,7 +78,7 @@ def laplacian_errors(
 ) -> dict[str, FloatArray]:
     """Validation errors of the methods with a graph, at all `PAIRS`."""
     joined = case.joined()
-    space: FeatureMap = GramFactor.of(joined.gram)
+    space: FeatureMap = GramFactor(joined.gram)
     eigen = FactoredInverse.of(space, joined.laplacian)
     minima: dict[str, list[Minimum]] = {method: [] for method in methods}
     for norm, graph in PAIRS:
