@@ -31,17 +31,18 @@ from peewit.solvers.solution import Solution, Status
 
 _LEAST_HOLD, _LARGEST_HOLD = 1e8, 1e300
 
-_RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
-_MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Harmonic(GraphModel, GaussianField, Refinable):
     """What both models share: preparation, checks, the choice of the penalty, the answer's form."""
 
     graph_penalty: float | Literal["auto"]
-    rtol: float
-    max_iter: int
+    rtol: float = hyperparameter(
+        1e-6, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
+    )
+    max_iter: int = hyperparameter(
+        10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
+    )
 
     is_stable: ClassVar[bool]
 
@@ -227,16 +228,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             rtol=self.rtol,
             max_iter=self.max_iter,
         )
-        solution = solver.solve(
-            rhs,
-            first,
-            project=True,
-            phase="scores",
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-            overwrite=True,
-        )
-        prepared.learn(solver)
+        solution = prepared.solved(solver, rhs, first, watch)
         function: FloatArray = solution.x.astype(np.float64, copy=False)
         if follows_labels:
             function[nodes] += task.values
@@ -286,16 +278,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             rtol=self.rtol,
             max_iter=self.max_iter,
         )
-        solution = solver.solve(
-            right,
-            start,
-            project=True,
-            phase="scores",
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-            overwrite=True,
-        )
-        prepared.learn(solver)
+        solution = prepared.solved(solver, right, start, watch)
         function[free] = solution.x[free]
         return solution, function
 
@@ -332,8 +315,6 @@ class HFS(_Harmonic):
             takes_shares=True,
         ),
     )
-    rtol: float = hyperparameter(1e-6, _RTOL)
-    max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     is_stable: ClassVar[bool] = False
 
@@ -368,8 +349,6 @@ class StableHFS(_Harmonic):
             words=("auto",),
         ),
     )
-    rtol: float = hyperparameter(1e-6, _RTOL)
-    max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     is_stable: ClassVar[bool] = True
 

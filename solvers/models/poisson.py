@@ -28,8 +28,6 @@ from peewit.solvers.models.labeled_kernel import accepted
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
 from peewit.solvers.solution import Solution, Status
 
-_RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
-_MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
 _BALANCE = Rule(
     doc="'labels' weighs classes until each wins the share of the nodes that it has among the "
     'labels, an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' '
@@ -44,8 +42,12 @@ _BALANCE = Rule(
 class _PoissonModel(GraphModel):
     """What both models share: the Poisson equation."""
 
-    rtol: float
-    max_iter: int
+    rtol: float = hyperparameter(
+        1e-6, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
+    )
+    max_iter: int = hyperparameter(
+        10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
+    )
 
     def _poisson(
         self,
@@ -139,8 +141,6 @@ class Poisson(_PoissonModel):
     """
 
     class_balance: ClassShares = hyperparameter("none", _BALANCE)
-    rtol: float = hyperparameter(1e-6, _RTOL)
-    max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     def solve(
         self,
@@ -193,8 +193,6 @@ class PoissonMBO(_PoissonModel):
     fidelity: float = hyperparameter(
         1.0, Rule(doc="Weight of the labels in the heat steps.", minimum=0.0)
     )
-    rtol: float = hyperparameter(1e-6, _RTOL)
-    max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     phase: ClassVar[str] = "cuts"
 
