@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from peewit.solvers.arrays import FloatArray, Int64Array, column_norms
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Cancelled, Progress, Watch
+from peewit.solvers.iterate import Watch
 from peewit.solvers.kernels.block_products import subtract_by_component
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.full_graph import FullSystem
@@ -46,14 +46,8 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
 
     is_stable: ClassVar[bool]
 
-    def solve(
-        self,
-        prepared: PreparedGraph,
-        labels: Targets,
-        *,
-        start: Solution | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+    def solve_watched(
+        self, prepared: PreparedGraph, labels: Targets, start: Solution | None, watch: Watch
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.RegressionModel.solve`.
 
@@ -62,7 +56,6 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         """
         check_targets(labels, prepared.graph)
         task = CentredLabels.of(labels, prepared.graph.component)
-        watch = Watch(progress=progress, cancelled=cancelled)
         prepared.kernel.solver.max_iter = self.max_iter
         component, offset = prepared.graph.component, self._offset(task)
         shape = prepared.graph.n_nodes, offset.shape[1]

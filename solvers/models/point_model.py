@@ -10,7 +10,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, frozen
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Cancelled, Progress, Stopped, Watch
+from peewit.solvers.iterate import Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.base import KEPT_BYTES, Model, check_labels
 from peewit.solvers.models.centring import CentredLabels
@@ -201,14 +201,8 @@ class PointModel(Model):
             kept_bytes=kept_bytes,
         )
 
-    def solve(
-        self,
-        prepared: Points,
-        labels: Labels,
-        *,
-        start: Solution | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+    def solve_watched(
+        self, prepared: Points, labels: Labels, start: Solution | None, watch: Watch
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.whole)
@@ -219,7 +213,7 @@ class PointModel(Model):
             task=task,
             labels=own,
             start=prepared.narrowed(start),
-            watch=Watch(progress=progress, cancelled=cancelled),
+            watch=watch,
             stats={"input": self.of_graph if prepared.rows is None else GIVEN},
         )
         try:

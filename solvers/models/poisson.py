@@ -12,7 +12,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Cancelled, Progress, Watch, iterate
+from peewit.solvers.iterate import Watch, iterate
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LinearSolution
 from peewit.solvers.laplacian.sweep import Sweep
@@ -50,12 +50,7 @@ class _PoissonModel(GraphModel):
     )
 
     def _poisson(
-        self,
-        prepared: PreparedGraph,
-        labels: Labels,
-        start: Solution | None,
-        progress: Progress | None,
-        cancelled: Cancelled | None,
+        self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
     ) -> tuple[CentredLabels, Solution]:
         """The centred labels and the solution of (H1), with class weights 1."""
         task = CentredLabels.of(labels, prepared.graph.component)
@@ -63,7 +58,6 @@ class _PoissonModel(GraphModel):
         first = None
         if start is not None and start.scores.shape == absent.shape:
             first = np.where(absent, 0.0, start.scores)
-        watch = Watch(progress=progress, cancelled=cancelled)
         linear = self._potential(prepared, task, first, watch)
         scores = _settled(prepared.graph, linear.x.astype(np.float64, copy=False), task, absent)
         return task, task.solution(
@@ -142,14 +136,8 @@ class Poisson(_PoissonModel):
 
     class_balance: ClassShares = hyperparameter("none", _BALANCE)
 
-    def solve(
-        self,
-        prepared: PreparedGraph,
-        labels: Labels,
-        *,
-        start: Solution | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+    def solve_watched(
+        self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`.
 
@@ -158,7 +146,7 @@ class Poisson(_PoissonModel):
         """
         check_labels(labels, prepared.graph)
         shares = asked_shares("class_balance", self.class_balance, labels)
-        task, solution = self._poisson(prepared, labels, start, progress, cancelled)
+        task, solution = self._poisson(prepared, labels, start, watch)
         if shares is not None and solution.status is not Status.CANCELLED:
             reached = solution.scores[task.reachable]
             weights = balanced_weights(reached, shares)
@@ -196,21 +184,17 @@ class PoissonMBO(_PoissonModel):
 
     phase: ClassVar[str] = "cuts"
 
-    def solve(
+    def solve_watched(
         self,
         prepared: PreparedGraph,
         labels: Labels,
-        *,
-        start: Solution | None = None,  # noqa: ARG002 - heat is no potential to start from
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+        start: Solution | None,  # noqa: ARG002 - heat is no potential to start from
+        watch: Watch,
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.graph)
         shares = asked_shares("class_balance", self.class_balance, labels)
-        task, poisson = self._poisson(
-            prepared, labels, prepared.last.get(Poisson), progress, cancelled
-        )
+        task, poisson = self._poisson(prepared, labels, prepared.last.get(Poisson), watch)
         if poisson.status is Status.CANCELLED:
             return poisson
         prepared.last[Poisson] = poisson
@@ -232,8 +216,8 @@ class PoissonMBO(_PoissonModel):
             cuts,
             max_iter=self.n_outer * self.n_inner,
             phase=self.phase,
-            progress=progress,
-            cancelled=cancelled,
+            progress=watch.progress,
+            cancelled=watch.cancelled,
         )
         scores = outcome.state.scores
         scores[~task.reachable] = labels.class_prior()

@@ -108,13 +108,7 @@ class SubSampling(ScoringModel):
                 reachable=start.reachable[sample.nodes],
                 status=start.status,
             )
-        return model.solve(
-            sample.prepared,
-            inside,
-            start=first,
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-        )
+        return model.solve_watched(sample.prepared, inside, first, watch)
 
 
 def neighbor_graph(rows: Any, n_neighbors: int, watch: Watch) -> Graph:
