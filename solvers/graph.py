@@ -32,11 +32,11 @@ from peewit.solvers.kernels.adjacency import (
     label_components,
     mirror_rows,
     place_sorted,
-    row_sums,
     spread_rows,
 )
 from peewit.solvers.kernels.aggregation import renumber_rows
 from peewit.solvers.kernels.block_products import laplacian_rows
+from peewit.solvers.kernels.edges import row_sums
 
 _SYMMETRY_RTOL = 1e-9
 
