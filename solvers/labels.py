@@ -141,6 +141,12 @@ class Labels:
         """Number of classes, as `Targets` calls it."""
         return self.n_classes
 
+    @property
+    def n_usable(self) -> int:
+        """Labels that may be left out: a class keeps its last one."""
+        counts = np.bincount(self.classes)
+        return int(counts[counts > 1].sum())
+
     def targets(self) -> FloatArray:
         """One-hot rows, (n_labeled, n_classes)."""
         one_hot = np.zeros((self.n_labeled, self.n_classes))

@@ -206,13 +206,11 @@ def _possible_folds(labels: Labels, n_folds: int) -> int:
         raise ValueError(f"n_folds must be at least 2, got {n_folds}")
     if labels.n_classes < 2:
         raise ValueError(f"labels hold {labels.n_classes} classes; at least two needed")
-    counts = np.bincount(labels.classes)
-    n_usable = int(counts[counts > 1].sum())
-    if n_usable < 2:
+    if labels.n_usable < 2:
         raise ValueError(
             "tuning leaves labels out, but each class has a single one; label more nodes"
         )
-    return min(n_folds, n_usable)
+    return min(n_folds, labels.n_usable)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -269,14 +269,12 @@ class LaplacianMachine(KernelMachine):
         """The labels to train on, and those that say when to stop."""
         if method != "pcg" or self.stop in {"optimal", "stability"}:
             return labels, None
-        counts = np.bincount(labels.classes)
-        n_usable = int(counts[counts > 1].sum())
-        if n_usable == 0:
+        if labels.n_usable == 0:
             raise ValueError(
                 f"stop {self.stop!r} holds labels out, but each class has a single one; "
                 "label more nodes, or use stop='stability'"
             )
-        n_folds = min(max(2, round(1.0 / self.validation_share)), n_usable)
+        n_folds = min(max(2, round(1.0 / self.validation_share)), labels.n_usable)
         fold, _ = deal_folds(labels, n_folds, self.seed)
         held, kept = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
         classes = labels.classes[held]
