@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from scipy.linalg import eigvalsh_tridiagonal
 
 from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, frozen
 from peewit.solvers.iterate import Outcome
@@ -25,7 +26,6 @@ from peewit.solvers.laplacian.spectrum import (
     SpectralBounds,
     bounds_of_ritz_values,
     certainty,
-    ritz_values,
 )
 from peewit.solvers.parallel import Parallel, RowRanges
 from peewit.solvers.solution import Status
@@ -281,7 +281,7 @@ def _take_ritz_values(state: WalkLanczosState, least_part: float) -> None:
     lowest, highest, certain = [], [], []
     for column in range(_N_STARTS):
         n_steps = int(np.argmin(np.append(couplings[:-1, column], 0.0))) + 1
-        ritz = ritz_values(diagonals[:n_steps, column], couplings[: n_steps - 1, column])
+        ritz = eigvalsh_tridiagonal(diagonals[:n_steps, column], couplings[: n_steps - 1, column])
         lowest.append(float(ritz[0]))
         highest.append(float(ritz[-1]))
         left = abs(couplings[-1, column] * state.last[column])

@@ -208,12 +208,6 @@ def certainty(lowest: float, highest: float, n_nodes: int, n_steps: int) -> floa
     return float(n_steps * np.arccosh(centre) / np.arccosh(needed))
 
 
-def ritz_values(diagonal: FloatArray, coupling: FloatArray) -> FloatArray:
-    """Eigenvalues of a symmetric tridiagonal matrix, ascending."""
-    values: FloatArray = eigvalsh_tridiagonal(diagonal, coupling)
-    return values
-
-
 def _take_ritz_values(state: LanczosState) -> None:
     """Outermost eigenvalues of the Lanczos matrices of all columns."""
     lengths, factors = np.array(state.lengths), np.array(state.factors)
@@ -225,7 +219,7 @@ def _take_ritz_values(state: LanczosState) -> None:
         inverse, factor = 1 / lengths[:n_steps, column], factors[: n_steps - 1, column]
         diagonal = inverse.copy()
         diagonal[1:] += factor * inverse[:-1]
-        values = ritz_values(diagonal, np.sqrt(factor) * inverse[:-1])
+        values = eigvalsh_tridiagonal(diagonal, np.sqrt(factor) * inverse[:-1])
         ritz += [float(values[0]), float(values[-1])]
     if ritz:
         state.lowest, state.highest = min(ritz), max(ritz)

@@ -220,18 +220,12 @@ class PoissonMBO(_PoissonModel):
             cancelled=watch.cancelled,
         )
         scores = outcome.state.scores
-        scores[~task.reachable] = labels.class_prior()
         stats = {**poisson.stats, "n_rounds": outcome.state.n_rounds}
         stats["n_moved"] = outcome.state.n_moved
         if shares is not None:
             stats["share_miss"] = share_miss(scores[task.reachable], shares)
         stopped = outcome.status is Status.CANCELLED
-        return Solution(
-            scores=scores,
-            reachable=task.reachable,
-            status=outcome.status if stopped else poisson.status,
-            stats=stats,
-        )
+        return task.solution(scores, outcome.status if stopped else poisson.status, stats)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
