@@ -12,7 +12,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, IntArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Watch, iterate
+from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.sweep import Sweep
 from peewit.solvers.models.base import check_labels
@@ -108,13 +108,7 @@ class HarmonicMBO(GraphModel):
             lengths=self._lengths(),
             min_kept=self.min_kept,
         )
-        outcome = iterate(
-            dynamics,
-            max_iter=self.n_rounds * self.walk_length,
-            phase="walks",
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-        )
+        outcome = watch.run(dynamics, max_iter=self.n_rounds * self.walk_length, phase="walks")
         state = outcome.state
         scores = np.maximum(state.shares[rank].astype(np.float64), 0.0)  # rounding goes below
         scores /= scores.sum(axis=1, keepdims=True)

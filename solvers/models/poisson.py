@@ -12,7 +12,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Watch, iterate
+from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LinearSolution
 from peewit.solvers.laplacian.sweep import Sweep
@@ -212,13 +212,7 @@ class PoissonMBO(_PoissonModel):
             n_inner=self.n_inner,
             n_outer=self.n_outer,
         )
-        outcome = iterate(
-            cuts,
-            max_iter=self.n_outer * self.n_inner,
-            phase=self.phase,
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-        )
+        outcome = watch.run(cuts, max_iter=self.n_outer * self.n_inner, phase=self.phase)
         scores = outcome.state.scores
         stats = {**poisson.stats, "n_rounds": outcome.state.n_rounds}
         stats["n_moved"] = outcome.state.n_moved
