@@ -5,7 +5,7 @@ Real-valued labels are one column of targets. What models need of both kinds is 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -169,11 +169,7 @@ class Labels:
         ValueError
             A class would lose its last labeled node.
         """
-        return Labels(
-            nodes=frozen(self.nodes[rows]),
-            classes=frozen(self.classes[rows]),
-            class_names=self.class_names,
-        )
+        return replace(self, nodes=frozen(self.nodes[rows]), classes=frozen(self.classes[rows]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

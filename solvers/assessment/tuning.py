@@ -259,7 +259,7 @@ class _Search:
             own = points.with_features(self.labels)
             fold, _ = deal_folds(own, self.n_folds, self.seed)
             weights = [weight for weight in self.weights if weight > 0.0]
-            silent = replace(self.watch, progress=None)  # which speaks of trials
+            silent = self.watch.silent()  # which speaks of trials
             scores, status = model.left_out_scores(points, own, fold, weights, silent)
             known = {
                 weight: (*_n_right(each, own, fold), status)

@@ -106,11 +106,8 @@ class Points:
                 f"class {name!r} has no labeled node with features ({self.nodes.size} of "
                 f"{self.whole.n_nodes} nodes have some); label one, or add features"
             )
-        return Labels(
-            nodes=frozen(places[found].astype(np.int64)),
-            classes=frozen(labels.classes[found]),
-            class_names=labels.class_names,
-        )
+        nodes = frozen(places[found].astype(np.int64))
+        return replace(labels, nodes=nodes, classes=frozen(labels.classes[found]))
 
     def narrowed(self, solution: Solution | None) -> Solution | None:
         """A solution of all nodes, at those with features."""

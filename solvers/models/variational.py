@@ -100,14 +100,7 @@ class VariationalModel(KernelSpaceModel):
             prepared = given.latest(
                 "without features",
                 None,
-                lambda: Points(
-                    whole=given.whole,
-                    graph=given.whole,
-                    rows=None,
-                    nodes=None,
-                    parallel=given.parallel,
-                    kept_bytes=given.kept_bytes,
-                ),
+                lambda: replace(given, graph=given.whole, rows=None, nodes=None, _made={}),
             )
         return KernelSpaceModel.solve_watched(self, prepared, labels, start, watch)
 
