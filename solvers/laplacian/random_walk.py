@@ -104,8 +104,7 @@ class RandomWalk:
             Stop as stagnated once the spectrum reaches below this value.
         """
         method = WalkLanczos(walk=self, seed=seed, give_up_below=give_up_below)
-        outcome = run(method, max_iter=max_iter)
-        return bounds_of_ritz_values(outcome.state, outcome.status, outcome.n_iter)
+        return bounds_of_ritz_values(run(method, max_iter=max_iter))
 
     def returns(self, n_steps: int, *, last_factor: float, seed: int) -> FloatArray:
         """Expected visits of its own start in the first ``2 n_steps`` steps, the start included.

@@ -6,7 +6,7 @@ that is a 1e-5 part of a right-hand side is invisible at a residual of 1e-2.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
@@ -60,13 +60,6 @@ class SpectralBounds:
     def n_chebyshev_steps(self, rtol: float) -> int:
         """Steps after which Chebyshev iteration leaves less than ``rtol`` of any direction."""
         return int(np.ceil(np.arccosh(1 / rtol) / np.arccosh(self.centre / self.half_width)))
-
-
-class RitzState(Protocol):
-    """What both Lanczos methods know in the end: the least and the greatest Ritz value."""
-
-    lowest: float
-    highest: float
 
 
 @dataclass(slots=True, eq=False)
@@ -182,17 +175,16 @@ def spectral_bounds(
     run : callable
         `peewit.solvers.iterate.iterate` with its watchers bound.
     """
-    outcome = run(lanczos, max_iter=max_iter)
-    return bounds_of_ritz_values(outcome.state, outcome.status, outcome.n_iter)
+    return bounds_of_ritz_values(run(lanczos, max_iter=max_iter))
 
 
-def bounds_of_ritz_values(ended: RitzState, status: Status, n_iter: int) -> SpectralBounds:
-    """Bounds from where the extreme Ritz values of a run ended, with a margin."""
+def bounds_of_ritz_values(outcome: Outcome[Any]) -> SpectralBounds:
+    """Bounds from the ``lowest`` and ``highest`` Ritz value of a last state, with a margin."""
     return SpectralBounds(
-        lowest=_MARGIN_BELOW * max(ended.lowest, _LEAST),
-        highest=_MARGIN_ABOVE * ended.highest,
-        status=status,
-        n_iter=n_iter,
+        lowest=_MARGIN_BELOW * max(outcome.state.lowest, _LEAST),
+        highest=_MARGIN_ABOVE * outcome.state.highest,
+        status=outcome.status,
+        n_iter=outcome.n_iter,
     )
 
 
