@@ -62,8 +62,7 @@ def unsureness(margin: npt.ArrayLike) -> Float32Array:
     sure = float(np.quantile(margins, _SURE_QUANTILE))
     if sure <= 0.0:
         return np.ones(margins.size, np.float32)
-    weight: Float32Array = np.clip(1.0 - margins / sure, LEAST_WEIGHT, 1.0).astype(np.float32)
-    return weight
+    return np.clip(1.0 - margins / sure, LEAST_WEIGHT, 1.0).astype(np.float32)
 
 
 def least_margins(margin: npt.ArrayLike, free: BoolArray, n_chosen: int) -> Int64Array:
@@ -88,8 +87,7 @@ def least_margins(margin: npt.ArrayLike, free: BoolArray, n_chosen: int) -> Int6
         bound = np.partition(margins[rows], n_chosen - 1)[n_chosen - 1]
         rows = rows[margins[rows] <= bound]
     order = np.argsort(margins[rows], kind="stable")
-    chosen: Int64Array = rows[order][:n_chosen].astype(np.int64)
-    return chosen
+    return rows[order][:n_chosen].astype(np.int64)
 
 
 def least_variance(
@@ -210,8 +208,7 @@ def _middles(
     chosen = middles[np.argsort(-mass[cluster[middles]], kind="stable")]
     rest = np.setdiff1d(np.arange(len(cluster)), chosen)
     missing = rest[np.argsort(-weight[rest], kind="stable")][: n_clusters - len(chosen)]
-    found: list[int] = [*chosen.tolist(), *missing.tolist()]
-    return found
+    return [*chosen.tolist(), *missing.tolist()]
 
 
 def _unit_rows(points: Float32Array) -> Float32Array:

@@ -55,8 +55,7 @@ def integer_ids(name: str, nodes: npt.ArrayLike) -> IntArray:
         raise TypeError(f"{name} must hold integer node ids, got dtype {array.dtype}")
     if array.dtype.kind == "u":
         return array.astype(np.int64)
-    signed: IntArray = array
-    return signed
+    return array
 
 
 def checked_nodes(name: str, nodes: npt.ArrayLike, n_nodes: int) -> IntArray:

@@ -190,31 +190,15 @@ class FeatureRows:
             )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class SourceRows:
     """Rows of a source, one for each node."""
 
-    _source: RowSource
+    nodes = None
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self._source.n_rows
-
-    @property
-    def n_columns(self) -> int:
-        """Numbers in each row."""
-        return self._source.n_columns
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether blocks are sparse."""
-        return self._source.is_sparse
-
-    @property
-    def nodes(self) -> None:
-        """None: row i is node i."""
-        return
+    def __init__(self, source: RowSource) -> None:
+        self._source = source
+        self.n_rows, self.n_columns = source.n_rows, source.n_columns
+        self.is_sparse = source.is_sparse
 
     @property
     def row_bytes(self) -> int:

@@ -32,11 +32,11 @@ from peewit.solvers.kernels.adjacency import (
     label_components,
     mirror_rows,
     place_sorted,
-    row_sums,
     spread_rows,
 )
 from peewit.solvers.kernels.aggregation import renumber_rows
 from peewit.solvers.kernels.block_products import laplacian_rows
+from peewit.solvers.kernels.edges import row_sums
 
 _SYMMETRY_RTOL = 1e-9
 
@@ -231,12 +231,15 @@ class Graph:
             )
         upper = sp.triu(adjacency, k=1, format="csr")
         upper.eliminate_zeros()
-        whole = sp.csr_array(upper + upper.T.tocsr())
-        whole.sort_indices()
-        ids = index_dtype(whole.nnz, rows)
-        return cls._of_rows(
-            whole.indptr.astype(ids, copy=False), whole.indices.astype(ids, copy=False), whole.data
-        )
+        return cls._of_matrix(sp.csr_array(upper + upper.T.tocsr()))
+
+    @classmethod
+    def _of_matrix(cls, matrix: Any) -> "Graph":
+        """The graph of a clean symmetric csr_array, which it takes over."""
+        matrix.sort_indices()
+        ids = index_dtype(matrix.nnz, matrix.shape[0])
+        indptr, indices = (part.astype(ids, copy=False) for part in (matrix.indptr, matrix.indices))
+        return cls._of_rows(indptr, indices, matrix.data)
 
     @classmethod
     def _of_rows(cls, indptr: IntArray, indices: IntArray, weight: RealArray) -> "Graph":
@@ -298,12 +301,7 @@ class Graph:
         chosen = checked_nodes("nodes", nodes, self.n_nodes)
         if (np.diff(chosen) <= 0).any():
             raise ValueError("nodes must be increasing, each at most once")
-        rows = self.adjacency[chosen][:, chosen].tocsr()
-        rows.sort_indices()
-        ids = index_dtype(rows.nnz, chosen.size)
-        return self._of_rows(
-            rows.indptr.astype(ids, copy=False), rows.indices.astype(ids, copy=False), rows.data
-        )
+        return self._of_matrix(self.adjacency[chosen][:, chosen].tocsr())
 
     def edges(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Every edge once: (u, v, weight) with u < v, sorted by u, then v."""
@@ -347,14 +345,6 @@ class Graph:
             block.reshape(self.n_nodes, -1) if block.size else block.reshape(block.shape[0], 0)
         )
         product = np.zeros_like(columns)
-        laplacian_rows(
-            self.adjacency.indptr,
-            self.adjacency.indices,
-            self.adjacency.data,
-            np.zeros(self.n_nodes),
-            columns,
-            product,
-            0,
-            self.n_nodes,
-        )
+        rows = self.adjacency.indptr, self.adjacency.indices, self.adjacency.data
+        laplacian_rows(*rows, np.zeros(self.n_nodes), columns, product, 0, self.n_nodes)
         return product.reshape(block.shape)

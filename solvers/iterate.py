@@ -76,6 +76,13 @@ class Watch:
         """`step` of one phase."""
         return partial(self.step, phase)
 
+    def run(
+        self, method: "IterativeMethod[State]", *, max_iter: int, phase: str
+    ) -> "Outcome[State]":
+        """`iterate`, told and asked like this."""
+        told, asked = self.progress, self.cancelled
+        return iterate(method, max_iter=max_iter, phase=phase, progress=told, cancelled=asked)
+
 
 Teller = Callable[[int, int], None]
 """Told of the steps done and of how many; may raise `Stopped`."""

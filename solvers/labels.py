@@ -5,7 +5,7 @@ Real-valued labels are one column of targets. What models need of both kinds is 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -141,6 +141,12 @@ class Labels:
         """Number of classes, as `Targets` calls it."""
         return self.n_classes
 
+    @property
+    def n_usable(self) -> int:
+        """Labels that may be left out: a class keeps its last one."""
+        counts = np.bincount(self.classes)
+        return int(counts[counts > 1].sum())
+
     def targets(self) -> FloatArray:
         """One-hot rows, (n_labeled, n_classes)."""
         one_hot = np.zeros((self.n_labeled, self.n_classes))
@@ -163,11 +169,7 @@ class Labels:
         ValueError
             A class would lose its last labeled node.
         """
-        return Labels(
-            nodes=frozen(self.nodes[rows]),
-            classes=frozen(self.classes[rows]),
-            class_names=self.class_names,
-        )
+        return replace(self, nodes=frozen(self.nodes[rows]), classes=frozen(self.classes[rows]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -251,8 +251,7 @@ def spectral_gap(graph: Graph, *, cancelled: Cancelled | None = None) -> tuple[f
         answer = solver.solve(vector, project=True, phase="spectral gap", cancelled=cancelled)
         if answer.status is not Status.CONVERGED:
             raise _SolveEnded(answer.status)
-        x: FloatArray = np.asarray(answer.x, dtype=np.float64)
-        return x
+        return np.asarray(answer.x, dtype=np.float64)
 
     operator = LinearOperator((n_nodes, n_nodes), matvec=pseudo_inverse, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(n_nodes)

@@ -209,13 +209,11 @@ def _possible_folds(labels: Labels, n_folds: int) -> int:
         raise BadArgument("n_folds", f"must be at least 2, got {n_folds}")
     if labels.n_classes < 2:
         raise ValueError(f"labels hold {labels.n_classes} classes; at least two needed")
-    counts = np.bincount(labels.classes)
-    n_usable = int(counts[counts > 1].sum())
-    if n_usable < 2:
+    if labels.n_usable < 2:
         raise ValueError(
             "tuning leaves labels out, but each class has a single one; label more nodes"
         )
-    return min(n_folds, n_usable)
+    return min(n_folds, labels.n_usable)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -264,7 +262,7 @@ class _Search:
             own = points.with_features(self.labels)
             fold, _ = deal_folds(own, self.n_folds, self.seed)
             weights = [weight for weight in self.weights if weight > 0.0]
-            silent = replace(self.watch, progress=None)  # which speaks of trials
+            silent = self.watch.silent()  # which speaks of trials
             scores, status = model.left_out_scores(points, own, fold, weights, silent)
             known = {
                 weight: (*_n_right(each, own, fold), status)

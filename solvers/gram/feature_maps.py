@@ -5,7 +5,6 @@ A function is f(x) = <w, phi(x)> and its norm is that of w.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,22 +26,19 @@ CHUNK_BYTES = 1 << 26
 
 
 class FeatureMap(ABC):
-    """What the spaces of explicit features share."""
+    """What the spaces of explicit features share.
 
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Number of nodes."""
+    Attributes
+    ----------
+    n_rows, n_coef : int
+        Number of nodes, and of the numbers that a function has.
+    dtype : numpy.dtype
+        Of the features.
+    """
 
-    @property
-    @abstractmethod
-    def n_coef(self) -> int:
-        """Numbers that a function has."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> Any:
-        """Of the features."""
+    n_rows: int
+    n_coef: int
+    dtype: Any
 
     @abstractmethod
     def values(self, coef: FloatArray) -> FloatArray:
@@ -80,7 +76,30 @@ class FeatureMap(ABC):
         return some @ some.T
 
 
-class LinearMap(FeatureMap):
+class MatrixMap(FeatureMap):
+    """Features that are the rows of a matrix, dense or sparse."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.n_rows, self.n_coef = matrix.shape
+        self.dtype = matrix.dtype
+        self._matrix = matrix
+        self._transposed = matrix.T.tocsr() if sp.issparse(matrix) else matrix.T
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        """The functions at all nodes."""
+        return np.asarray(self._matrix @ coef.astype(self.dtype), np.float64)
+
+    def adjoint(self, residual: FloatArray) -> FloatArray:
+        """Features' @ residual."""
+        return np.asarray(self._transposed @ residual.astype(self.dtype), np.float64)
+
+    def features(self, nodes: IntArray) -> FloatArray:
+        """(n_nodes, n_coef) features of some nodes."""
+        some = self._matrix[nodes]
+        return np.asarray(some.toarray() if sp.issparse(some) else some, np.float64)
+
+
+class LinearMap(MatrixMap):
     """Functions <w, x> / width of dense or sparse rows; no Gram matrix.
 
     Parameters
@@ -93,37 +112,12 @@ class LinearMap(FeatureMap):
     """
 
     def __init__(self, kernel: KernelFunction, rows: Rows, dtype: Any) -> None:
+        super().__init__(kernel.scaled(rows.whole(), dtype).values)
         self._kernel = kernel
-        self._matrix = kernel.scaled(rows.whole(), dtype).values
-        is_sparse = sp.issparse(self._matrix)
-        self._transposed = self._matrix.T.tocsr() if is_sparse else self._matrix.T
-
-    @property
-    def n_rows(self) -> int:
-        """Number of nodes."""
-        return int(self._matrix.shape[0])
-
-    @property
-    def n_coef(self) -> int:
-        """One coefficient for each column of the features."""
-        return int(self._matrix.shape[1])
-
-    @property
-    def dtype(self) -> Any:
-        """Of the features."""
-        return self._matrix.dtype
-
-    def values(self, coef: FloatArray) -> FloatArray:
-        """The functions at all nodes."""
-        return np.asarray(self._matrix @ coef.astype(self._matrix.dtype), np.float64)
-
-    def adjoint(self, residual: FloatArray) -> FloatArray:
-        """Features' @ residual."""
-        return np.asarray(self._transposed @ residual.astype(self._matrix.dtype), np.float64)
 
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
         """The functions, each one row of a basis."""
-        weights = np.ascontiguousarray(coef.T, self._matrix.dtype)
+        weights = np.ascontiguousarray(coef.T, self.dtype)
         half = 0.5 * np.einsum("ij,ij->i", weights, weights)
         basis = ScaledRows(values=weights, half_squares=half)
         identity = np.eye(coef.shape[1])
@@ -136,11 +130,6 @@ class LinearMap(FeatureMap):
             return None
         unit = self._kernel.width / kernel.width
         return np.asarray(unit * (weights.T.astype(np.float64) @ functions.coef))
-
-    def features(self, nodes: IntArray) -> FloatArray:
-        """(n_nodes, n_coef) features of some nodes."""
-        some = self._matrix[nodes]
-        return np.asarray(some.toarray() if sp.issparse(some) else some, np.float64)
 
     def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
         """Features' L^p features, (n_coef, n_coef)."""
@@ -161,72 +150,42 @@ def symmetric(matrix: FloatArray) -> FloatArray:
     return np.asarray(0.5 * (matrix + matrix.T))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GramFactor(FeatureMap):
+class GramFactor(MatrixMap):
     """Features C with C C' = K, from the pivoted Cholesky factorisation of a Gram matrix.
+
+    Pivots until what is left of the diagonal is below ``rtol`` of its maximum: n rank^2 operations
+    at most; LAPACK's ``dpstrf``.
+
+    Parameters
+    ----------
+    gram : DenseGram
+        What is factored.
+    rtol : float
 
     Attributes
     ----------
-    factor : (n_rows, rank) float64
     pivots : (rank,) int
         Nodes whose kernel columns span the space.
-    gram : DenseGram
-        What was factored.
     """
 
-    factor: FloatArray
-    pivots: IntArray
-    gram: DenseGram
-
-    @classmethod
-    def of(cls, gram: DenseGram, rtol: float = 1e-12) -> "GramFactor":
-        """Pivots until what is left of the diagonal is below ``rtol`` of its maximum.
-
-        n rank^2 operations at most; LAPACK's ``dpstrf``.
-        """
+    def __init__(self, gram: DenseGram, rtol: float = 1e-12) -> None:
         matrix = np.array(gram.matrix, np.float64, order="F")
         scale = float(matrix.diagonal().max(initial=0.0))
         lower, order, rank, _ = sl.lapack.dpstrf(matrix, tol=rtol * scale, lower=1, overwrite_a=1)
         order = order - 1
         factor = np.zeros((gram.n_rows, rank))
         factor[order] = np.tril(lower)[:, :rank]
-        return cls(factor=factor, pivots=order[:rank], gram=gram)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of nodes."""
-        return int(self.factor.shape[0])
-
-    @property
-    def n_coef(self) -> int:
-        """The rank found."""
-        return int(self.factor.shape[1])
-
-    @property
-    def dtype(self) -> Any:
-        """Of the factor."""
-        return self.factor.dtype
-
-    def values(self, coef: FloatArray) -> FloatArray:
-        """The functions at all nodes."""
-        return np.asarray(self.factor @ coef)
-
-    def adjoint(self, residual: FloatArray) -> FloatArray:
-        """Features' @ residual."""
-        return np.asarray(self.factor.T @ residual)
+        super().__init__(factor)
+        self.pivots, self._gram = order[:rank], gram
 
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
         """The functions in the rows of the pivots."""
-        weights = sl.solve_triangular(self.factor[self.pivots], coef, lower=True, trans="T")
-        basis = self.gram.rows[self.pivots]
-        return Expansion(kernel=self.gram.kernel, basis=basis, coef=weights, intercept=intercept)
-
-    def features(self, nodes: IntArray) -> FloatArray:
-        """(n_nodes, n_coef) features of some nodes."""
-        return self.factor[nodes]
+        weights = sl.solve_triangular(self._matrix[self.pivots], coef, lower=True, trans="T")
+        basis, kernel = self._gram.rows[self.pivots], self._gram.kernel
+        return Expansion(kernel=kernel, basis=basis, coef=weights, intercept=intercept)
 
     def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
         """C' L^p C, (n_coef, n_coef)."""
         if teller is not None:
             teller(0, 1)
-        return symmetric(self.factor.T @ laplacian(self.factor))
+        return symmetric(self._transposed @ laplacian(self._matrix))

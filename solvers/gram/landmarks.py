@@ -61,15 +61,17 @@ class LandmarkMap(FeatureMap):
         parallel: Parallel = map,
         teller: Teller | None = None,
     ) -> None:
-        self._kernel, self._rows, self._dtype = kernel, rows, dtype
+        self._kernel, self._rows = kernel, rows
+        self.n_rows, self.dtype = rows.n_rows, np.dtype(dtype)
         self._parallel = parallel
         exact = kernel.scaled(landmarks, np.float64)
         gram = kernel.block(exact, exact, parallel=parallel)
-        self._root = _inverse_root(gram, _LEAST_EIGENVALUE[np.dtype(dtype)])
+        self._root = _inverse_root(gram, _LEAST_EIGENVALUE[self.dtype])
+        self.n_coef = int(self._root.shape[1])  # directions in which the landmarks differ
         self._basis = basis = kernel.scaled(landmarks, dtype)
         self._kept: RealArray | None = None
         self._chunk_bytes = max(CHUNK_BYTES, kept_bytes // _CHUNK_COPIES)
-        if rows.n_rows * basis.n_rows * np.dtype(dtype).itemsize <= kept_bytes:
+        if rows.n_rows * basis.n_rows * self.dtype.itemsize <= kept_bytes:
             kept = np.empty((rows.n_rows, basis.n_rows), dtype)
             for place, block in self._blocks():
                 if teller is not None:
@@ -77,24 +79,9 @@ class LandmarkMap(FeatureMap):
                 kept[place] = block
             self._kept = kept
 
-    @property
-    def n_rows(self) -> int:
-        """Number of nodes."""
-        return self._rows.n_rows
-
-    @property
-    def n_coef(self) -> int:
-        """Directions in which the landmarks differ; at most as many as there are landmarks."""
-        return int(self._root.shape[1])
-
-    @property
-    def dtype(self) -> Any:
-        """Of the kernel values."""
-        return np.dtype(self._dtype)
-
     def values(self, coef: FloatArray) -> FloatArray:
         """The functions at all nodes."""
-        weights = (self._root @ coef).astype(self._dtype)
+        weights = (self._root @ coef).astype(self.dtype)
         values = np.empty((self.n_rows, coef.shape[1]))
         for place, block in self._blocks():
             values[place] = block @ weights
@@ -104,7 +91,7 @@ class LandmarkMap(FeatureMap):
         """Features' @ residual."""
         total = np.zeros((self._basis.n_rows, residual.shape[1]))
         for place, block in self._blocks():
-            total += block.T @ residual[place].astype(self._dtype)
+            total += block.T @ residual[place].astype(self.dtype)
         return np.asarray(self._root.T @ total)
 
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
@@ -137,8 +124,7 @@ class LandmarkMap(FeatureMap):
         """
         n_basis = self._basis.n_rows
         total = np.zeros((n_basis, n_basis))
-        itemsize = np.dtype(self._dtype).itemsize
-        step = max(1, self._chunk_bytes // (itemsize * self.n_rows))
+        step = max(1, self._chunk_bytes // (self.dtype.itemsize * self.n_rows))
         for start in range(0, n_basis, step):
             chunk = slice(start, min(start + step, n_basis))
             product = np.asarray(laplacian(self._chunk(chunk)))
@@ -160,7 +146,7 @@ class LandmarkMap(FeatureMap):
 
     def _chunk(self, chunk: slice) -> RealArray:
         """(n_rows, n_chunk) kernel values at some landmarks."""
-        columns = np.empty((self.n_rows, chunk.stop - chunk.start), self._dtype)
+        columns = np.empty((self.n_rows, chunk.stop - chunk.start), self.dtype)
         for place, block in self._blocks(chunk):
             columns[place] = block
         return columns
@@ -177,7 +163,7 @@ class LandmarkMap(FeatureMap):
             yield place, self._near(block, basis)
 
     def _near(self, values: Any, basis: ScaledRows | None = None) -> RealArray:
-        scaled = self._kernel.scaled(values, self._dtype)
+        scaled = self._kernel.scaled(values, self.dtype)
         others = self._basis if basis is None else basis
         return self._kernel.block(scaled, others, parallel=self._parallel)
 

@@ -1,6 +1,6 @@
 """The contract of hypothesis spaces, and functions in them that outlive the training rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,12 +83,7 @@ class Expansion:
         needed = np.flatnonzero((self.coef != 0).any(axis=1))
         if needed.size == self.basis.n_rows:
             return self
-        return Expansion(
-            kernel=self.kernel,
-            basis=self.basis[needed],
-            coef=self.coef[needed],
-            intercept=self.intercept,
-        )
+        return replace(self, basis=self.basis[needed], coef=self.coef[needed])
 
 
 class Space(Protocol):

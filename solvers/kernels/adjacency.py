@@ -277,16 +277,6 @@ def place_sorted(
 
 
 @njit(cache=True, nogil=True)
-def row_sums(indptr: Any, weight: Any, out: Any) -> None:
-    """Fill ``out`` (n_nodes,) with the sum of every row, in float64 and in the order stored."""
-    for row in range(out.size):
-        total = 0.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            total += np.float64(weight[entry])
-        out[row] = total
-
-
-@njit(cache=True, nogil=True)
 def label_components(indptr: Any, indices: Any, queue: Any, component: Any) -> int:
     """Fill ``component`` (n_nodes,) with the connected components; returns their number.
 

@@ -138,15 +138,6 @@ def resize_rows(block: Any, times: Any, over: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def scale_rows(factor: Any, block: Any, out: Any, start: int, stop: int) -> None:
-    """Fill ``out[start:stop]`` with factor_i block_i."""
-    n_columns = block.shape[1]
-    for row in range(start, stop):
-        for column in range(n_columns):
-            out[row, column] = factor[row] * block[row, column]
-
-
-@njit(cache=True, nogil=True)
 def residual_rows(
     indptr: Any,
     indices: Any,

@@ -116,7 +116,7 @@ def fill_rows(
 
 @njit(cache=True, nogil=True)
 def row_sums(indptr: Any, data: Any, out: Any) -> None:
-    """Fill ``out`` with the sums of the CSR rows, in float64."""
+    """Fill ``out`` with the sums of the CSR rows, in float64 and in the order stored."""
     for row in range(out.size):
         total = 0.0
         for entry in range(indptr[row], indptr[row + 1]):

@@ -9,24 +9,20 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def bends(positive: Any, negative: Any, outputs: Any, cost: Any, pull: Any) -> float:
-    """Half the sum of the losses, and its parabola: sum of (cost o^2 - 2 pull o) / 2 + constant.
+def bends(positive: Any, negative: Any, outputs: Any, cost: Any, pull: Any) -> None:
+    """Fill the parabola of half the sum of the losses, sum of (cost o^2 - 2 pull o) / 2 + constant.
 
-    ``cost`` and ``pull`` are filled; both are 0 where no hinge is bent.
+    ``cost`` and ``pull`` are 0 where no hinge is bent.
     """
-    total = 0.0
     for row in range(outputs.size):
         output = outputs[row]
         cost[row] = pull[row] = 0.0
         # a (1 - o)^2 = a o^2 - 2 a o + a, and b (1 + o)^2 = b o^2 + 2 b o + b
         if output < 1.0:
             cost[row] = pull[row] = positive[row]
-            total += positive[row] * (1.0 - output) ** 2
         if output > -1.0:
             cost[row] += negative[row]
             pull[row] -= negative[row]
-            total += negative[row] * (1.0 + output) ** 2
-    return 0.5 * total
 
 
 @njit(cache=True, nogil=True)

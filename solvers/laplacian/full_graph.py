@@ -157,7 +157,13 @@ def solve_full(
     method = _FullCG(
         system=system,
         product=product,
-        space=_Space.of(system),
+        operator=ShiftedLaplacian.of_graph(
+            system.sparsifier,
+            scale=1.0,
+            shift=system.shift,
+            zero_mean=system.zero_mean,
+            dtype=np.float64,
+        ),
         inner=_Inner(system, inner_rtol, cancelled),
         max_passes=max_passes,
     )
@@ -177,32 +183,6 @@ def solve_full(
         n_passes=state.n_passes,
         n_inner=method.inner.n_iter,
     )
-
-
-class _Space:
-    """The space that the unknown part lies in: zero sums, zeros at held nodes."""
-
-    def __init__(self, operator: ShiftedLaplacian, held: BoolArray | None) -> None:
-        self._operator = operator
-        self._held = held
-
-    @classmethod
-    def of(cls, system: FullSystem) -> "_Space":
-        operator = ShiftedLaplacian.of_graph(
-            system.sparsifier,
-            scale=1.0,
-            shift=system.shift,
-            zero_mean=system.zero_mean,
-            dtype=np.float64,
-        )
-        return cls(operator, system.held)
-
-    def project(self, block: FloatArray) -> None:
-        """Bring ``block`` into the space, in place."""
-        if self._held is None:
-            self._operator.project(block)
-        else:
-            block[self._held] = 0.0
 
 
 class _Inner:
@@ -239,8 +219,7 @@ class _Inner:
         if solution.status is Status.CANCELLED:
             return None
         if self._free is None:
-            answer: FloatArray = solution.x.astype(np.float64, copy=False)
-            return answer
+            return solution.x.astype(np.float64, copy=False)
         spread = np.zeros_like(block)
         spread[self._free] = solution.x
         return spread
@@ -279,7 +258,7 @@ class _FullCG:
 
     system: FullSystem
     product: Product
-    space: _Space
+    operator: ShiftedLaplacian
     inner: _Inner
     max_passes: int
 
@@ -310,7 +289,7 @@ class _FullCG:
         if state.diagonal is not None:
             raw = np.concatenate([raw, basis / state.diagonal[:, None]], axis=1)
         directions = raw - state.directions @ (state.products.T @ raw)
-        self.space.project(directions)
+        self._project(directions)
         directions = _orthonormal(directions)
         n_probes = _N_PROBES if state.diagonal is None and _is_slow(state) else 0
         probes = _signs(len(basis), n_probes)
@@ -318,7 +297,7 @@ class _FullCG:
         state.n_passes += 1
         n_directions = directions.shape[1]
         products = self._completed(directions, product[:, :n_directions])
-        self.space.project(products)
+        self._project(products)
         if n_probes:
             state.diagonal = self._diagonal(probes, product[:, n_directions:])
         self._advance(state, directions, products)
@@ -339,10 +318,17 @@ class _FullCG:
             return 1.0
         return float(np.log(worst) / np.log(self.system.rtol)) if worst < 1 else 0.0
 
+    def _project(self, block: FloatArray) -> None:
+        """Bring ``block`` to where the unknown part lies: zero sums, zeros at held nodes."""
+        if self.system.held is None:
+            self.operator.project(block)
+        else:
+            block[self.system.held] = 0.0
+
     def _begin(self, state: _State) -> _State:
         """Multiply ``known``, the first directions and the numbers of components in one pass."""
         start = np.array(self.system.start, dtype=np.float64, order="C")
-        self.space.project(start)
+        self._project(start)
         directions = _orthonormal(start)
         n_known = 0 if self.system.known is None else self.system.known.shape[1]
         marks = _marks(self.system.sparsifier)
@@ -358,10 +344,10 @@ class _FullCG:
         state.n_passes = 1
         if self.system.known is not None:
             state.residual -= self._completed(self.system.known, product[:, :n_known])
-        self.space.project(state.residual)
+        self._project(state.residual)
         state.norms = np.sqrt(column_dots(state.residual, state.residual))
         products = self._completed(directions, product[:, n_known:-1])
-        self.space.project(products)
+        self._project(products)
         self._advance(state, directions, products)
         return state
 
@@ -369,7 +355,7 @@ class _FullCG:
         """Replace the residual by the true one; directions start anew."""
         whole = state.unknown if self.system.known is None else state.unknown + self.system.known
         residual = self.system.rhs - self._completed(whole, self.product(whole))
-        self.space.project(residual)
+        self._project(residual)
         state.n_passes += 1
         state.is_true = True
         state.residual = residual
@@ -429,14 +415,12 @@ def _is_slow(state: _State) -> bool:
 def _signs(n_nodes: int, n_columns: int) -> FloatArray:
     """Random signs, the same at every call."""
     rng = np.random.default_rng(0)
-    signs: FloatArray = rng.choice([-1.0, 1.0], (n_nodes, n_columns))
-    return signs
+    return rng.choice([-1.0, 1.0], (n_nodes, n_columns))
 
 
 def _orthonormal(block: FloatArray) -> FloatArray:
     """An orthonormal basis of the columns of ``block``, those that others explain left out."""
-    basis: FloatArray = block @ _inverse_root(block.T @ block)
-    return basis
+    return block @ _inverse_root(block.T @ block)
 
 
 def _inverse_root(gram: FloatArray) -> FloatArray:

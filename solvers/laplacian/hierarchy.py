@@ -33,6 +33,11 @@ class Rows:
         """Number of nodes."""
         return self.indptr.size - 1
 
+    @property
+    def arrays(self) -> tuple[IntArray, IntArray, RealArray]:
+        """As kernels take them."""
+        return self.indptr, self.indices, self.weight
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Level(Rows):
@@ -99,12 +104,6 @@ class Hierarchy:
             levels=tuple(reversed(levels)),
         )
 
-    @property
-    def complexity(self) -> float:
-        """Edges of all levels, as a multiple of those of the graph."""
-        n_entries = self.graph.adjacency.nnz
-        return float(1 + sum(level.indices.size for level in self.levels) / max(n_entries, 1))
-
 
 def _contracted(fine: Rows) -> tuple[IntArray, Rows]:
     """The parent of every node (-1 without edges) and the graph of a few rounds of pairing."""
@@ -113,7 +112,7 @@ def _contracted(fine: Rows) -> tuple[IntArray, Rows]:
     is_sparse = fine.indices.size < _SPARSE_DEGREE * fine.n_nodes
     for _ in range(1 if is_sparse else _PAIRINGS):
         aggregate = np.empty(rows.n_nodes, dtype=np.int64)
-        n_aggregates = pair_up(rows.indptr, rows.indices, rows.weight, aggregate)
+        n_aggregates = pair_up(*rows.arrays, aggregate)
         if rows is not fine:
             # a component that is one node already stays one
             alone = np.flatnonzero(aggregate < 0)
@@ -126,17 +125,8 @@ def _contracted(fine: Rows) -> tuple[IntArray, Rows]:
         indptr = np.empty(n_aggregates + 1, dtype=rows.indptr.dtype)
         indices = np.empty_like(rows.indices)
         weight = np.empty(rows.weight.size)
-        n_entries = contract(
-            rows.indptr,
-            rows.indices,
-            rows.weight,
-            aggregate,
-            members,
-            first_member,
-            indptr,
-            indices,
-            weight,
-        )
+        grouped = aggregate, members, first_member
+        n_entries = contract(*rows.arrays, *grouped, indptr, indices, weight)
         rows = Rows(
             indptr=indptr, indices=indices[:n_entries].copy(), weight=weight[:n_entries].copy()
         )
@@ -153,14 +143,5 @@ def _renumbered(rows: Rows, order: IntArray, rank: IntArray, first_child: IntArr
         weight=np.empty_like(rows.weight),
         first_child=first_child,
     )
-    renumber_rows(
-        rows.indptr,
-        rows.indices,
-        rows.weight,
-        order,
-        rank,
-        level.indptr,
-        level.indices,
-        level.weight,
-    )
+    renumber_rows(*rows.arrays, order, rank, *level.arrays)
     return level

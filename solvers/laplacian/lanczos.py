@@ -29,7 +29,7 @@ Lanczos algorithms with a random start, SIAM J. Matrix Anal. Appl. 13 (1992), 10
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -192,13 +192,12 @@ def advance_krylov(
         metric, block, image, smallest=max(error, _SMALLEST * longest)
     )
     return (
-        Krylov(
-            dimension=krylov.dimension,
+        replace(
+            krylov,
             widths=(*krylov.widths, following.shape[1]),
             projected=_bordered(krylov.projected, column),
             coupling=coupling,
             errors=(*krylov.errors, error + dropped),
-            start_error=krylov.start_error,
         ),
         following,
     )

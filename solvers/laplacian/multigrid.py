@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
-from peewit.solvers.kernels.adjacency import label_components, row_sums
+from peewit.solvers.kernels.adjacency import label_components
 from peewit.solvers.kernels.aggregation import (
     dense_rows,
     largest_entry,
@@ -25,6 +25,7 @@ from peewit.solvers.kernels.aggregation import (
     resize_rows,
     restrict_rows,
 )
+from peewit.solvers.kernels.edges import row_sums
 from peewit.solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy, Rows
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.sweep import Sweep
@@ -211,8 +212,7 @@ def _damped_sweep(
 
 def _summed(shift: FloatArray, first_child: IntArray) -> FloatArray:
     """Sums over the children of every node."""
-    summed: FloatArray = np.add.reduceat(shift[: first_child[-1]], first_child[:-1])
-    return summed
+    return np.add.reduceat(shift[: first_child[-1]], first_child[:-1])
 
 
 def _cycle_dtype(

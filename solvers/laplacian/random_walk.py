@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from scipy.linalg import eigvalsh_tridiagonal
 
 from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, frozen
 from peewit.solvers.iterate import Outcome
@@ -25,7 +26,6 @@ from peewit.solvers.laplacian.spectrum import (
     SpectralBounds,
     bounds_of_ritz_values,
     certainty,
-    ritz_values,
 )
 from peewit.solvers.parallel import Parallel, RowRanges
 from peewit.solvers.solution import Status
@@ -104,8 +104,7 @@ class RandomWalk:
             Stop as stagnated once the spectrum reaches below this value.
         """
         method = WalkLanczos(walk=self, seed=seed, give_up_below=give_up_below)
-        outcome = run(method, max_iter=max_iter)
-        return bounds_of_ritz_values(outcome.state, outcome.status, outcome.n_iter)
+        return bounds_of_ritz_values(run(method, max_iter=max_iter))
 
     def returns(self, n_steps: int, *, last_factor: float, seed: int) -> FloatArray:
         """Expected visits of its own start in the first ``2 n_steps`` steps, the start included.
@@ -259,8 +258,7 @@ def _aligned(n_nodes: int) -> AnyArray:
     """New (n_nodes, 32) int8, so that two rows lie in each cache line."""
     memory = np.empty(n_nodes * _N_VECTORS + _CACHE_LINE, np.int8)
     first = -memory.ctypes.data % _CACHE_LINE
-    rows: AnyArray = memory[first : first + n_nodes * _N_VECTORS].reshape(n_nodes, _N_VECTORS)
-    return rows
+    return memory[first : first + n_nodes * _N_VECTORS].reshape(n_nodes, _N_VECTORS)
 
 
 def _is_exhausted(state: WalkLanczosState) -> bool:
@@ -282,7 +280,7 @@ def _take_ritz_values(state: WalkLanczosState, least_part: float) -> None:
     lowest, highest, certain = [], [], []
     for column in range(_N_STARTS):
         n_steps = int(np.argmin(np.append(couplings[:-1, column], 0.0))) + 1
-        ritz = ritz_values(diagonals[:n_steps, column], couplings[: n_steps - 1, column])
+        ritz = eigvalsh_tridiagonal(diagonals[:n_steps, column], couplings[: n_steps - 1, column])
         lowest.append(float(ritz[0]))
         highest.append(float(ritz[-1]))
         left = abs(couplings[-1, column] * state.last[column])

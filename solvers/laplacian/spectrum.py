@@ -6,7 +6,7 @@ that is a 1e-5 part of a right-hand side is invisible at a residual of 1e-2.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
@@ -60,13 +60,6 @@ class SpectralBounds:
     def n_chebyshev_steps(self, rtol: float) -> int:
         """Steps after which Chebyshev iteration leaves less than ``rtol`` of any direction."""
         return int(np.ceil(np.arccosh(1 / rtol) / np.arccosh(self.centre / self.half_width)))
-
-
-class RitzState(Protocol):
-    """What both Lanczos methods know in the end: the least and the greatest Ritz value."""
-
-    lowest: float
-    highest: float
 
 
 @dataclass(slots=True, eq=False)
@@ -182,17 +175,16 @@ def spectral_bounds(
     run : callable
         `peewit.solvers.iterate.iterate` with its watchers bound.
     """
-    outcome = run(lanczos, max_iter=max_iter)
-    return bounds_of_ritz_values(outcome.state, outcome.status, outcome.n_iter)
+    return bounds_of_ritz_values(run(lanczos, max_iter=max_iter))
 
 
-def bounds_of_ritz_values(ended: RitzState, status: Status, n_iter: int) -> SpectralBounds:
-    """Bounds from where the extreme Ritz values of a run ended, with a margin."""
+def bounds_of_ritz_values(outcome: Outcome[Any]) -> SpectralBounds:
+    """Bounds from the ``lowest`` and ``highest`` Ritz value of a last state, with a margin."""
     return SpectralBounds(
-        lowest=_MARGIN_BELOW * max(ended.lowest, _LEAST),
-        highest=_MARGIN_ABOVE * ended.highest,
-        status=status,
-        n_iter=n_iter,
+        lowest=_MARGIN_BELOW * max(outcome.state.lowest, _LEAST),
+        highest=_MARGIN_ABOVE * outcome.state.highest,
+        status=outcome.status,
+        n_iter=outcome.n_iter,
     )
 
 
@@ -208,12 +200,6 @@ def certainty(lowest: float, highest: float, n_nodes: int, n_steps: int) -> floa
     return float(n_steps * np.arccosh(centre) / np.arccosh(needed))
 
 
-def ritz_values(diagonal: FloatArray, coupling: FloatArray) -> FloatArray:
-    """Eigenvalues of a symmetric tridiagonal matrix, ascending."""
-    values: FloatArray = eigvalsh_tridiagonal(diagonal, coupling)
-    return values
-
-
 def _take_ritz_values(state: LanczosState) -> None:
     """Outermost eigenvalues of the Lanczos matrices of all columns."""
     lengths, factors = np.array(state.lengths), np.array(state.factors)
@@ -225,7 +211,7 @@ def _take_ritz_values(state: LanczosState) -> None:
         inverse, factor = 1 / lengths[:n_steps, column], factors[: n_steps - 1, column]
         diagonal = inverse.copy()
         diagonal[1:] += factor * inverse[:-1]
-        values = ritz_values(diagonal, np.sqrt(factor) * inverse[:-1])
+        values = eigvalsh_tridiagonal(diagonal, np.sqrt(factor) * inverse[:-1])
         ritz += [float(values[0]), float(values[-1])]
     if ritz:
         state.lowest, state.highest = min(ritz), max(ritz)

@@ -9,7 +9,8 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.kernels.aggregation import relax_rows, residual_rows, scale_rows
+from peewit.solvers.kernels.aggregation import relax_rows, residual_rows
+from peewit.solvers.kernels.block_products import multiply_rows
 from peewit.solvers.parallel import Parallel, RowRanges
 
 
@@ -71,7 +72,7 @@ class Sweep:
 
     def start(self, rhs: RealArray, out: RealArray) -> None:
         """Fill ``out`` with one sweep from zero."""
-        self.ranges.run(lambda a, b: scale_rows(self.factor, rhs, out, a, b))
+        self.ranges.run(lambda a, b: multiply_rows(rhs, self.factor, out, a, b))
 
     def residual(self, block: RealArray, rhs: RealArray, out: RealArray) -> None:
         """Fill ``out`` with the right-hand side minus the matrix times the block."""

@@ -169,22 +169,21 @@ def minimize(
     for step in range(_MAX_NEWTON):
         most = _FIRST_CONJUGATE if is_cold and step == 0 else _MAX_CONJUGATE
         found, status = search.solved(now, own, most)
-        n_newton = step + 1
+        found.n_newton = step + 1
         if stays(hinges.positive, hinges.negative, now.outputs, found.outputs, own):
             # (F3): the same hinges stay bent; of a first system cut short that says nothing yet
             is_right = most == _MAX_CONJUGATE
             if is_right and status is not Status.CONVERGED:
-                return LinearPoint(
-                    weights=found.weights, outputs=found.outputs, status=status, n_newton=n_newton
-                )
-            now = LinearPoint(weights=found.weights, outputs=found.outputs, n_newton=n_newton)
+                found.status = status
+                return found
+            now = found
             value = problem.objective(hinges, now.weights, now.outputs)
             if own <= rtol and is_right:
                 return now
             own = rtol if is_right else own
             continue
         now = search.on_line(now, found)
-        now.n_newton = n_newton
+        now.n_newton = found.n_newton
         before, value = value, problem.objective(hinges, now.weights, now.outputs)
         if before - value < _LEAST_DECREASE * abs(before):
             if own <= rtol:

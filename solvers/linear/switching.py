@@ -1,7 +1,7 @@
 """Transductive SVM by switching several pairs of labels at once (section F.2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log
 from typing import Final
 
@@ -104,14 +104,7 @@ class _Labeling:
 
     def copy(self) -> "_Labeling":
         """One that goes on by itself."""
-        return _Labeling(
-            task=self.task,
-            rule=self.rule,
-            is_positive=self.is_positive.copy(),
-            point=self.point,
-            n_trainings=self.n_trainings,
-            is_over=self.is_over,
-        )
+        return replace(self, is_positive=self.is_positive.copy())
 
     def settle(self, weight: float, rtol: float) -> None:
         """Train and switch in turn until no pair is left."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import fields_schema, rule_of
-from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.iterate import Cancelled, Progress, Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Solution
@@ -101,7 +101,6 @@ class Model(ABC):
             Features are given where they are not used, or do not fit the graph.
         """
 
-    @abstractmethod
     def solve(
         self,
         prepared: Any,
@@ -133,6 +132,15 @@ class Model(ABC):
         ValueError
             No labels, one class only, or a labeled node outside the graph.
         """
+        return self.solve_watched(
+            prepared, labels, start, Watch(progress=progress, cancelled=cancelled)
+        )
+
+    @abstractmethod
+    def solve_watched(
+        self, prepared: Any, labels: Any, start: Solution | None, watch: Watch
+    ) -> Solution:
+        """`solve` by one who has a watch already."""
 
     def work_ahead(self, prepared: Any, *, cancelled: Cancelled) -> bool:  # noqa: ARG002
         """Do a little of what the next solve would have to do; False when nothing is left.
@@ -156,7 +164,6 @@ class Model(ABC):
 class RegressionModel(Model):
     """A model that predicts numbers as well: from `RealLabels`, on their scale."""
 
-    @abstractmethod
     def solve(
         self,
         prepared: Any,
@@ -175,6 +182,9 @@ class RegressionModel(Model):
         ValueError
             No labels, one class only, or a labeled node outside the graph.
         """
+        return self.solve_watched(
+            prepared, labels, start, Watch(progress=progress, cancelled=cancelled)
+        )
 
 
 def solve_either(
@@ -195,10 +205,10 @@ def solve_either(
     ValueError
         As the model's `solve`.
     """
-    watchers: dict[str, Any] = {"start": start, "progress": progress, "cancelled": cancelled}
-    if isinstance(model, RegressionModel):
-        return model.solve(prepared, labels, **watchers)
-    return model.solve(prepared, as_classes(labels), **watchers)
+    given = labels if isinstance(model, RegressionModel) else as_classes(labels)
+    return model.solve_watched(
+        prepared, given, start, Watch(progress=progress, cancelled=cancelled)
+    )
 
 
 def refuse_features(model: str, features: Any) -> None:

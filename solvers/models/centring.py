@@ -57,14 +57,12 @@ class CentredLabels:
     @property
     def reachable(self) -> BoolArray:
         """(n_nodes,) whether the node's component has a label."""
-        reachable: BoolArray = self.counts[self.component] > 0
-        return reachable
+        return self.counts[self.component] > 0
 
     @property
     def baseline(self) -> FloatArray:
         """(n_nodes, n_columns) the mean of each node's component."""
-        baseline: FloatArray = self.means[self.component]
-        return baseline
+        return self.means[self.component]
 
     def on_nodes(self, values: FloatArray) -> FloatArray:
         """(n_nodes, n_columns) with ``values`` at the labeled nodes and 0 elsewhere."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.point_model import PointProblem, Points
 from peewit.solvers.models.variational import StartedModel, held_classes, mean_degree
@@ -65,13 +64,7 @@ class CheegerModel(StartedModel):
             smoothing=smoothing,
             watch=watch.silent(),
         )
-        outcome = iterate(
-            descent,
-            max_iter=self.max_iter,
-            phase="cheeger",
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-        )
+        outcome = watch.run(descent, max_iter=self.max_iter, phase="cheeger")
         state = outcome.state
         stats["n_iter"], stats["n_proximal"] = outcome.n_iter, state.n_proximal
         stats["energy"] = state.energy

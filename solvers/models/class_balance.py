@@ -115,5 +115,4 @@ def balanced_weights(
 
 def _won(scores: FloatArray) -> FloatArray:
     """(n_classes,) share of the rows in which each class is the greatest."""
-    counts: FloatArray = np.bincount(scores.argmax(axis=1), minlength=scores.shape[1]) / len(scores)
-    return counts
+    return np.bincount(scores.argmax(axis=1), minlength=scores.shape[1]) / len(scores)

@@ -105,8 +105,7 @@ class EigFun(BasisModel):
         known = basis.functions[labels.nodes]
         matrix = np.diag(basis.eigenvalues) + self.label_weight * known.T @ known
         coefficients = np.linalg.solve(matrix, self.label_weight * known.T @ centred)
-        fitted: FloatArray = basis.functions @ coefficients
-        return fitted
+        return basis.functions @ coefficients
 
 
 def principal_coordinates(points: Any, n_dimensions: int) -> FloatArray:
@@ -127,8 +126,7 @@ def principal_coordinates(points: Any, n_dimensions: int) -> FloatArray:
     from sklearn.decomposition import PCA  # noqa: PLC0415 - slow, see peewit.solvers.neighbors.distances
 
     pca = PCA(n_components=n_kept, svd_solver=method, random_state=0)
-    coordinates: FloatArray = np.asarray(pca.fit_transform(points), dtype=np.float64)
-    return coordinates
+    return np.asarray(pca.fit_transform(points), dtype=np.float64)
 
 
 def bin_eigenfunctions(

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from peewit.solvers.arrays import FloatArray, Int64Array, column_norms
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Cancelled, Progress, Watch
+from peewit.solvers.iterate import Watch
 from peewit.solvers.kernels.block_products import subtract_by_component
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.full_graph import FullSystem
@@ -31,28 +31,23 @@ from peewit.solvers.solution import Solution, Status
 
 _LEAST_HOLD, _LARGEST_HOLD = 1e8, 1e300
 
-_RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
-_MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Harmonic(GraphModel, GaussianField, Refinable):
     """What both models share: preparation, checks, the choice of the penalty, the answer's form."""
 
     graph_penalty: float | Literal["auto"]
-    rtol: float
-    max_iter: int
+    rtol: float = hyperparameter(
+        1e-6, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
+    )
+    max_iter: int = hyperparameter(
+        10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
+    )
 
     is_stable: ClassVar[bool]
 
-    def solve(
-        self,
-        prepared: PreparedGraph,
-        labels: Targets,
-        *,
-        start: Solution | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+    def solve_watched(
+        self, prepared: PreparedGraph, labels: Targets, start: Solution | None, watch: Watch
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.RegressionModel.solve`.
 
@@ -61,7 +56,6 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         """
         check_targets(labels, prepared.graph)
         task = CentredLabels.of(labels, prepared.graph.component)
-        watch = Watch(progress=progress, cancelled=cancelled)
         prepared.kernel.solver.max_iter = self.max_iter
         component, offset = prepared.graph.component, self._offset(task)
         shape = prepared.graph.n_nodes, offset.shape[1]
@@ -227,16 +221,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             rtol=self.rtol,
             max_iter=self.max_iter,
         )
-        solution = solver.solve(
-            rhs,
-            first,
-            project=True,
-            phase="scores",
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-            overwrite=True,
-        )
-        prepared.learn(solver)
+        solution = prepared.solved(solver, rhs, first, watch)
         function: FloatArray = solution.x.astype(np.float64, copy=False)
         if follows_labels:
             function[nodes] += task.values
@@ -286,16 +271,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             rtol=self.rtol,
             max_iter=self.max_iter,
         )
-        solution = solver.solve(
-            right,
-            start,
-            project=True,
-            phase="scores",
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-            overwrite=True,
-        )
-        prepared.learn(solver)
+        solution = prepared.solved(solver, right, start, watch)
         function[free] = solution.x[free]
         return solution, function
 
@@ -332,8 +308,6 @@ class HFS(_Harmonic):
             takes_shares=True,
         ),
     )
-    rtol: float = hyperparameter(1e-6, _RTOL)
-    max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     is_stable: ClassVar[bool] = False
 
@@ -368,8 +342,6 @@ class StableHFS(_Harmonic):
             words=("auto",),
         ),
     )
-    rtol: float = hyperparameter(1e-6, _RTOL)
-    max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     is_stable: ClassVar[bool] = True
 

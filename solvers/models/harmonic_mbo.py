@@ -12,7 +12,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, IntArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Cancelled, Progress, iterate
+from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.sweep import Sweep
 from peewit.solvers.models.base import check_labels
@@ -76,14 +76,12 @@ class HarmonicMBO(GraphModel):
         Rule(doc="Limit on the iterations of the harmonic solve.", kind=int, minimum=1),
     )
 
-    def solve(
+    def solve_watched(
         self,
         prepared: PreparedGraph,
         labels: Labels,
-        *,
-        start: Solution | None = None,  # noqa: ARG002 - shares of walks start no linear solve
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+        start: Solution | None,  # noqa: ARG002 - shares of walks start no linear solve
+        watch: Watch,
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`.
 
@@ -91,9 +89,8 @@ class HarmonicMBO(GraphModel):
         The harmonic solve starts from that of the labels before, which ``prepared`` keeps.
         """
         check_labels(labels, prepared.graph)
-        harmonic = self._harmonic.solve(
-            prepared, labels, start=prepared.last.get(HFS), progress=progress, cancelled=cancelled
-        )
+        hard = HFS(graph_penalty=0.0, rtol=self.rtol, max_iter=self.max_iter)
+        harmonic = hard.solve_watched(prepared, labels, prepared.last.get(HFS), watch)
         if harmonic.status is Status.CANCELLED:
             return harmonic
         prepared.last[HFS] = harmonic
@@ -111,13 +108,7 @@ class HarmonicMBO(GraphModel):
             lengths=self._lengths(),
             min_kept=self.min_kept,
         )
-        outcome = iterate(
-            dynamics,
-            max_iter=self.n_rounds * self.walk_length,
-            phase="walks",
-            progress=progress,
-            cancelled=cancelled,
-        )
+        outcome = watch.run(dynamics, max_iter=self.n_rounds * self.walk_length, phase="walks")
         state = outcome.state
         scores = np.maximum(state.shares[rank].astype(np.float64), 0.0)  # rounding goes below
         scores /= scores.sum(axis=1, keepdims=True)
@@ -134,11 +125,6 @@ class HarmonicMBO(GraphModel):
                 "n_moved": state.n_moved,
             },
         )
-
-    @property
-    def _harmonic(self) -> HFS:
-        """The model of the first partition."""
-        return HFS(graph_penalty=0.0, rtol=self.rtol, max_iter=self.max_iter)
 
     def _lengths(self) -> tuple[int, ...]:
         """Most steps of the walks of every round: a third of the rounds whole, half, a third."""
@@ -235,8 +221,7 @@ class _Dynamics:
         return by_chance + self.min_kept * (1.0 - by_chance)
 
     def _one_hot(self, classes: Int64Array) -> Float32Array:
-        rows: Float32Array = np.eye(self.no_source.shape[1], dtype=np.float32)[classes]
-        return rows
+        return np.eye(self.no_source.shape[1], dtype=np.float32)[classes]
 
 
 def _winners(shares: Float32Array, present: Int64Array) -> Int64Array:

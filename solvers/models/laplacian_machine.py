@@ -20,15 +20,16 @@ from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS
 from peewit.solvers.models.point_model import PointProblem, Points, Stats
 from peewit.solvers.solution import Status
 from peewit.solvers.svm.conjugate_gradients import descend
-from peewit.solvers.svm.dual import maximize, maximize_labeled
+from peewit.solvers.svm.dual import maximize
 from peewit.solvers.svm.labeled_system import (
     DenseInverse,
     FactoredInverse,
+    LabeledProblem,
     LabeledSystem,
     NoGraphPenalty,
     PenaltyInverse,
 )
-from peewit.solvers.svm.newton import minimize, minimize_labeled
+from peewit.solvers.svm.newton import minimize
 from peewit.solvers.svm.problem import LossName, Minimum, Problem
 from peewit.solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
 
@@ -181,9 +182,11 @@ class LaplacianMachine(KernelMachine):
             )
         system = self._system(prepared, self._inverse(prepared, space, watch), trained)
         if method == "dual":
-            return maximize(system, primal.targets, loss=loss, teller=watch.teller("dual"))
-        teller = watch.teller("newton")
-        return minimize(system, primal.targets, is_hinge=loss != "squared", teller=teller)
+            found = maximize(system, primal.targets, loss=loss, teller=watch.teller("dual"))
+        else:
+            teller = watch.teller("newton")
+            found = minimize(system, primal.targets, is_hinge=loss != "squared", teller=teller)
+        return found.lifted(system)
 
     def _system(self, prepared: Points, inverse: PenaltyInverse, labels: Labels) -> LabeledSystem:
         constant = self.graph_penalty * self._laplacian(prepared).of_ones()
@@ -226,16 +229,13 @@ class LaplacianMachine(KernelMachine):
         scores, status = np.zeros_like(targets), Status.CONVERGED
         for number in range(int(fold.max(initial=-1)) + 1):
             kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-            within = system.kernel[np.ix_(kept, kept)]
+            within = LabeledProblem(
+                kernel=system.kernel[np.ix_(kept, kept)], has_free_bias=system.has_free_bias
+            )
             if loss == "hinge":
-                found = maximize_labeled(within, system.has_free_bias, targets[kept], loss=loss)
+                found = maximize(within, targets[kept], loss=loss)
             else:
-                found = minimize_labeled(
-                    within,
-                    system.has_free_bias,
-                    targets[kept],
-                    is_hinge=loss != "squared",
-                )
+                found = minimize(within, targets[kept], is_hinge=loss != "squared")
             scores[held] = system.kernel[np.ix_(held, kept)] @ found.dual + found.free
             status = found.status if status is Status.CONVERGED else status
         return class_scores(scores), status
@@ -262,7 +262,7 @@ class LaplacianMachine(KernelMachine):
 
         def factored() -> FactoredInverse:
             watch.step("eigenvectors", 0, 1)
-            return FactoredInverse.of(GramFactor.of(space), self._laplacian(prepared))
+            return FactoredInverse.of(GramFactor(space), self._laplacian(prepared))
 
         key = (id(space), self.laplacian, self.power)
         eigen = prepared.latest("eigenvectors", key, factored)
@@ -272,14 +272,12 @@ class LaplacianMachine(KernelMachine):
         """The labels to train on, and those that say when to stop."""
         if method != "pcg" or self.stop in {"optimal", "stability"}:
             return labels, None
-        counts = np.bincount(labels.classes)
-        n_usable = int(counts[counts > 1].sum())
-        if n_usable == 0:
+        if labels.n_usable == 0:
             raise ValueError(
                 f"stop {self.stop!r} holds labels out, but each class has a single one; "
                 "label more nodes, or use stop='stability'"
             )
-        n_folds = min(max(2, round(1.0 / self.validation_share)), n_usable)
+        n_folds = min(max(2, round(1.0 / self.validation_share)), labels.n_usable)
         fold, _ = deal_folds(labels, n_folds, self.seed)
         held, kept = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
         classes = labels.classes[held]

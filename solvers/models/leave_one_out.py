@@ -235,8 +235,7 @@ def _mean_of_others(targets: FloatArray) -> FloatArray:
 def _has_peers(groups: IntArray) -> BoolArray:
     """Whether another entry has the same group number."""
     _, place, count = np.unique(groups, return_inverse=True, return_counts=True)
-    shared: BoolArray = count[place] > 1
-    return shared
+    return count[place] > 1
 
 
 def _best_of(scores: list[FloatArray], classes: IntArray) -> int:

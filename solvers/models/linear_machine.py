@@ -280,7 +280,7 @@ class LinearMachine(InductiveModel):
         if self.norm_penalty != "auto":
             return float(self.norm_penalty)
         unit = table.form.length**2
-        n_usable = _n_usable(labels)
+        n_usable = labels.n_usable
         if n_usable < 2:
             return _UNCHOSEN * unit
         n_folds = n_usable if n_usable <= _FEW_LABELS else N_FOLDS
@@ -346,12 +346,6 @@ class LinearSVM(LinearMachine):
 
     def _weights(self, fit: Fit) -> FloatArray:
         return self._supervised_weights(fit)
-
-
-def _n_usable(labels: Labels) -> int:
-    """Labels that may be left out: a class keeps its last one."""
-    counts = np.bincount(labels.classes)
-    return int(counts[counts > 1].sum())
 
 
 def _one_class_for_all(scores: FloatArray, labels: Labels, norm_penalty: float) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, frozen
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Cancelled, Progress, Stopped, Watch
+from peewit.solvers.iterate import Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.base import KEPT_BYTES, Model, check_labels
 from peewit.solvers.models.centring import CentredLabels
@@ -106,11 +106,8 @@ class Points:
                 f"class {name!r} has no labeled node with features ({self.nodes.size} of "
                 f"{self.whole.n_nodes} nodes have some); label one, or add features"
             )
-        return Labels(
-            nodes=frozen(places[found].astype(np.int64)),
-            classes=frozen(labels.classes[found]),
-            class_names=labels.class_names,
-        )
+        nodes = frozen(places[found].astype(np.int64))
+        return replace(labels, nodes=nodes, classes=frozen(labels.classes[found]))
 
     def narrowed(self, solution: Solution | None) -> Solution | None:
         """A solution of all nodes, at those with features."""
@@ -201,14 +198,8 @@ class PointModel(Model):
             kept_bytes=kept_bytes,
         )
 
-    def solve(
-        self,
-        prepared: Points,
-        labels: Labels,
-        *,
-        start: Solution | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+    def solve_watched(
+        self, prepared: Points, labels: Labels, start: Solution | None, watch: Watch
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.whole)
@@ -219,7 +210,7 @@ class PointModel(Model):
             task=task,
             labels=own,
             start=prepared.narrowed(start),
-            watch=Watch(progress=progress, cancelled=cancelled),
+            watch=watch,
             stats={"input": self.of_graph if prepared.rows is None else GIVEN},
         )
         try:

@@ -12,7 +12,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Cancelled, Progress, Watch, iterate
+from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LinearSolution
 from peewit.solvers.laplacian.sweep import Sweep
@@ -28,8 +28,6 @@ from peewit.solvers.models.labeled_kernel import accepted
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
 from peewit.solvers.solution import Solution, Status
 
-_RTOL = Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
-_MAX_ITER = Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
 _BALANCE = Rule(
     doc="'labels' weighs classes until each wins the share of the nodes that it has among the "
     'labels, an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' '
@@ -44,16 +42,15 @@ _BALANCE = Rule(
 class _PoissonModel(GraphModel):
     """What both models share: the Poisson equation."""
 
-    rtol: float
-    max_iter: int
+    rtol: float = hyperparameter(
+        1e-6, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
+    )
+    max_iter: int = hyperparameter(
+        10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
+    )
 
     def _poisson(
-        self,
-        prepared: PreparedGraph,
-        labels: Labels,
-        start: Solution | None,
-        progress: Progress | None,
-        cancelled: Cancelled | None,
+        self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
     ) -> tuple[CentredLabels, Solution]:
         """The centred labels and the solution of (H1), with class weights 1."""
         task = CentredLabels.of(labels, prepared.graph.component)
@@ -61,7 +58,6 @@ class _PoissonModel(GraphModel):
         first = None
         if start is not None and start.scores.shape == absent.shape:
             first = np.where(absent, 0.0, start.scores)
-        watch = Watch(progress=progress, cancelled=cancelled)
         linear = self._potential(prepared, task, first, watch)
         scores = _settled(prepared.graph, linear.x.astype(np.float64, copy=False), task, absent)
         return task, task.solution(
@@ -139,17 +135,9 @@ class Poisson(_PoissonModel):
     """
 
     class_balance: ClassShares = hyperparameter("none", _BALANCE)
-    rtol: float = hyperparameter(1e-6, _RTOL)
-    max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
-    def solve(
-        self,
-        prepared: PreparedGraph,
-        labels: Labels,
-        *,
-        start: Solution | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+    def solve_watched(
+        self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`.
 
@@ -158,7 +146,7 @@ class Poisson(_PoissonModel):
         """
         check_labels(labels, prepared.graph)
         shares = asked_shares("class_balance", self.class_balance, labels)
-        task, solution = self._poisson(prepared, labels, start, progress, cancelled)
+        task, solution = self._poisson(prepared, labels, start, watch)
         if shares is not None and solution.status is not Status.CANCELLED:
             reached = solution.scores[task.reachable]
             weights = balanced_weights(reached, shares)
@@ -193,26 +181,20 @@ class PoissonMBO(_PoissonModel):
     fidelity: float = hyperparameter(
         1.0, Rule(doc="Weight of the labels in the heat steps.", minimum=0.0)
     )
-    rtol: float = hyperparameter(1e-6, _RTOL)
-    max_iter: int = hyperparameter(10_000, _MAX_ITER)
 
     phase: ClassVar[str] = "cuts"
 
-    def solve(
+    def solve_watched(
         self,
         prepared: PreparedGraph,
         labels: Labels,
-        *,
-        start: Solution | None = None,  # noqa: ARG002 - heat is no potential to start from
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+        start: Solution | None,  # noqa: ARG002 - heat is no potential to start from
+        watch: Watch,
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.graph)
         shares = asked_shares("class_balance", self.class_balance, labels)
-        task, poisson = self._poisson(
-            prepared, labels, prepared.last.get(Poisson), progress, cancelled
-        )
+        task, poisson = self._poisson(prepared, labels, prepared.last.get(Poisson), watch)
         if poisson.status is Status.CANCELLED:
             return poisson
         prepared.last[Poisson] = poisson
@@ -230,26 +212,14 @@ class PoissonMBO(_PoissonModel):
             n_inner=self.n_inner,
             n_outer=self.n_outer,
         )
-        outcome = iterate(
-            cuts,
-            max_iter=self.n_outer * self.n_inner,
-            phase=self.phase,
-            progress=progress,
-            cancelled=cancelled,
-        )
+        outcome = watch.run(cuts, max_iter=self.n_outer * self.n_inner, phase=self.phase)
         scores = outcome.state.scores
-        scores[~task.reachable] = labels.class_prior()
         stats = {**poisson.stats, "n_rounds": outcome.state.n_rounds}
         stats["n_moved"] = outcome.state.n_moved
         if shares is not None:
             stats["share_miss"] = share_miss(scores[task.reachable], shares)
         stopped = outcome.status is Status.CANCELLED
-        return Solution(
-            scores=scores,
-            reachable=task.reachable,
-            status=outcome.status if stopped else poisson.status,
-            stats=stats,
-        )
+        return task.solution(scores, outcome.status if stopped else poisson.status, stats)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from peewit.solvers.iterate import Cancelled, Watch
 from peewit.solvers.laplacian.amended import AmendedCycle
 from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.multigrid import Multigrid
-from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.models.base import KEPT_BYTES, Model, refuse_features
 from peewit.solvers.models.growing import grown
 from peewit.solvers.models.labeled_kernel import LabeledKernel
@@ -73,10 +73,25 @@ class PreparedGraph:
             **settings,
         )
 
-    def learn(self, solver: LaplacianSolver) -> None:
-        """Keep the hierarchy that a solver had to make, and its cycle for the next one."""
+    def solved(
+        self, solver: LaplacianSolver, rhs: FloatArray, start: FloatArray | None, watch: Watch
+    ) -> LinearSolution:
+        """The scores of a solver on the graph; ``rhs`` is overwritten.
+
+        The hierarchy that the solver had to make is kept, and its cycle for the next one.
+        """
+        solution = solver.solve(
+            rhs,
+            start,
+            project=True,
+            phase="scores",
+            progress=watch.progress,
+            cancelled=watch.cancelled,
+            overwrite=True,
+        )
         self.cycle = solver.cycle
         self.kernel.learn(solver.hierarchy)
+        return solution
 
     def near_in_memory(self) -> tuple[Graph, IntArray]:
         """The graph in a numbering that is quick to multiply with, and the node each was.

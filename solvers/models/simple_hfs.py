@@ -113,8 +113,7 @@ class SimpleHFS(BasisModel):
         gram = known.T @ known
         ridge = _RIDGE * max(float(np.trace(gram)), np.finfo(np.float64).tiny)
         matrix = gram + ridge * np.eye(gram.shape[0])
-        fitted: FloatArray = functions @ np.linalg.solve(matrix, known.T @ centred)
-        return fitted
+        return functions @ np.linalg.solve(matrix, known.T @ centred)
 
 
 def neighbor_width(points: Any, rng: np.random.Generator, watch: Watch) -> float:
@@ -163,5 +162,4 @@ def kernel_eigenvectors(
 
 def _kernel(distance: FloatArray, width: float) -> FloatArray:
     """exp(-d^2 / (2 s^2))."""
-    kernel: FloatArray = np.exp(-0.5 * np.square(distance / width))
-    return kernel
+    return np.exp(-0.5 * np.square(distance / width))

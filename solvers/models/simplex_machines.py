@@ -8,7 +8,6 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
 from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.models.variational import VariationalModel, mean_degree
@@ -113,13 +112,7 @@ class SimplexMachine(VariationalModel):
         self, splitting: SimplexSplitting, problem: PointProblem
     ) -> tuple[FloatArray, Status]:
         """Where the splitting ends."""
-        outcome = iterate(
-            splitting,
-            max_iter=self.max_iter,
-            phase="simplex",
-            progress=problem.watch.progress,
-            cancelled=problem.watch.cancelled,
-        )
+        outcome = problem.watch.run(splitting, max_iter=self.max_iter, phase="simplex")
         problem.stats.update(n_iter=outcome.n_iter, residual=outcome.state.residual)
         return outcome.state.values, first_failure(outcome.status, splitting.inverse.status)
 

@@ -1,6 +1,6 @@
 """SubSampling: harmonic functions on a sample of the nodes; the others copy their nearest one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -99,22 +99,12 @@ class SubSampling(ScoringModel):
         """Stable-HFS on the sample."""
         labels, start, watch = problem.labels, problem.start, problem.watch
         place = np.searchsorted(sample.nodes, labels.nodes)
-        inside = Labels(nodes=place, classes=labels.classes, class_names=labels.class_names)
         model = StableHFS(graph_penalty=self.graph_penalty)
         first = None
         if start is not None and start.scores.shape[0] > sample.nodes[-1]:
-            first = Solution(
-                scores=start.scores[sample.nodes],
-                reachable=start.reachable[sample.nodes],
-                status=start.status,
-            )
-        return model.solve(
-            sample.prepared,
-            inside,
-            start=first,
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-        )
+            nodes = sample.nodes
+            first = replace(start, scores=start.scores[nodes], reachable=start.reachable[nodes])
+        return model.solve_watched(sample.prepared, replace(labels, nodes=place), first, watch)
 
 
 def neighbor_graph(rows: Any, n_neighbors: int, watch: Watch) -> Graph:

@@ -77,9 +77,9 @@ class SVM(SupervisedMachine):
         system, targets = self._system(space, labels), one_against_rest(labels)
         if self.method == "dual" or self.loss == "hinge":
             loss: LossName = "hinge" if self.loss == "auto" else self.loss
-            return maximize(system, targets, loss=loss, teller=watch.teller("dual"))
+            return maximize(system, targets, loss=loss, teller=watch.teller("dual")).lifted(system)
         teller = watch.teller("newton")
-        return minimize(system, targets, is_hinge=True, teller=teller)
+        return minimize(system, targets, is_hinge=True, teller=teller).lifted(system)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,4 +88,5 @@ class RLSC(SupervisedMachine):
 
     def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
         system, targets = self._system(space, problem.labels), one_against_rest(problem.labels)
-        return minimize(system, targets, is_hinge=False, teller=problem.watch.teller("newton"))
+        teller = problem.watch.teller("newton")
+        return minimize(system, targets, is_hinge=False, teller=teller).lifted(system)

@@ -9,7 +9,6 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
 from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.models.variational import StartedModel, mean_degree, targets_of
@@ -93,13 +92,7 @@ class TotalVariationModel(StartedModel):
             proximal_rtol=self.proximal_rtol,
             watch=watch.silent(),
         )
-        outcome = iterate(
-            splitting,
-            max_iter=self.max_iter,
-            phase="total variation",
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-        )
+        outcome = watch.run(splitting, max_iter=self.max_iter, phase="total variation")
         state = outcome.state
         stats["n_iter"], stats["n_proximal"] = outcome.n_iter, state.n_proximal
         stats["n_moved"], stats["residual"] = state.n_moved, state.residual

@@ -16,7 +16,7 @@ import numpy as np
 
 from peewit.solvers.arrays import Float32Array, FloatArray, IntArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Cancelled, Progress, ProgressReport
+from peewit.solvers.iterate import Cancelled, Progress, Watch
 from peewit.solvers.labels import Targets
 from peewit.solvers.laplacian.resistance import edge_resistance, resistance_embedding
 from peewit.solvers.models.base import RegressionModel
@@ -106,19 +106,14 @@ def posterior_variance(
     grounded = _Grounded.of(graph, labels, graph_penalty * labels.n_labeled)
     n_rounds = int(np.ceil(2.0 / relative_error**2 / _PROBES_AT_ONCE))
     total, status = np.zeros(graph.n_nodes), Status.CONVERGED
+    told = Watch(progress=progress, cancelled=None)  # solves ask themselves
     for done in range(n_rounds):
         variance, ended = grounded.estimate(seed + done, cancelled)
         total += variance
         status = status if ended is Status.CONVERGED else ended
         if ended is Status.CANCELLED:
             break
-        if progress is not None:
-            fraction = (done + 1) / n_rounds
-            progress(
-                ProgressReport(
-                    phase="variance", n_iter=done + 1, max_iter=n_rounds, fraction=fraction
-                )
-            )
+        told.step("variance", done + 1, n_rounds)
     n_probes = n_rounds * _PROBES_AT_ONCE
     return Uncertainty(
         variance=(total / n_rounds).astype(np.float32),

@@ -10,7 +10,7 @@ from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.planning import GramPlan
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Cancelled, Progress, Watch
+from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels, one_against_rest
 from peewit.solvers.models.class_mass import normalized_masses
 from peewit.solvers.models.cut_then_name import N_STARTS, Cuts, NamedCut, cut_then_name
@@ -88,14 +88,8 @@ class VariationalModel(KernelSpaceModel):
     def _has_norm(self, prepared: Points) -> bool:
         return self.needs_points(prepared.rows is not None)
 
-    def solve(
-        self,
-        prepared: Points,
-        labels: Labels,
-        *,
-        start: Solution | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
+    def solve_watched(
+        self, prepared: Points, labels: Labels, start: Solution | None, watch: Watch
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`.
 
@@ -106,18 +100,9 @@ class VariationalModel(KernelSpaceModel):
             prepared = given.latest(
                 "without features",
                 None,
-                lambda: Points(
-                    whole=given.whole,
-                    graph=given.whole,
-                    rows=None,
-                    nodes=None,
-                    parallel=given.parallel,
-                    kept_bytes=given.kept_bytes,
-                ),
+                lambda: replace(given, graph=given.whole, rows=None, nodes=None, _made={}),
             )
-        return KernelSpaceModel.solve(
-            self, prepared, labels, start=start, progress=progress, cancelled=cancelled
-        )
+        return KernelSpaceModel.solve_watched(self, prepared, labels, start, watch)
 
     def _points_status(self, prepared: Points, watch: Watch) -> Status:
         """How the points of the kernel were made."""
@@ -130,7 +115,7 @@ class VariationalModel(KernelSpaceModel):
         prepared, watch = problem.prepared, problem.watch
         space = self._space(prepared, self._points(prepared, watch).rows, watch, problem.stats)
         if isinstance(space, DenseGram):
-            return prepared.latest("gram factor", id(space), lambda: GramFactor.of(space))
+            return prepared.latest("gram factor", id(space), lambda: GramFactor(space))
         if isinstance(space, FeatureMap):
             return space
         raise TypeError(f"nothing is factored of a {type(space).__name__}")
@@ -200,13 +185,7 @@ class StartedModel(VariationalModel):
             lambda: PreparedGraph.of_graph(prepared.graph, prepared.parallel, prepared.kept_bytes),
         )
         kind = type(model)
-        solution = model.solve(
-            alone,
-            labels,
-            start=alone.last.get(kind),
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-        )
+        solution = model.solve_watched(alone, labels, alone.last.get(kind), watch)
         watch.check()
         alone.last[kind] = solution
         return solution.scores, solution.status

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iterate import Teller
 from peewit.solvers.solution import Status
-from peewit.solvers.svm.labeled_system import LabeledSystem
+from peewit.solvers.svm.labeled_system import LabeledProblem
 from peewit.solvers.svm.newton import LabeledMinimum
-from peewit.solvers.svm.problem import LossName, Minimum
+from peewit.solvers.svm.problem import LossName
 
 MAX_STEPS: Final = 200
 """Most interior-point iterations of one function; a dozen suffice."""
@@ -34,18 +34,18 @@ _STATUS: Final = {
 
 
 def maximize(
-    system: LabeledSystem,
+    problem: LabeledProblem,
     targets: FloatArray,
     *,
     loss: LossName,
     max_iter: int = MAX_STEPS,
     teller: Teller | None = None,
-) -> Minimum:
+) -> LabeledMinimum:
     """The minimum of the problem by its dual, a program for each function.
 
     Parameters
     ----------
-    system : LabeledSystem
+    problem : LabeledProblem
     targets : (n_labeled, n_functions) float64
         1 or -1.
     loss : {'hinge', 'squared-hinge'}
@@ -59,44 +59,26 @@ def maximize(
     O(n_labeled^3) an iteration. The hinge's problem is (E1), whose dual has half the kernel and
     beta in [0, 1]; the squared hinge's has the kernel plus the identity and beta >= 0.
     """
-    return maximize_labeled(
-        system.kernel, system.has_free_bias, targets, loss=loss, max_iter=max_iter, teller=teller
-    ).lifted(system)
-
-
-def maximize_labeled(
-    kernel: FloatArray,
-    has_free_bias: bool,
-    targets: FloatArray,
-    *,
-    loss: LossName,
-    max_iter: int = MAX_STEPS,
-    teller: Teller | None = None,
-) -> LabeledMinimum:
-    """As `maximize`, at the labeled nodes alone: of a `LabeledSystem`'s kernel."""
     is_hinge = loss == "hinge"
-    dual, free = np.zeros_like(targets), np.zeros(targets.shape[1])
-    n_iter, status = 0, Status.CONVERGED
-    for column in range(targets.shape[1]):
-        if teller is not None:
-            teller(column, targets.shape[1])
-        target = targets[:, column]
-        matrix = kernel * np.outer(target, target)  # twice Q of (E3)
+
+    def solved(target: FloatArray) -> tuple[FloatArray, float, int, Status]:
+        matrix = problem.kernel * np.outer(target, target)  # twice Q of (E3)
         matrix = 0.5 * matrix if is_hinge else matrix + np.eye(target.size)
         answer = _solve(
-            matrix, np.ones_like(target), target if has_free_bias else None, is_hinge, max_iter
+            matrix,
+            np.ones_like(target),
+            target if problem.has_free_bias else None,
+            is_hinge,
+            max_iter,
         )
         beta = np.maximum(np.array(answer.x), 0.0)
         # (E2) has twice the penalties: c of (E13) is Y beta / 2 for the hinge
-        dual[:, column] = target * (0.5 * np.minimum(beta, 1.0) if is_hinge else beta)
-        if has_free_bias:
-            free[column] = answer.z[0]  # the intercept is the multiplier of the balance
-        n_iter = max(n_iter, int(answer.iterations))
-        ended = _STATUS.get(str(answer.status), Status.STAGNATED)
-        status = status if ended is Status.CONVERGED else ended
-    if teller is not None:
-        teller(targets.shape[1], targets.shape[1])
-    return LabeledMinimum(dual=dual, free=free, status=status, n_iter=n_iter)
+        dual = target * (0.5 * np.minimum(beta, 1.0) if is_hinge else beta)
+        # the intercept is the multiplier of the balance
+        free = float(answer.z[0]) if problem.has_free_bias else 0.0
+        return dual, free, int(answer.iterations), _status_of(answer)
+
+    return LabeledMinimum.of_each(targets, solved, teller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,8 +107,12 @@ def box_program(
     return BoxMinimum(
         shares=np.clip(np.array(answer.x), 0.0, 1.0),
         multiplier=0.0 if balance is None else float(answer.z[0]),
-        status=_STATUS.get(str(answer.status), Status.STAGNATED),
+        status=_status_of(answer),
     )
+
+
+def _status_of(answer: Any) -> Status:
+    return _STATUS.get(str(answer.status), Status.STAGNATED)
 
 
 def _solve(

@@ -6,15 +6,15 @@ J K coef = kernel c, and one factorisation serves every class and every change o
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 import scipy.linalg as sl
 from scipy.linalg.blas import dgemm, dgemv
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
-from peewit.solvers.gram.feature_maps import FeatureMap
+from peewit.solvers.gram.feature_maps import FeatureMap, symmetric
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Space
 from peewit.solvers.iterate import Teller
@@ -34,7 +34,7 @@ _FLAT: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LabeledSystem:
+class LabeledProblem:
     """The problem on the labeled nodes alone.
 
     Attributes
@@ -43,6 +43,18 @@ class LabeledSystem:
         Symmetric; with a penalized intercept it holds that one too.
     has_free_bias : bool
         Whether an intercept is free, so that c sums to 0.
+    """
+
+    kernel: FloatArray
+    has_free_bias: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabeledSystem(LabeledProblem):
+    """The problem on the labeled nodes, and what its solution says of all.
+
+    Attributes
+    ----------
     lift : callable
         (n_labeled, k) c to the (n_coef, k) coefficients it leads to, without an intercept's.
     intercept_share, intercept_coef : arrays
@@ -51,8 +63,6 @@ class LabeledSystem:
         What it was made by.
     """
 
-    kernel: FloatArray
-    has_free_bias: bool
     lift: Callable[[FloatArray], FloatArray]
     intercept_share: FloatArray
     intercept_coef: FloatArray
@@ -125,27 +135,19 @@ class PenaltyInverse(Protocol):
 class NoGraphPenalty:
     """Without a graph penalty A is a multiple of the identity: SVM and RLSC, and no Gram matrix."""
 
+    is_accurate: ClassVar[bool] = True
+
     space: Space
     norm_penalty: float
-
-    @property
-    def is_accurate(self) -> bool:
-        """True: nothing is inverted."""
-        return True
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """The kernel of the labeled nodes; nothing of the others is needed."""
         kernel = np.asarray(self.space.between(nodes), np.float64) / self.norm_penalty
-        return _symmetric(kernel), lambda dual: self._spread(nodes, dual)
+        return symmetric(kernel), lambda dual: _spread(self, nodes, dual)
 
     def apply(self, residual: FloatArray) -> FloatArray:
         """Coefficients residual / norm_penalty."""
         return self.space.adjoint(residual) / self.norm_penalty
-
-    def _spread(self, nodes: Int64Array, dual: FloatArray) -> FloatArray:
-        residual = np.zeros((self.space.n_rows, dual.shape[1]))
-        residual[nodes] = dual
-        return self.apply(residual)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,16 +162,13 @@ class FactoredInverse:
     norm_penalty, graph_penalty : float
     """
 
+    is_accurate: ClassVar[bool] = True
+
     space: FeatureMap
     values: FloatArray
     vectors: FloatArray
     norm_penalty: float
     graph_penalty: float
-
-    @property
-    def is_accurate(self) -> bool:
-        """True: by orthogonal eigenvectors."""
-        return True
 
     @classmethod
     def of(
@@ -188,19 +187,13 @@ class FactoredInverse:
 
     def with_penalties(self, norm_penalty: float, graph_penalty: float) -> "FactoredInverse":
         """The same eigenpairs for other penalties."""
-        return FactoredInverse(
-            space=self.space,
-            values=self.values,
-            vectors=self.vectors,
-            norm_penalty=norm_penalty,
-            graph_penalty=graph_penalty,
-        )
+        return replace(self, norm_penalty=norm_penalty, graph_penalty=graph_penalty)
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """B diag(1 / (norm_penalty + graph_penalty s)) B' of the turned features B."""
         turned = self.space.features(nodes) @ self.vectors  # (E14): B
         weighted = turned / self._scale
-        return _symmetric(weighted @ turned.T), lambda dual: self.vectors @ (weighted.T @ dual)
+        return symmetric(weighted @ turned.T), lambda dual: self.vectors @ (weighted.T @ dual)
 
     def apply(self, residual: FloatArray) -> FloatArray:
         """Coefficients of a residual on all nodes."""
@@ -255,20 +248,14 @@ class DenseInverse:
             for start in range(0, nodes.size, _CHUNK_COLUMNS):
                 chunk = slice(start, start + _CHUNK_COLUMNS)
                 unit = np.eye(nodes.size, min(_CHUNK_COLUMNS, nodes.size - start), -start)
-                kernel[:, chunk] = rows @ self._spread(nodes, unit)
+                kernel[:, chunk] = rows @ _spread(self, nodes, unit)
             # a penalty only makes it smaller than the Gram matrix over norm_penalty
             limit = 2.0 * float(self.space.matrix.diagonal().max()) / self._norm_penalty
             if not (np.abs(kernel) <= limit).all():
                 self.is_accurate, kernel = False, np.zeros_like(kernel)
-            self._at = key, _symmetric(kernel), self.is_accurate
+            self._at = key, symmetric(kernel), self.is_accurate
         self.is_accurate = self._at[2]
-        return self._at[1], lambda dual: self._spread(nodes, dual)
-
-    def _spread(self, nodes: Int64Array, dual: FloatArray) -> FloatArray:
-        """Coefficients A^{-1} J' dual."""
-        residual = np.zeros((self.space.n_rows, dual.shape[1]))
-        residual[nodes] = dual
-        return self.apply(residual)
+        return self._at[1], lambda dual: _spread(self, nodes, dual)
 
     def apply(self, residual: FloatArray) -> FloatArray:
         """Coefficients A^{-1} residual, to the accuracy of products in float64 where that is had.
@@ -377,5 +364,8 @@ def _relative(change: FloatArray, values: FloatArray) -> float:
     return float((np.linalg.norm(change, axis=0) / size).max(initial=0.0))
 
 
-def _symmetric(matrix: FloatArray) -> FloatArray:
-    return np.asarray(0.5 * (matrix + matrix.T))
+def _spread(inverse: PenaltyInverse, nodes: Int64Array, dual: FloatArray) -> FloatArray:
+    """Coefficients A^{-1} J' dual."""
+    residual = np.zeros((inverse.space.n_rows, dual.shape[1]))
+    residual[nodes] = dual
+    return inverse.apply(residual)

@@ -1,5 +1,6 @@
 """Newton's method on the labeled nodes for squared hinges (E7), and its one step for squares."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +10,7 @@ import scipy.linalg as sl
 from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.iterate import Teller
 from peewit.solvers.solution import Status
-from peewit.solvers.svm.labeled_system import LabeledSystem
+from peewit.solvers.svm.labeled_system import LabeledProblem, LabeledSystem
 from peewit.solvers.svm.line_search import exact_step
 from peewit.solvers.svm.problem import Minimum
 
@@ -39,6 +40,27 @@ class LabeledMinimum:
     status: Status
     n_iter: int
 
+    @classmethod
+    def of_each(
+        cls,
+        targets: FloatArray,
+        solved: Callable[[FloatArray], tuple[FloatArray, float, int, Status]],
+        teller: Teller | None,
+    ) -> "LabeledMinimum":
+        """One function after another: ``solved`` gives dual, intercept, steps and end of each."""
+        n_functions = targets.shape[1]
+        dual, free = np.zeros_like(targets), np.zeros(n_functions)
+        n_iter, status = 0, Status.CONVERGED
+        for column in range(n_functions):
+            if teller is not None:
+                teller(column, n_functions)
+            dual[:, column], free[column], n_own, ended = solved(targets[:, column])
+            n_iter = max(n_iter, n_own)
+            status = status if ended is Status.CONVERGED else ended
+        if teller is not None:
+            teller(n_functions, n_functions)
+        return cls(dual=dual, free=free, status=status, n_iter=n_iter)
+
     def lifted(self, system: LabeledSystem) -> Minimum:
         """The functions everywhere."""
         coef, intercept = system.lifted(self.dual, self.free)
@@ -50,18 +72,18 @@ class LabeledMinimum:
 
 
 def minimize(
-    system: LabeledSystem,
+    problem: LabeledProblem,
     targets: FloatArray,
     *,
     is_hinge: bool,
     max_iter: int = MAX_STEPS,
     teller: Teller | None = None,
-) -> Minimum:
+) -> LabeledMinimum:
     """The exact minimum: for every function the active labels that reproduce themselves.
 
     Parameters
     ----------
-    system : LabeledSystem
+    problem : LabeledProblem
     targets : (n_labeled, n_functions) float64
         1 or -1; any numbers for the squared loss.
     is_hinge : bool
@@ -76,50 +98,21 @@ def minimize(
     Full steps, as in the paper; one that would raise the objective is cut to the exact minimum
     along it, so that steps cannot cycle.
     """
-    found = minimize_labeled(
-        system.kernel,
-        system.has_free_bias,
-        targets,
-        is_hinge=is_hinge,
-        max_iter=max_iter,
-        teller=teller,
-    )
-    return found.lifted(system)
 
+    def solved(target: FloatArray) -> tuple[FloatArray, float, int, Status]:
+        method = _OneFunction(problem, target, is_hinge)
+        n_iter, status = method.run(max_iter)
+        return method.dual, method.free, n_iter, status
 
-def minimize_labeled(
-    kernel: FloatArray,
-    has_free_bias: bool,
-    targets: FloatArray,
-    *,
-    is_hinge: bool,
-    max_iter: int = MAX_STEPS,
-    teller: Teller | None = None,
-) -> LabeledMinimum:
-    """As `minimize`, at the labeled nodes alone: of a `LabeledSystem`'s kernel."""
-    dual, free = np.zeros_like(targets), np.zeros(targets.shape[1])
-    n_steps, status = 0, Status.CONVERGED
-    for column in range(targets.shape[1]):
-        if teller is not None:
-            teller(column, targets.shape[1])
-        method = _OneFunction(kernel, has_free_bias, targets[:, column], is_hinge)
-        n_own, ended = method.run(max_iter)
-        dual[:, column], free[column] = method.dual, method.free
-        n_steps = max(n_steps, n_own)
-        status = status if ended is Status.CONVERGED else ended
-    if teller is not None:
-        teller(targets.shape[1], targets.shape[1])
-    return LabeledMinimum(dual=dual, free=free, status=status, n_iter=n_steps)
+    return LabeledMinimum.of_each(targets, solved, teller)
 
 
 class _OneFunction:
     """Newton's method for one column of targets."""
 
-    def __init__(
-        self, kernel: FloatArray, has_bias: bool, target: FloatArray, is_hinge: bool
-    ) -> None:
-        self._kernel = kernel
-        self._has_bias = has_bias
+    def __init__(self, problem: LabeledProblem, target: FloatArray, is_hinge: bool) -> None:
+        self._kernel = problem.kernel
+        self._has_bias = problem.has_free_bias
         self._target = target
         self._is_hinge = is_hinge
         self.dual = np.zeros_like(target)

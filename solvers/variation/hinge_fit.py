@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.gram.feature_maps import symmetric
 from peewit.solvers.iterate import Teller
 from peewit.solvers.solution import Status, first_failure
 from peewit.solvers.svm.dual import box_program
@@ -74,7 +75,7 @@ class HingeFit:
             label_weight=label_weight,
             offset=offset,
             margin=margin,
-            kernel=0.5 * (kernel + kernel.T),
+            kernel=symmetric(kernel),
         )
 
     def nearest(self, values: FloatArray) -> tuple[FloatArray, FloatArray, Status]:

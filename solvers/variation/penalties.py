@@ -5,7 +5,7 @@ any function on the nodes. What all fits need of it is its inverse on a residual
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 import scipy.linalg as sl
@@ -67,6 +67,8 @@ class SpaceInverse:
     pull : float
     """
 
+    status: ClassVar[Status] = Status.CONVERGED
+
     space: FeatureMap
     matrix: FloatArray
     factor: Any
@@ -99,11 +101,6 @@ class SpaceInverse:
     def _factored(cls, space: FeatureMap, matrix: FloatArray, pull: float) -> Self:
         factor = sl.cho_factor(matrix, check_finite=False)
         return cls(space=space, matrix=matrix, factor=factor, pull=pull)
-
-    @property
-    def status(self) -> Status:
-        """Converged: it is direct."""
-        return Status.CONVERGED
 
     def apply(self, residual: FloatArray) -> FloatArray:
         """Values at the nodes."""

@@ -13,7 +13,6 @@ from peewit.solvers.kernels.aggregation import (
     relax_rows,
     residual_rows,
     restrict_rows,
-    scale_rows,
 )
 from tests.strategies import graphs
 from tests.uncompiled import assert_passes_uncompiled, only_compiled
@@ -68,7 +67,6 @@ def test_sweeps_are_products_with_the_matrix(n_columns: int) -> None:
     missing = rhs - matrix @ block
     shifted = (*parts_of(graph), shift)
     for kernel, arguments, expected in (
-        (scale_rows, (factor, block), factor[:, None] * block),
         (residual_rows, (*shifted, block, rhs), missing),
         (relax_rows, (*shifted, factor, block, rhs), block + factor[:, None] * missing),
         (dense_rows, (matrix, block), matrix @ block),

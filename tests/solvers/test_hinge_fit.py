@@ -22,7 +22,7 @@ def penalties(problem: Small, where: str) -> tuple[PenaltyInverse, np.ndarray]:
     dense = ENERGY * laplacian + PULL * np.eye(N_NODES)
     if where == "graph":
         return GraphInverse(problem.graph, graph_penalty=ENERGY, pull=PULL), dense
-    space = GramFactor.of(problem.space("polynomial"))
+    space = GramFactor(problem.space("polynomial"))
     inverse = SpaceInverse.of(
         space, problem.graph, norm_penalty=NORM, graph_penalty=ENERGY, pull=PULL
     )
@@ -138,7 +138,7 @@ def test_more_labels_than_are_solved_for_at_once(where) -> None:
     inverse: PenaltyInverse = GraphInverse(problem.graph, graph_penalty=ENERGY, pull=PULL)
     dense = ENERGY * laplacian_power(problem.graph, "combinatorial", 1) + PULL * np.eye(100)
     if where == "space":
-        space = GramFactor.of(problem.space("linear"))
+        space = GramFactor(problem.space("linear"))
         inverse = SpaceInverse.of(
             space, problem.graph, norm_penalty=NORM, graph_penalty=ENERGY, pull=PULL
         )

@@ -17,11 +17,12 @@ from peewit.solvers.svm.dual import maximize
 from peewit.solvers.svm.labeled_system import (
     DenseInverse,
     FactoredInverse,
+    LabeledProblem,
     LabeledSystem,
     NoGraphPenalty,
 )
 from peewit.solvers.svm.line_search import exact_step
-from peewit.solvers.svm.newton import minimize, minimize_labeled
+from peewit.solvers.svm.newton import minimize
 from peewit.solvers.svm.problem import Minimum, Problem
 from peewit.solvers.svm.stopping import MEASURES, RTOL, EarlyStop, Validation
 from tests.reference.kernel_machines import laplacian_power
@@ -35,7 +36,7 @@ def system_of(problem: Problem, *, factored: bool = False) -> LabeledSystem:
     if problem.graph_penalty == 0:
         inverse = NoGraphPenalty(space=problem.space, norm_penalty=problem.norm_penalty)
     elif factored:
-        inverse = FactoredInverse.of(GramFactor.of(problem.space), problem.laplacian)
+        inverse = FactoredInverse.of(GramFactor(problem.space), problem.laplacian)
         inverse = inverse.with_penalties(problem.norm_penalty, problem.graph_penalty)
     else:
         inverse = DenseInverse(
@@ -45,9 +46,14 @@ def system_of(problem: Problem, *, factored: bool = False) -> LabeledSystem:
     return LabeledSystem.of(inverse, problem.nodes, constant, problem.bias)
 
 
-def newton(problem: Problem) -> Minimum:
-    is_hinge = problem.loss != "squared"
-    return minimize(system_of(problem), problem.targets, is_hinge=is_hinge, max_iter=50)
+def newton(problem: Problem, *, factored: bool = False) -> Minimum:
+    system, is_hinge = system_of(problem, factored=factored), problem.loss != "squared"
+    return minimize(system, problem.targets, is_hinge=is_hinge, max_iter=50).lifted(system)
+
+
+def dual_of(problem: Problem) -> Minimum:
+    system = system_of(problem)
+    return maximize(system, problem.targets, loss=problem.loss, max_iter=100).lifted(system)
 
 
 def decisions_of(problem: Problem, minimum: Minimum) -> np.ndarray:
@@ -74,14 +80,9 @@ def test_newton_and_conjugate_gradients_find_the_minimum(
     case = small(seed, n_functions=2)
     problem = case.problem(laplacian=laplacian, power=power, bias=bias, loss=loss)
     exact, iterated = newton(problem), descend(problem, max_iter=20_000)
-    factored = minimize(
-        system_of(problem, factored=True),
-        problem.targets,
-        is_hinge=loss != "squared",
-        max_iter=50,
-    )
+    factored = newton(problem, factored=True)
     assert exact.status is iterated.status is factored.status is Status.CONVERGED
-    in_factor = GramFactor.of(problem.space).values(factored.coef) + factored.intercept
+    in_factor = GramFactor(problem.space).values(factored.coef) + factored.intercept
     np.testing.assert_allclose(in_factor, decisions_of(problem, exact), atol=1e-7)
     for column in range(2):
         dense = twin(problem, case.graph, column, laplacian, power)
@@ -100,7 +101,7 @@ def test_the_dual_of_the_squared_hinge_is_the_same_problem(bias: str, seed: int)
     """(I24)."""
     problem = small(seed, n_functions=2).problem(bias=bias)
     exact = newton(problem)
-    dual = maximize(system_of(problem), problem.targets, loss="squared-hinge", max_iter=100)
+    dual = dual_of(problem)
     assert dual.status is Status.CONVERGED
     np.testing.assert_allclose(decisions_of(problem, dual), decisions_of(problem, exact), atol=1e-5)
     np.testing.assert_allclose(
@@ -116,7 +117,7 @@ def test_the_dual_of_the_hinge_is_its_minimum(bias: str, seed: int) -> None:
     """(E1): no direction leads down, and the slopes at the labels are the dual's."""
     case = small(seed)
     problem = case.problem(bias=bias, loss="hinge")
-    dual = maximize(system_of(problem), problem.targets, loss="hinge", max_iter=100)
+    dual = dual_of(problem)
     dense = twin(problem, case.graph, 0, "normalized", 2)
     found = np.concatenate([dual.intercept, dual.coef[:, 0]])
     least = dense.objective(found)
@@ -248,12 +249,8 @@ def test_penalties_too_far_apart_are_said_not_to_be_solved(precision) -> None:
         problem = case.problem(space=space, norm_penalty=norm_penalty, graph_penalty=graph_penalty)
         found = newton(problem)
         if found.status is Status.CONVERGED:
-            exact = minimize(
-                system_of(replace(problem, space=case.space()), factored=True),
-                problem.targets,
-                is_hinge=True,
-            )
-            factor = GramFactor.of(case.space())
+            exact = newton(replace(problem, space=case.space()), factored=True)
+            factor = GramFactor(case.space())
             expected = factor.values(exact.coef)
             np.testing.assert_allclose(decisions_of(problem, found), expected, atol=1e-3)
         else:
@@ -271,8 +268,8 @@ def test_penalties_of_the_paper_are_solved(penalties) -> None:
     # the second is at the edge of what refinement can tell of itself, on some processors beyond
     at_the_edge = {Status.STAGNATED} if penalties == (1e-6, 1.0) else set()
     assert found.status in {Status.CONVERGED} | at_the_edge
-    factored = minimize(system_of(problem, factored=True), problem.targets, is_hinge=True)
-    expected = GramFactor.of(problem.space).values(factored.coef)
+    factored = newton(problem, factored=True)
+    expected = GramFactor(problem.space).values(factored.coef)
     np.testing.assert_allclose(decisions_of(problem, found), expected, atol=1e-6)
 
 
@@ -290,7 +287,8 @@ def test_kernels_that_rounding_made_indefinite_are_solved() -> None:
     kernel = vector @ vector.T
     kernel -= 1e4 * np.eye(12)
     targets = np.where(rng.random((12, 1)) < 0.5, 1.0, -1.0)
-    found = minimize_labeled(kernel, False, targets, is_hinge=False)
+    problem = LabeledProblem(kernel=kernel, has_free_bias=False)
+    found = minimize(problem, targets, is_hinge=False)
     assert np.isfinite(found.dual).all()
 
 

@@ -40,9 +40,10 @@ DUAL_STEPS: Final = 200
 def trained(method: str, system: LabeledSystem, targets: FloatArray) -> Minimum:
     """The minimum by a method that works on the labeled points."""
     if method == "LapSVM dual":
-        return maximize(system, targets, loss="hinge", max_iter=DUAL_STEPS)
+        return maximize(system, targets, loss="hinge", max_iter=DUAL_STEPS).lifted(system)
     is_hinge = method in {"SVM", "LapSVM Newton"}
-    return minimize(system, targets, is_hinge=is_hinge, max_iter=NEWTON_STEPS)
+    found = minimize(system, targets, is_hinge=is_hinge, max_iter=NEWTON_STEPS)
+    return found.lifted(system)
 
 
 def system_of(
@@ -77,7 +78,7 @@ def laplacian_errors(
 ) -> dict[str, FloatArray]:
     """Validation errors of the methods with a graph, at all `PAIRS`."""
     joined = case.joined()
-    space: FeatureMap = GramFactor.of(joined.gram)
+    space: FeatureMap = GramFactor(joined.gram)
     eigen = FactoredInverse.of(space, joined.laplacian)
     minima: dict[str, list[Minimum]] = {method: [] for method in methods}
     for norm, graph in PAIRS:

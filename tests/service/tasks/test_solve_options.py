@@ -76,7 +76,7 @@ class Constant(Model):
     def prepare(self, graph: Graph, features: Any = None) -> Graph:
         return graph
 
-    def solve(self, prepared: Graph, labels: Labels, **_watchers: Any) -> Solution:
+    def solve_watched(self, prepared: Graph, labels: Labels, *_given: Any) -> Solution:
         scores = np.tile(labels.class_prior(), (prepared.n_nodes, 1))
         everywhere = np.ones(prepared.n_nodes, dtype=bool)
         return Solution(scores=scores, reachable=everywhere, status=Status.CONVERGED)
