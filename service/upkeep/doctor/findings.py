@@ -17,6 +17,9 @@ GRACE_SECONDS: Final = 600.0
 """Files younger than this may belong to something under way."""
 
 
+Repair = Callable[[], str]
+
+
 class Level(StrEnum):
     """How bad a finding is."""
 
@@ -32,22 +35,22 @@ class Finding:
 
     Attributes
     ----------
-    check : str
-        Name of the check.
     level : Level
         Only a fault makes the command fail.
     text : str
         What was found.
+    check : str
+        Name of the check, which `examine` fills in.
     repair : callable, optional
         Puts it right and says what it did; None where nobody can do that safely.
     repaired : str
         What was done; empty where nothing was.
     """
 
-    check: str
     level: Level
     text: str
-    repair: Callable[[], str] | None = field(default=None, repr=False)
+    check: str = ""
+    repair: Repair | None = field(default=None, repr=False)
     repaired: str = ""
 
     def to_json(self) -> dict[str, object]:
@@ -100,6 +103,21 @@ class Patient:
         place.parent.mkdir(exist_ok=True)
         path.rename(place)
         return f"moved to {place}"
+
+
+def fault(text: str, repair: Repair | None = None) -> Finding:
+    """Something is wrong."""
+    return Finding(level=Level.FAULT, text=text, repair=repair)
+
+
+def warning(text: str, repair: Repair | None = None) -> Finding:
+    """Something may go wrong."""
+    return Finding(level=Level.WARNING, text=text, repair=repair)
+
+
+def information(text: str, repair: Repair | None = None) -> Finding:
+    """Something is worth knowing."""
+    return Finding(level=Level.INFORMATION, text=text, repair=repair)
 
 
 Check = Callable[[Patient], Iterator[Finding]]

@@ -13,7 +13,7 @@ from peewit.service.database.engine import feature_sets, files, graphs, jobs, no
 from peewit.service.predictions.files import file_name
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings
-from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, Finding, Level, Patient
+from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, Finding, Patient, fault, warning
 from peewit.streaming.durable import TEMPORARY_PREFIX
 
 _PREDICTION = re.compile(r"[0-9a-f]+-\d+")
@@ -27,10 +27,8 @@ def check_deleted_graphs(patient: Patient) -> Iterator[Finding]:
     with patient.database.read() as connection:
         rows = connection.execute(old).all()
     for name, graph_id in rows:
-        yield Finding(
-            check="deleted graphs",
-            level=Level.WARNING,
-            text=f"graph {name} ({graph_id}) was deleted and is still on the disk; the ingest "
+        yield warning(
+            f"graph {name} ({graph_id}) was deleted and is still on the disk; the ingest "
             "daemon removes such graphs",
             repair=partial(_purged, patient),
         )
@@ -46,12 +44,7 @@ def check_orphan_directories(patient: Patient) -> Iterator[Finding]:
         known = set(connection.execute(select(graphs.c.id)).scalars())
     for path in found:
         if path.name not in known and patient.is_old(path):
-            yield Finding(
-                check="orphan directories",
-                level=Level.FAULT,
-                text=f"{path} belongs to no graph",
-                repair=partial(patient.put_aside, path),
-            )
+            yield fault(f"{path} belongs to no graph", repair=partial(patient.put_aside, path))
 
 
 def check_orphan_pushes(patient: Patient) -> Iterator[Finding]:
@@ -77,10 +70,8 @@ def check_orphan_pushes(patient: Patient) -> Iterator[Finding]:
             }
         for path in found:
             if path.name not in named:
-                yield Finding(
-                    check="orphan pushes",
-                    level=Level.WARNING,
-                    text=f"graph {graph.settings.name}: {path} is named by no row: it was never "
+                yield warning(
+                    f"graph {graph.settings.name}: {path} is named by no row: it was never "
                     "acknowledged, or its graph was restored",
                     repair=partial(patient.put_aside, path),
                 )
@@ -107,10 +98,8 @@ def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
         named |= {file_name(row.id, row.attempt) for row in rows if row.status == "running"}
         for path in found:
             if path.with_suffix(".arrow").name not in named:
-                yield Finding(
-                    check="orphan predictions",
-                    level=Level.WARNING,
-                    text=f"graph {graph.settings.name}: {path.name} belongs to no job; an idle "
+                yield warning(
+                    f"graph {graph.settings.name}: {path.name} belongs to no job; an idle "
                     "worker removes such files",
                     repair=partial(_cleaned, store, graph.id),
                 )
@@ -122,19 +111,15 @@ def check_temporary_files(patient: Patient) -> Iterator[Finding]:
     if not root.exists():
         return
     for staging in abandoned_stagings(root):
-        yield Finding(
-            check="temporary files",
-            level=Level.WARNING,
-            text=f"{staging} was left by a backup that was killed; it keeps removed files",
+        yield warning(
+            f"{staging} was left by a backup that was killed; it keeps removed files",
             repair=partial(_removed, staging),
         )
     for graph in patient.graphs():
         for path in sorted((root / graph.id).glob(f"**/{TEMPORARY_PREFIX}*")):
             if patient.is_old(path) and not path.name.startswith(STAGING_PREFIX):
-                yield Finding(
-                    check="temporary files",
-                    level=Level.WARNING,
-                    text=f"graph {graph.settings.name}: {path} was never finished",
+                yield warning(
+                    f"graph {graph.settings.name}: {path} was never finished",
                     repair=partial(_removed, path),
                 )
 
