@@ -10,6 +10,7 @@ from uuid import uuid4
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.settings import Settings
+from peewit.streaming.durable import TEMPORARY_PREFIX
 from peewit.streaming.snapshots.store import GraphPaths
 
 LOST_AND_FOUND: Final = "lost+found"
@@ -96,6 +97,16 @@ class Patient:
             return self.now - path.stat().st_mtime >= GRACE_SECONDS
         except FileNotFoundError:
             return False
+
+    def old_below(self, directory: Path) -> list[Path]:
+        """What lies in a directory, if there is one, and is finished and old."""
+        if not directory.exists():
+            return []
+        return [
+            path
+            for path in directory.iterdir()
+            if not path.name.startswith(TEMPORARY_PREFIX) and self.is_old(path)
+        ]
 
     def put_aside(self, path: Path) -> str:
         """Move a file or directory to ``lost+found``; says so."""

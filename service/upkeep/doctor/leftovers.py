@@ -36,14 +36,11 @@ def check_deleted_graphs(patient: Patient) -> Iterator[Finding]:
 
 def check_orphan_directories(patient: Patient) -> Iterator[Finding]:
     """Directories below ``graphs`` that belong to no graph."""
-    root = patient.settings.graphs_directory
-    if not root.exists():
-        return
-    found = [path for path in root.iterdir() if not path.name.startswith(TEMPORARY_PREFIX)]
+    found = patient.old_below(patient.settings.graphs_directory)
     with patient.database.read() as connection:
         known = set(connection.execute(select(graphs.c.id)).scalars())
     for path in found:
-        if path.name not in known and patient.is_old(path):
+        if path.name not in known:
             yield fault(f"{path} belongs to no graph", repair=partial(patient.put_aside, path))
 
 
@@ -51,13 +48,7 @@ def check_orphan_pushes(patient: Patient) -> Iterator[Finding]:
     """Pushed blocks and sets of features that no row names."""
     for graph in patient.graphs():
         paths = patient.paths(graph)
-        found = [
-            path
-            for directory in (paths.pushes, paths.feature_sets)
-            if directory.exists()
-            for path in directory.iterdir()
-            if not path.name.startswith(TEMPORARY_PREFIX) and patient.is_old(path)
-        ]
+        found = patient.old_below(paths.pushes) + patient.old_below(paths.feature_sets)
         if not found:
             continue
         with patient.database.read() as connection:
@@ -81,12 +72,8 @@ def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
     """Predictions that no job names."""
     store = PredictionStore(patient.database, patient.settings.graphs_directory)
     for graph in patient.graphs():
-        directory = patient.paths(graph).predictions
-        found = [
-            path
-            for path in (directory.iterdir() if directory.exists() else ())
-            if _PREDICTION.fullmatch(path.stem) and patient.is_old(path)
-        ]
+        paths = patient.old_below(patient.paths(graph).predictions)
+        found = [path for path in paths if _PREDICTION.fullmatch(path.stem)]
         if not found:
             continue
         mine = select(jobs.c.id, jobs.c.attempt, jobs.c.status, jobs.c.result).where(
