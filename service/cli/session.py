@@ -6,7 +6,7 @@ Answers go to stdout, as text for people or, with ``--json``, as one JSON value.
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -77,11 +77,8 @@ def feature_sets(session: Session) -> FeatureSets:
 def open_session(settings: Settings | None = None) -> Iterator[Session]:
     """The stores that the environment names, or those of other settings."""
     settings = settings or Settings()
-    database = open_database(settings.database)
-    try:
+    with closing(open_database(settings.database)) as database:
         yield Session(settings, database)
-    finally:
-        database.close()
 
 
 def command_group(title: str | None = None) -> typer.Typer:

@@ -7,6 +7,7 @@ other names in that home stay.
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -150,16 +151,13 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
     compile_seconds = warm()
     tell(f"compile   {compile_seconds:.1f} s for all kernels; kept for the next run")
     _write_inputs(files, tell)
-    database = open_database(settings.database)
-    try:
+    with closing(open_database(settings.database)) as database:
         graph = _fresh_graph(database)
         tell(f"graph     {GRAPH_NAME!r} created, epsilon {EPSILON:g}")
         snapshot, ingest_seconds = _ingest(database, settings, graph, files, tell)
         _put_labels(database, settings, graph, files, tell)
         job, solve_seconds = _solve(database, settings, graph, tell)
         evaluation = _write_and_compare(database, settings, job, files, tell)
-    finally:
-        database.close()
     return DemoResult(
         directory=files.directory,
         compile_seconds=compile_seconds,
@@ -186,11 +184,8 @@ def _take_directory(directory: Path) -> None:
 
 def _require_idle(settings: Settings) -> None:
     """Refuse to work beside the server of an earlier ``demo --serve``, which would join in."""
-    database = open_database(settings.database)
-    try:
+    with closing(open_database(settings.database)) as database:
         alive = WorkerRegistry(database).alive()
-    finally:
-        database.close()
     if alive:
         raise RuntimeError(
             f"the demo's home must not be in use, got {settings.home}, where {alive[0].id} runs; "

@@ -6,9 +6,9 @@ and nothing is lost when one ends. How long blocks and resparsifications take is
 process alone, since its start.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -47,24 +47,27 @@ OTHERS: Final = "(others)"
 _SECONDS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 
-@dataclass(slots=True)
-class _Figures:
-    """What the stores say of one graph, or of several."""
+_Family = CounterMetricFamily | GaugeMetricFamily
 
-    edges: int = 0
-    kept: int = 0
-    snapshots: int = 0
-    label_events: int = 0
-    predicted_snapshot: int = 0
-    predicted_label_events: int = 0
-    backlog_files: int = 0
-    backlog_bytes: int = 0
-    quarantined: int = 0
-    failing_sources: int = 0
+_PER_GRAPH: Final[Mapping[str, tuple[type[_Family], str]]] = {
+    "peewit_edges_ingested": (CounterMetricFamily, "Rows of committed files and pushes."),
+    "peewit_snapshots": (CounterMetricFamily, "Snapshots published: the number of the newest."),
+    "peewit_label_events": (CounterMetricFamily, "Labels given and taken back: labels_seq."),
+    "peewit_predicted_snapshot": (GaugeMetricFamily, "Newest snapshot with predictions."),
+    "peewit_predicted_label_events": (
+        GaugeMetricFamily,
+        "Label events that the newest predictions know.",
+    ),
+    "peewit_kept_edges": (GaugeMetricFamily, "Edges of the newest snapshot."),
+    "peewit_backlog_bytes": (GaugeMetricFamily, "Bytes that wait for ingest."),
+    "peewit_backlog_files": (GaugeMetricFamily, "Files and single pushes that wait."),
+    "peewit_quarantined_files": (GaugeMetricFamily, "Files refused and not retried."),
+    "peewit_failing_sources": (GaugeMetricFamily, "Sources that cannot be listed or read."),
+}
+"""What the stores say of one graph, or of several: by name, with its type and its meaning."""
 
-    def add(self, other: "_Figures") -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+_Figures = Mapping[str, int]
+"""A number for each of `_PER_GRAPH`."""
 
 
 class StoreCollector(Collector):
@@ -120,22 +123,24 @@ class StoreCollector(Collector):
             of_pushes = {row.graph_id: row.n_pushes for row in connection.execute(single)}
             of_sources = {row.graph_id: row.n_sources for row in connection.execute(failing)}
             of_solves = {row.graph_id: row for row in connection.execute(solved)}
-        figures = {}
+        figures: dict[str, _Figures] = {}
         for graph in known:
             found = of_files.get(graph.id)
             answered = of_solves.get(graph.id)
-            figures[graph.name] = _Figures(
-                edges=graph.edges_seen,
-                kept=graph.edges_kept,
-                snapshots=graph.snapshot or 0,
-                label_events=graph.labels_seq,
-                predicted_snapshot=answered.snapshot if answered else 0,
-                predicted_label_events=answered.labels_seq if answered else 0,
-                backlog_files=(found.n_files if found else 0) + of_pushes.get(graph.id, 0),
-                backlog_bytes=int((found.n_bytes if found else 0) or 0) + graph.pushed_bytes,
-                quarantined=found.n_quarantined if found else 0,
-                failing_sources=of_sources.get(graph.id, 0),
-            )
+            n_bytes = int((found.n_bytes if found else 0) or 0)
+            figures[graph.name] = {
+                "peewit_edges_ingested": graph.edges_seen,
+                "peewit_snapshots": graph.snapshot or 0,
+                "peewit_label_events": graph.labels_seq,
+                "peewit_predicted_snapshot": answered.snapshot if answered else 0,
+                "peewit_predicted_label_events": answered.labels_seq if answered else 0,
+                "peewit_kept_edges": graph.edges_kept,
+                "peewit_backlog_bytes": n_bytes + graph.pushed_bytes,
+                "peewit_backlog_files": (found.n_files if found else 0)
+                + of_pushes.get(graph.id, 0),
+                "peewit_quarantined_files": found.n_quarantined if found else 0,
+                "peewit_failing_sources": of_sources.get(graph.id, 0),
+            }
         return figures
 
 
@@ -143,55 +148,20 @@ def _largest_graphs(figures: dict[str, _Figures]) -> dict[str, _Figures]:
     """The largest graphs by name, and the others together."""
     if len(figures) <= MAX_GRAPHS:
         return figures
-    by_size = sorted(figures, key=lambda name: (-figures[name].edges, name))
-    others = _Figures()
-    for name in by_size[MAX_GRAPHS:]:
-        others.add(figures[name])
+    by_size = sorted(figures, key=lambda name: (-figures[name]["peewit_edges_ingested"], name))
+    rest = [figures[name] for name in by_size[MAX_GRAPHS:]]
+    others = {metric: sum(each[metric] for each in rest) for metric in _PER_GRAPH}
     return {name: figures[name] for name in by_size[:MAX_GRAPHS]} | {OTHERS: others}
 
 
 def _families(figures: dict[str, _Figures]) -> Sequence[Metric]:
-    edges = CounterMetricFamily(
-        "peewit_edges_ingested", "Rows of committed files and pushes.", labels=["graph"]
-    )
-    snapshots = CounterMetricFamily(
-        "peewit_snapshots", "Snapshots published: the number of the newest.", labels=["graph"]
-    )
-    label_events = CounterMetricFamily(
-        "peewit_label_events", "Labels given and taken back: labels_seq.", labels=["graph"]
-    )
-    gauges = {
-        "predicted_snapshot": GaugeMetricFamily(
-            "peewit_predicted_snapshot", "Newest snapshot with predictions.", labels=["graph"]
-        ),
-        "predicted_label_events": GaugeMetricFamily(
-            "peewit_predicted_label_events",
-            "Label events that the newest predictions know.",
-            labels=["graph"],
-        ),
-        "kept": GaugeMetricFamily(
-            "peewit_kept_edges", "Edges of the newest snapshot.", labels=["graph"]
-        ),
-        "backlog_bytes": GaugeMetricFamily(
-            "peewit_backlog_bytes", "Bytes that wait for ingest.", labels=["graph"]
-        ),
-        "backlog_files": GaugeMetricFamily(
-            "peewit_backlog_files", "Files and single pushes that wait.", labels=["graph"]
-        ),
-        "quarantined": GaugeMetricFamily(
-            "peewit_quarantined_files", "Files refused and not retried.", labels=["graph"]
-        ),
-        "failing_sources": GaugeMetricFamily(
-            "peewit_failing_sources", "Sources that cannot be listed or read.", labels=["graph"]
-        ),
-    }
-    for name, each in figures.items():
-        edges.add_metric([name], each.edges)
-        snapshots.add_metric([name], each.snapshots)
-        label_events.add_metric([name], each.label_events)
-        for field, gauge in gauges.items():
-            gauge.add_metric([name], getattr(each, field))
-    return [edges, snapshots, label_events, *gauges.values()]
+    families = []
+    for metric, (kind, text) in _PER_GRAPH.items():
+        made = kind(metric, text, labels=["graph"])
+        for name, each in figures.items():
+            made.add_metric([name], each[metric])
+        families.append(made)
+    return families
 
 
 class _SettingsCollector(Collector):
@@ -244,11 +214,13 @@ class IngestMetrics:
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
             self.registry.register(collector)
         self._labels: set[str] = set()
-        self._rows = Counter(
+        counter = partial(Counter, labelnames=["graph"], registry=self.registry)
+        histogram = partial(
+            Histogram, labelnames=["graph"], registry=self.registry, buckets=_SECONDS
+        )
+        self._rows = counter(
             "peewit_ingest_rows",
             "Rows that this process has absorbed, those replayed after a fault counted again.",
-            ["graph"],
-            registry=self.registry,
         )
         self._files = Counter(
             "peewit_ingest_files",
@@ -256,39 +228,15 @@ class IngestMetrics:
             ["graph", "outcome"],
             registry=self.registry,
         )
-        self._blocks = Histogram(
+        self._blocks = histogram(
             "peewit_block_seconds",
             "Seconds from asking for a block to its last record, the mean of its group.",
-            ["graph"],
-            buckets=_SECONDS,
-            registry=self.registry,
         )
-        self._resparsify = Histogram(
-            "peewit_resparsify_seconds",
-            "Seconds of a resparsification.",
-            ["graph"],
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._listings = Histogram(
-            "peewit_listing_seconds",
-            "Seconds of a listing of a source.",
-            ["graph"],
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._listing_errors = Counter(
-            "peewit_listing_errors",
-            "Listings that failed.",
-            ["graph"],
-            registry=self.registry,
-        )
-
-        self._failures = Counter(
-            "peewit_ingest_failures",
-            "Passes over a graph that failed and are tried again.",
-            ["graph"],
-            registry=self.registry,
+        self._resparsify = histogram("peewit_resparsify_seconds", "Seconds of a resparsification.")
+        self._listings = histogram("peewit_listing_seconds", "Seconds of a listing of a source.")
+        self._listing_errors = counter("peewit_listing_errors", "Listings that failed.")
+        self._failures = counter(
+            "peewit_ingest_failures", "Passes over a graph that failed and are tried again."
         )
 
     def note_event(self, graph: str, event: IngestEvent) -> None:

@@ -3,7 +3,7 @@
 The names are those of prometheus_client's own collector, which sees one process only.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import psutil
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -28,8 +28,6 @@ class ProcessTreeCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The metrics of this moment; processor time includes that of descendants that ended."""
-        families = _families()
-        processor, resident, descriptors, count, started = families
         seconds, n_bytes, n_descriptors, n_processes = 0.0, 0, 0, 0
         for process in (self._root, *self._root.children(recursive=True)):
             try:
@@ -42,25 +40,18 @@ class ProcessTreeCollector(Collector):
                     n_processes += 1
             except psutil.NoSuchProcess:
                 continue  # it ended while this was looking; its parent counts its time
-        processor.add_metric([], seconds)
-        resident.add_metric([], n_bytes)
-        descriptors.add_metric([], n_descriptors)
-        count.add_metric([], n_processes)
-        started.add_metric([], self._root.create_time())
-        return families
+        return _families(seconds, n_bytes, n_descriptors, n_processes, self._root.create_time())
 
 
-def _families() -> tuple[
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    GaugeMetricFamily,
-    GaugeMetricFamily,
-    GaugeMetricFamily,
-]:
-    return (
+def _families(*figures: float) -> Sequence[Metric]:
+    """The metrics with these numbers, or without any."""
+    families: tuple[CounterMetricFamily | GaugeMetricFamily, ...] = (
         CounterMetricFamily("process_cpu_seconds", "Processor time, in seconds."),
         GaugeMetricFamily("process_resident_memory_bytes", "Resident memory."),
         GaugeMetricFamily("process_open_fds", "Open file descriptors."),
         GaugeMetricFamily("peewit_processes", "Processes that these numbers are the sums of."),
         GaugeMetricFamily("process_start_time_seconds", "Start of the first, since the epoch."),
     )
+    for family, figure in zip(families, figures, strict=False):
+        family.add_metric([], figure)
+    return families

@@ -12,7 +12,7 @@ ahead of the rows, as a process leaves it that dies there; ingest then tells the
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -305,12 +305,8 @@ def _missing(reader: Connection, root: Path, staging: Path) -> Iterator[str]:
 
 
 def _copy_rows(reader: Connection, path: Path, progress: Progress) -> dict[str, int]:
-    target = open_private_database(path)
-    try:
-        with target.write() as connection:
-            return copy_rows(reader, connection, progress)
-    finally:
-        target.close()
+    with closing(open_private_database(path)) as target, target.write() as connection:
+        return copy_rows(reader, connection, progress)
 
 
 def _copy_files(staging: Path, target: Path, progress: Progress) -> list[BackupFile]:

@@ -9,6 +9,7 @@ the restore's own, or, once the rows are there, only has to remove it.
 import json
 import os
 import shutil
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, update
 
 from peewit.service.database.engine import SERVE_LOCK, Database, open_private_database
 from peewit.service.database.migrations import require_known
-from peewit.service.database.tables import feature_sets, files, graphs, metadata, pushes, sources
+from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
 from peewit.service.inbox.needed_files import GRAPHS, relocated
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.workers import WorkerRegistry
@@ -28,6 +29,7 @@ from peewit.service.upkeep.backup_format import (
     BackupManifest,
     DamagedBackup,
     Progress,
+    carried_tables,
     copy_file,
     copy_rows,
     count_rows,
@@ -187,8 +189,7 @@ def _rows_there(connection: Connection) -> dict[str, int]:
     """Rows by table, of tables that have any."""
     counts = {
         table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
-        for table in metadata.sorted_tables
-        if table.name not in {"workers", "leases"}
+        for table in carried_tables()
     }
     return {name: n_rows for name, n_rows in counts.items() if n_rows}
 
@@ -211,24 +212,23 @@ def _restore(
     staging = settings.home / _STAGING
     staging.mkdir()
     _copy_files(directory, manifest, staging, progress)
-    backup = open_private_database(staging / DATABASE)  # migrates the copy
-    try:
-        with backup.read() as source:
-            moved = staging / GRAPHS
-            moved.mkdir(exist_ok=True)
-            for graph_id in source.execute(select(graphs.c.id)).scalars():
-                _relocate_files(moved, settings.graphs_directory, graph_id)
-            _flush(moved)
-            with database.write() as target:
-                _copy_checked(source, target, manifest, progress)
-                _relocate_rows(target, settings.graphs_directory)
-                n_requeued = requeue_running(target, reason="the home was restored from a backup")
-                if settings.graphs_directory.exists():
-                    settings.graphs_directory.rmdir()
-                moved.rename(settings.graphs_directory)
-                fsync_directory(settings.home)
-    finally:
-        backup.close()
+    with (
+        closing(open_private_database(staging / DATABASE)) as backup,  # migrates the copy
+        backup.read() as source,
+    ):
+        moved = staging / GRAPHS
+        moved.mkdir(exist_ok=True)
+        for graph_id in source.execute(select(graphs.c.id)).scalars():
+            _relocate_files(moved, settings.graphs_directory, graph_id)
+        _flush(moved)
+        with database.write() as target:
+            _copy_checked(source, target, manifest, progress)
+            _relocate_rows(target, settings.graphs_directory)
+            n_requeued = requeue_running(target, reason="the home was restored from a backup")
+            if settings.graphs_directory.exists():
+                settings.graphs_directory.rmdir()
+            moved.rename(settings.graphs_directory)
+            fsync_directory(settings.home)
     shutil.rmtree(staging)
     return _report(settings, manifest, n_requeued=n_requeued)
 
@@ -295,15 +295,11 @@ def _copy_checked(
 
 def _relocate_rows(connection: Connection, graphs_directory: Path) -> None:
     """Let rows name the files below the graphs by where they will be."""
-    for table, column in (
-        (pushes, "path"),
-        (files, "path"),
-        (feature_sets, "path"),
-        (sources, "url"),
-    ):
-        is_below = table.c[column].contains(f"/{GRAPHS}/", autoescape=True)
+    for column in (pushes.c.path, files.c.path, feature_sets.c.path, sources.c.url):
+        table = column.table
+        is_below = column.contains(f"/{GRAPHS}/", autoescape=True)
         rows = connection.execute(
-            select(table.c.id, table.c.graph_id, table.c[column]).where(is_below)
+            select(table.c.id, table.c.graph_id, column).where(is_below)
         ).all()
         changes = [
             {"row_id": row_id, "new_path": relocated(path, graph_id, graphs_directory / graph_id)}

@@ -6,57 +6,30 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError
 
-from peewit.service.upkeep.doctor.findings import Check, Finding, Level, Patient
-from peewit.service.upkeep.doctor.graph_files import (
-    check_checkpoints,
-    check_node_index,
-    check_predictions,
-    check_pushes,
-    check_snapshots,
-)
-from peewit.service.upkeep.doctor.installation import (
-    check_clock,
-    check_compiled_code,
-    check_disk,
-    check_home,
-    check_packages,
-    check_secrets,
-)
-from peewit.service.upkeep.doctor.leftovers import (
-    check_deleted_graphs,
-    check_orphan_directories,
-    check_orphan_predictions,
-    check_orphan_pushes,
-    check_temporary_files,
-)
-from peewit.service.upkeep.doctor.tables import (
-    check_database,
-    check_jobs,
-    check_leases,
-    check_sources,
-)
+from peewit.service.upkeep.doctor import graph_files, installation, leftovers, tables
+from peewit.service.upkeep.doctor.findings import Check, Finding, Level, Patient, fault
 
 CHECKS: Final[dict[str, Check]] = {
-    "packages": check_packages,
-    "compiled code": check_compiled_code,
-    "home": check_home,
-    "disk": check_disk,
-    "secrets": check_secrets,
-    "database": check_database,
-    "clock": check_clock,
-    "checkpoints": check_checkpoints,
-    "node index": check_node_index,
-    "snapshots": check_snapshots,
-    "predictions": check_predictions,
-    "pushes": check_pushes,
-    "jobs": check_jobs,
-    "leases": check_leases,
-    "sources": check_sources,
-    "deleted graphs": check_deleted_graphs,
-    "orphan directories": check_orphan_directories,
-    "orphan pushes": check_orphan_pushes,
-    "orphan predictions": check_orphan_predictions,
-    "temporary files": check_temporary_files,
+    "packages": installation.check_packages,
+    "compiled code": installation.check_compiled_code,
+    "home": installation.check_home,
+    "disk": installation.check_disk,
+    "secrets": installation.check_secrets,
+    "database": tables.check_database,
+    "clock": installation.check_clock,
+    "checkpoints": graph_files.check_checkpoints,
+    "node index": graph_files.check_node_index,
+    "snapshots": graph_files.check_snapshots,
+    "predictions": graph_files.check_predictions,
+    "pushes": graph_files.check_pushes,
+    "jobs": tables.check_jobs,
+    "leases": tables.check_leases,
+    "sources": tables.check_sources,
+    "deleted graphs": leftovers.check_deleted_graphs,
+    "orphan directories": leftovers.check_orphan_directories,
+    "orphan pushes": leftovers.check_orphan_pushes,
+    "orphan predictions": leftovers.check_orphan_predictions,
+    "temporary files": leftovers.check_temporary_files,
 }
 """By name, in the order in which they are told."""
 
@@ -79,14 +52,11 @@ def _run(name: str, check: Check, patient: Patient) -> Iterator[Finding]:
     try:
         found = list(check(patient))
     except (OSError, DBAPIError, ValueError, RuntimeError, LookupError) as error:
-        found = [_fault(name, f"could not be looked at: {error}")]
+        found = [fault(f"could not be looked at: {error}")]
     if all(each.level is Level.INFORMATION for each in found):
-        yield Finding(check=name, level=Level.OK, text="")
-    yield from found
-
-
-def _fault(name: str, text: str) -> Finding:
-    return Finding(check=name, level=Level.FAULT, text=text)
+        found = [Finding(level=Level.OK, text=""), *found]
+    for each in found:
+        yield replace(each, check=name)
 
 
 def _repair(finding: Finding) -> Finding:

@@ -10,11 +10,15 @@ from uuid import uuid4
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.settings import Settings
+from peewit.streaming.durable import TEMPORARY_PREFIX
 from peewit.streaming.snapshots.store import GraphPaths
 
 LOST_AND_FOUND: Final = "lost+found"
 GRACE_SECONDS: Final = 600.0
 """Files younger than this may belong to something under way."""
+
+
+Repair = Callable[[], str]
 
 
 class Level(StrEnum):
@@ -32,22 +36,22 @@ class Finding:
 
     Attributes
     ----------
-    check : str
-        Name of the check.
     level : Level
         Only a fault makes the command fail.
     text : str
         What was found.
+    check : str
+        Name of the check, which `examine` fills in.
     repair : callable, optional
         Puts it right and says what it did; None where nobody can do that safely.
     repaired : str
         What was done; empty where nothing was.
     """
 
-    check: str
     level: Level
     text: str
-    repair: Callable[[], str] | None = field(default=None, repr=False)
+    check: str = ""
+    repair: Repair | None = field(default=None, repr=False)
     repaired: str = ""
 
     def to_json(self) -> dict[str, object]:
@@ -94,12 +98,37 @@ class Patient:
         except FileNotFoundError:
             return False
 
+    def old_below(self, directory: Path) -> list[Path]:
+        """What lies in a directory, if there is one, and is finished and old."""
+        if not directory.exists():
+            return []
+        return [
+            path
+            for path in directory.iterdir()
+            if not path.name.startswith(TEMPORARY_PREFIX) and self.is_old(path)
+        ]
+
     def put_aside(self, path: Path) -> str:
         """Move a file or directory to ``lost+found``; says so."""
         place = self.settings.home / LOST_AND_FOUND / f"{uuid4().hex[:8]}-{path.name}"
         place.parent.mkdir(exist_ok=True)
         path.rename(place)
         return f"moved to {place}"
+
+
+def fault(text: str, repair: Repair | None = None) -> Finding:
+    """Something is wrong."""
+    return Finding(level=Level.FAULT, text=text, repair=repair)
+
+
+def warning(text: str, repair: Repair | None = None) -> Finding:
+    """Something may go wrong."""
+    return Finding(level=Level.WARNING, text=text, repair=repair)
+
+
+def information(text: str, repair: Repair | None = None) -> Finding:
+    """Something is worth knowing."""
+    return Finding(level=Level.INFORMATION, text=text, repair=repair)
 
 
 Check = Callable[[Patient], Iterator[Finding]]

@@ -16,7 +16,7 @@ from peewit.service.inbox.needed_files import needed_files
 from peewit.service.predictions.files import predictor_path
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.uploads import id_type
-from peewit.service.upkeep.doctor.findings import Finding, Level, Patient
+from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, information, warning
 from peewit.streaming.nodes.segments import CorruptSegment, list_segments, read_ids, truncate_ids
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
@@ -32,14 +32,14 @@ def check_checkpoints(patient: Patient) -> Iterator[Finding]:
         directory = patient.paths(graph).checkpoints
         if not directory.exists():
             if graph.progress.snapshot is not None:
-                yield _fault("checkpoints", graph, f"{directory} is missing; restore a backup")
+                yield _fault(graph, f"{directory} is missing; restore a backup")
             continue
         store = CheckpointStore(directory)
         for which, load in (("newest", store.newest), ("clean", store.clean)):
             damage = _damage_of(patient, graph, load)
             if damage:
                 text = f"the {which} checkpoint cannot be read ({damage}); restore a backup"
-                yield _fault("checkpoints", graph, text)
+                yield _fault(graph, text)
 
 
 def check_node_index(patient: Patient) -> Iterator[Finding]:
@@ -51,15 +51,13 @@ def check_node_index(patient: Patient) -> Iterator[Finding]:
         store = CheckpointStore(paths.checkpoints)
         damage = _damage_of(patient, graph, partial(_read_index, paths, id_type(kind)))
         if damage:
-            yield _fault("node index", graph, damage)
+            yield _fault(graph, damage)
             continue
         n_nodes = store.n_nodes()
         n_published = max((each.stop for each in list_segments(paths.nodes)), default=0)
         if n_published > n_nodes:
-            yield Finding(
-                check="node index",
-                level=Level.INFORMATION,
-                text=f"graph {graph.settings.name}: {n_published - n_nodes} ids beyond the "
+            yield information(
+                f"graph {graph.settings.name}: {n_published - n_nodes} ids beyond the "
                 "checkpoint, of an ingest that goes on or was killed; the next one drops them",
                 repair=partial(_truncate, patient, graph, id_type),
             )
@@ -80,23 +78,20 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
             except SnapshotNotFound as error:
                 if _names(patient, graph, store_of, number):
                     text = f"{error}, though rows name it; restore a backup"
-                    yield _fault("snapshots", graph, text)
+                    yield _fault(graph, text)
                 elif patient.is_old(directory := store.directory(number)):
-                    yield Finding(
-                        check="snapshots",
-                        level=Level.WARNING,
-                        text=f"graph {graph.settings.name}: {directory} lacks a file; nothing "
-                        "needs it",
+                    yield warning(
+                        f"graph {graph.settings.name}: {directory} lacks a file; nothing needs it",
                         repair=partial(patient.put_aside, directory),
                     )
             except _DAMAGE as error:
                 if number in store.numbers():
                     text = f"snapshot {number} cannot be read ({error}); restore a backup"
-                    yield _fault("snapshots", graph, text)
+                    yield _fault(graph, text)
             else:
                 if n_rows != kept:
                     text = f"snapshot {number} must have {kept} edges, it has {n_rows}"
-                    yield _fault("snapshots", graph, text)
+                    yield _fault(graph, text)
 
 
 def check_predictions(patient: Patient) -> Iterator[Finding]:
@@ -115,15 +110,15 @@ def check_predictions(patient: Patient) -> Iterator[Finding]:
                 file.table().validate()
                 if (job.result or {}).get("inductive") and not predictor_path(file.path).exists():
                     text = f"the predictor of job {job.id} is missing; solve again"
-                    yield _fault("predictions", graph, text)
+                    yield _fault(graph, text)
             except PredictionsNotFound:
                 latest_now = store.latest(graph.id, job.model)
                 if latest_now is not None and latest_now.id == job.id:
                     text = f"the predictions of job {job.id} are missing; solve again"
-                    yield _fault("predictions", graph, text)
+                    yield _fault(graph, text)
             except _DAMAGE as error:
                 text = f"the predictions of job {job.id} cannot be read ({error}); solve again"
-                yield _fault("predictions", graph, text)
+                yield _fault(graph, text)
 
 
 def check_pushes(patient: Patient) -> Iterator[Finding]:
@@ -142,7 +137,7 @@ def check_pushes(patient: Patient) -> Iterator[Finding]:
     for graph_id, path in sorted(gone):
         if graph_id in names:
             text = f"{path} is missing, which rows name; restore a backup or push it again"
-            yield _fault("pushes", names[graph_id], text)
+            yield _fault(names[graph_id], text)
 
 
 def _read_index(paths: GraphPaths, kind: pa.DataType) -> None:
@@ -193,5 +188,5 @@ def _truncate(patient: Patient, graph: GraphRecord, id_type: pa.DataType) -> str
     return "dropped"
 
 
-def _fault(check: str, graph: GraphRecord, text: str) -> Finding:
-    return Finding(check=check, level=Level.FAULT, text=f"graph {graph.settings.name}: {text}")
+def _fault(graph: GraphRecord, text: str) -> Finding:
+    return fault(f"graph {graph.settings.name}: {text}")

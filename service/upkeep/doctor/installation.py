@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from sqlalchemy import select
 
 from peewit.service.database.engine import now
-from peewit.service.upkeep.doctor.findings import Finding, Level, Patient
+from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, warning
 from peewit.service.upkeep.restore import MARK
 
 FREE_SHARE: Final = 0.05
@@ -35,10 +35,10 @@ def check_packages(patient: Patient) -> Iterator[Finding]:
         try:
             found = version(asked.name)
         except PackageNotFoundError:
-            yield _fault("packages", f"{asked} is needed, it is not installed")
+            yield fault(f"{asked} is needed, it is not installed")
             continue
         if not asked.specifier.contains(found, prereleases=True):
-            yield _fault("packages", f"{asked} is needed, {found} is installed")
+            yield fault(f"{asked} is needed, {found} is installed")
 
 
 def check_compiled_code(patient: Patient) -> Iterator[Finding]:
@@ -46,8 +46,7 @@ def check_compiled_code(patient: Patient) -> Iterator[Finding]:
     del patient
     directory = Path(os.environ["NUMBA_CACHE_DIR"])  # set by prepare_environment
     if not _takes_a_file(directory):
-        yield _fault(
-            "compiled code",
+        yield fault(
             f"{directory} must take files, it does not; every process compiles anew or fails; "
             "set NUMBA_CACHE_DIR to a directory that can be written",
         )
@@ -58,15 +57,12 @@ def check_home(patient: Patient) -> Iterator[Finding]:
     home, graphs = patient.settings.home, patient.settings.graphs_directory
     for directory in (home, graphs):
         if directory.exists() and not _takes_a_file(directory):
-            yield _fault("home", f"{directory} must take files, it does not")
+            yield fault(f"{directory} must take files, it does not")
     if (home / MARK).exists():
-        yield _fault(
-            "home", f"a restore into {home} has not come to its end; run `peewit restore` again"
-        )
+        yield fault(f"a restore into {home} has not come to its end; run `peewit restore` again")
     for below in graphs.glob("*/*") if graphs.exists() else ():
         if below.is_mount():
-            yield _fault(
-                "home",
+            yield fault(
                 f"{below} must lie on one file system with {graphs}, it is mounted there; files "
                 "cannot be renamed into it",
             )
@@ -79,9 +75,9 @@ def check_disk(patient: Patient) -> Iterator[Finding]:
     largest = max(sizes, default=0)
     shown = f"{usage.free / 2**30:.1f} GiB of {usage.total / 2**30:.1f} GiB are free"
     if usage.free < 2 * largest:
-        yield _fault("disk", f"{shown}; the next checkpoint may need {2 * largest / 2**30:.1f} GiB")
+        yield fault(f"{shown}; the next checkpoint may need {2 * largest / 2**30:.1f} GiB")
     elif usage.free < FREE_SHARE * usage.total:
-        yield Finding(check="disk", level=Level.WARNING, text=f"{shown}; make room")
+        yield warning(f"{shown}; make room")
 
 
 def check_secrets(patient: Patient) -> Iterator[Finding]:
@@ -91,12 +87,10 @@ def check_secrets(patient: Patient) -> Iterator[Finding]:
         if path is None:
             continue
         if not path.exists():
-            yield _fault("secrets", f"{path} is named by the environment, it does not exist")
+            yield fault(f"{path} is named by the environment, it does not exist")
         elif path.stat().st_mode & (stat.S_IRWXO | stat.S_IWGRP):
-            yield Finding(
-                check="secrets",
-                level=Level.FAULT,
-                text=f"{path} must be closed to others, "
+            yield fault(
+                f"{path} must be closed to others, "
                 f"its mode is {stat.S_IMODE(path.stat().st_mode):o}",
                 repair=partial(_close, path),
             )
@@ -110,10 +104,8 @@ def check_clock(patient: Patient) -> Iterator[Finding]:
         after = datetime.now(UTC)
     apart = max((before - theirs).total_seconds(), (theirs - after).total_seconds())
     if apart > CLOCK_SECONDS:
-        yield Finding(
-            check="clock",
-            level=Level.WARNING,
-            text=f"the clocks of the database and of this machine are {apart:.1f} s apart; "
+        yield warning(
+            f"the clocks of the database and of this machine are {apart:.1f} s apart; "
             "grace times of files are told by one and those of rows by the other",
         )
 
@@ -141,7 +133,3 @@ def _checkpoint_bytes(directory: Path) -> int:
         if each.is_dir()
     ]
     return max(sizes, default=0)
-
-
-def _fault(check: str, text: str) -> Finding:
-    return Finding(check=check, level=Level.FAULT, text=text)

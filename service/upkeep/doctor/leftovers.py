@@ -14,7 +14,7 @@ from peewit.service.database.tables import feature_sets, files, graphs, jobs, pu
 from peewit.service.predictions.files import file_name
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings
-from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, Finding, Level, Patient
+from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, Finding, Patient, fault, warning
 from peewit.streaming.durable import TEMPORARY_PREFIX
 
 _PREDICTION = re.compile(r"[0-9a-f]+-\d+")
@@ -28,10 +28,8 @@ def check_deleted_graphs(patient: Patient) -> Iterator[Finding]:
     with patient.database.read() as connection:
         rows = connection.execute(old).all()
     for name, graph_id in rows:
-        yield Finding(
-            check="deleted graphs",
-            level=Level.WARNING,
-            text=f"graph {name} ({graph_id}) was deleted and is still on the disk; the ingest "
+        yield warning(
+            f"graph {name} ({graph_id}) was deleted and is still on the disk; the ingest "
             "daemon removes such graphs",
             repair=partial(_purge, patient),
         )
@@ -39,33 +37,19 @@ def check_deleted_graphs(patient: Patient) -> Iterator[Finding]:
 
 def check_orphan_directories(patient: Patient) -> Iterator[Finding]:
     """Directories below ``graphs`` that belong to no graph."""
-    root = patient.settings.graphs_directory
-    if not root.exists():
-        return
-    found = [path for path in root.iterdir() if not path.name.startswith(TEMPORARY_PREFIX)]
+    found = patient.old_below(patient.settings.graphs_directory)
     with patient.database.read() as connection:
         known = set(connection.execute(select(graphs.c.id)).scalars())
     for path in found:
-        if path.name not in known and patient.is_old(path):
-            yield Finding(
-                check="orphan directories",
-                level=Level.FAULT,
-                text=f"{path} belongs to no graph",
-                repair=partial(patient.put_aside, path),
-            )
+        if path.name not in known:
+            yield fault(f"{path} belongs to no graph", repair=partial(patient.put_aside, path))
 
 
 def check_orphan_pushes(patient: Patient) -> Iterator[Finding]:
     """Pushed blocks and sets of features that no row names."""
     for graph in patient.graphs():
         paths = patient.paths(graph)
-        found = [
-            path
-            for directory in (paths.pushes, paths.feature_sets)
-            if directory.exists()
-            for path in directory.iterdir()
-            if not path.name.startswith(TEMPORARY_PREFIX) and patient.is_old(path)
-        ]
+        found = patient.old_below(paths.pushes) + patient.old_below(paths.feature_sets)
         if not found:
             continue
         with patient.database.read() as connection:
@@ -78,10 +62,8 @@ def check_orphan_pushes(patient: Patient) -> Iterator[Finding]:
             }
         for path in found:
             if path.name not in named:
-                yield Finding(
-                    check="orphan pushes",
-                    level=Level.WARNING,
-                    text=f"graph {graph.settings.name}: {path} is named by no row: it was never "
+                yield warning(
+                    f"graph {graph.settings.name}: {path} is named by no row: it was never "
                     "acknowledged, or its graph was restored",
                     repair=partial(patient.put_aside, path),
                 )
@@ -91,12 +73,8 @@ def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
     """Predictions that no job names."""
     store = PredictionStore(patient.database, patient.settings.graphs_directory)
     for graph in patient.graphs():
-        directory = patient.paths(graph).predictions
-        found = [
-            path
-            for path in (directory.iterdir() if directory.exists() else ())
-            if _PREDICTION.fullmatch(path.stem) and patient.is_old(path)
-        ]
+        paths = patient.old_below(patient.paths(graph).predictions)
+        found = [path for path in paths if _PREDICTION.fullmatch(path.stem)]
         if not found:
             continue
         mine = select(jobs.c.id, jobs.c.attempt, jobs.c.status, jobs.c.result).where(
@@ -108,10 +86,8 @@ def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
         named |= {file_name(row.id, row.attempt) for row in rows if row.status == "running"}
         for path in found:
             if path.with_suffix(".arrow").name not in named:
-                yield Finding(
-                    check="orphan predictions",
-                    level=Level.WARNING,
-                    text=f"graph {graph.settings.name}: {path.name} belongs to no job; an idle "
+                yield warning(
+                    f"graph {graph.settings.name}: {path.name} belongs to no job; an idle "
                     "worker removes such files",
                     repair=partial(_clean, store, graph.id),
                 )
@@ -123,19 +99,15 @@ def check_temporary_files(patient: Patient) -> Iterator[Finding]:
     if not root.exists():
         return
     for staging in abandoned_stagings(root):
-        yield Finding(
-            check="temporary files",
-            level=Level.WARNING,
-            text=f"{staging} was left by a backup that was killed; it keeps removed files",
+        yield warning(
+            f"{staging} was left by a backup that was killed; it keeps removed files",
             repair=partial(_remove, staging),
         )
     for graph in patient.graphs():
         for path in sorted((root / graph.id).glob(f"**/{TEMPORARY_PREFIX}*")):
             if patient.is_old(path) and not path.name.startswith(STAGING_PREFIX):
-                yield Finding(
-                    check="temporary files",
-                    level=Level.WARNING,
-                    text=f"graph {graph.settings.name}: {path} was never finished",
+                yield warning(
+                    f"graph {graph.settings.name}: {path} was never finished",
                     repair=partial(_remove, path),
                 )
 

@@ -14,7 +14,7 @@ from peewit.service.database.tables import files, graphs, jobs, leases, sources
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.redaction import redacted, shown_url
-from peewit.service.upkeep.doctor.findings import Finding, Level, Patient
+from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, information
 
 
 def check_database(patient: Patient) -> Iterator[Finding]:
@@ -22,7 +22,7 @@ def check_database(patient: Patient) -> Iterator[Finding]:
     with patient.database.read() as connection:
         revision, wanted = revision_of(connection), newest_revision()
         if revision != wanted:
-            yield _fault("database", f"its schema must be {wanted}, it is {revision}")
+            yield fault(f"its schema must be {wanted}, it is {revision}")
     if patient.database.is_sqlite:
         yield from _check_sqlite(patient)
 
@@ -31,14 +31,14 @@ def _check_sqlite(patient: Patient) -> Iterator[Finding]:
     with patient.database.engine.connect() as connection:  # ended by rollback: a damaged file
         damage = _damage(connection)  # takes no commit, not even of what has only read
         for row in damage:
-            yield _fault("database", f"the file is damaged: {row}; restore a backup")
+            yield fault(f"the file is damaged: {row}; restore a backup")
         if damage:
             return
         mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
         if mode != "wal":
-            yield _fault("database", f"the journal mode must be wal, it is {mode}")
+            yield fault(f"the journal mode must be wal, it is {mode}")
         for table, row_id, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
-            yield _fault("database", f"row {row_id} of {table} refers to none of {parent}")
+            yield fault(f"row {row_id} of {table} refers to none of {parent}")
 
 
 def check_jobs(patient: Patient) -> Iterator[Finding]:
@@ -51,10 +51,8 @@ def check_jobs(patient: Patient) -> Iterator[Finding]:
         rows = connection.execute(lapsed.add_columns(jobs.c.lane)).all()
     for row in rows:
         if row.lane not in alive:
-            yield Finding(
-                check="jobs",
-                level=Level.FAULT,
-                text=f"job {row.id} was run by {row.worker_id}, which is gone, and no worker "
+            yield fault(
+                f"job {row.id} was run by {row.worker_id}, which is gone, and no worker "
                 "is there to take it over; start one",
                 repair=partial(_requeue, patient),
             )
@@ -67,10 +65,8 @@ def check_leases(patient: Patient) -> Iterator[Finding]:
         rows = connection.execute(statement).all()
     for row in rows:
         if is_dead(row.holder):
-            yield Finding(
-                check="leases",
-                level=Level.FAULT,
-                text=f"the lease {row.name} is held by {row.holder}, which has died",
+            yield fault(
+                f"the lease {row.name} is held by {row.holder}, which has died",
                 repair=partial(_free, patient, row),
             )
 
@@ -91,10 +87,10 @@ def check_sources(patient: Patient) -> Iterator[Finding]:
     with patient.database.read() as connection:
         for name, url, error in connection.execute(failing):
             text = f"source {shown_url(url)} of {name} cannot be read: {redacted(error or '')}"
-            yield Finding(check="sources", level=Level.INFORMATION, text=text)
+            yield information(text)
         for name, n_files in connection.execute(refused):
             text = f"{n_files} files of {name} are refused; `peewit source list {name}` says why"
-            yield Finding(check="sources", level=Level.INFORMATION, text=text)
+            yield information(text)
 
 
 def _damage(connection: Connection) -> list[str]:
@@ -117,7 +113,3 @@ def _free(patient: Patient, row: Row[Any]) -> str:
     with patient.database.write() as connection:
         connection.execute(leases.update().where(mine).values(expires_at=now()))
     return "given free"
-
-
-def _fault(check: str, text: str) -> Finding:
-    return Finding(check=check, level=Level.FAULT, text=text)
