@@ -22,8 +22,8 @@ from peewit.solvers.linear.finite_newton import LinearPoint
 from peewit.solvers.linear.transduction import Transduced, Transduction
 from peewit.solvers.solution import Status
 from tests.reference.linear_machines import root_beliefs
+from tests.solvers.linear.test_switching import SILENT, switched
 from tests.solvers.linear_problems import small, transductive_twin
-from tests.solvers.test_switching import SILENT, switched
 
 SCHEDULE = Schedule(first=10.0, cooling=1.5, divergence_tol=1e-6, entropy_tol=1e-6, max_steps=30)
 

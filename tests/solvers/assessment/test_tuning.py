@@ -20,7 +20,7 @@ from peewit.solvers.models.linear_machine import LinearSVM
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.transductive import DASVM, TSVM
 from peewit.solvers.solution import Status
-from tests.solvers.test_lapsvm import clouds, graph_of, labels_of
+from tests.solvers.models.test_lapsvm import clouds, graph_of, labels_of
 
 
 @pytest.fixture(scope="module")

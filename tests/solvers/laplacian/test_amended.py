@@ -10,7 +10,7 @@ from peewit.solvers.laplacian.multigrid import Multigrid
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.solution import Status
-from tests.solvers.test_multigrid import clouds
+from tests.solvers.laplacian.test_multigrid import clouds
 
 N_NODES = 8_000
 N_BEFORE = 40
