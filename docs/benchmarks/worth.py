@@ -20,7 +20,7 @@ from peewit.solvers.assessment.generalization import generalization_bound
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.uncertainty import posterior_variance
+from peewit.solvers.models.posterior_variance import posterior_variance
 from tests.data_sets import digits_graph, draw_per_class
 
 N_QUARTERS = 4

@@ -2,7 +2,7 @@
 
 from fastapi import FastAPI
 
-from peewit.service.dashboard.app import create_app
+from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.lifetime import stop_with_parent
 from peewit.service.logs import configure_logging
 from peewit.service.settings import Settings

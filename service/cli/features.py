@@ -28,7 +28,7 @@ from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
-from peewit.streaming.features.blocks import FeatureBlock
+from peewit.streaming.features.contract import FeatureBlock
 from peewit.streaming.pipeline import Interrupted
 
 app = command_group()

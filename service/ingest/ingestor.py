@@ -34,7 +34,7 @@ from peewit.streaming.events import (
     Quarantined,
     StreamSummary,
 )
-from peewit.streaming.features.blocks import BadFeatures
+from peewit.streaming.features.contract import BadFeatures
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.pipeline import FileUnreadable, Stream
 from peewit.streaming.settings import StreamSettings

@@ -17,7 +17,7 @@ from peewit.solvers.assessment.generalization import generalization_bound, spars
 from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.uncertainty import posterior_variance
+from peewit.solvers.models.posterior_variance import posterior_variance
 from peewit.solvers.solution import Solution, Status
 from peewit.streaming.snapshots.store import Snapshot
 

@@ -26,7 +26,7 @@ from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model, solve_either
-from peewit.solvers.models.growing import grown
+from peewit.solvers.models.grown_solution import grown
 from peewit.solvers.models.point_model import GIVEN
 from peewit.solvers.models.refining import Refinable
 from peewit.solvers.solution import Functions, Solution, Status

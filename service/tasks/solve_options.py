@@ -16,8 +16,8 @@ from peewit.solvers.laplacian.full_graph import LEAST_PASSES
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.refining import Refinable
-from peewit.solvers.models.uncertainty import GaussianField
 
 _RULE: Final = "rule"
 _NEEDS: Final = "needs"

@@ -1,7 +1,7 @@
 """Jacobi-preconditioned Chebyshev iteration in float32, its rows divided among threads.
 
-The method of `peewit.solvers.laplacian.chebyshev` for the one preconditioner that needs no pass of
-its own: product, step, preconditioning and turn are one pass over the matrix.
+The method of `peewit.solvers.laplacian.preconditioned_chebyshev` for the one preconditioner that
+needs no pass of its own: product, step, preconditioning and turn are one pass over the matrix.
 """
 
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray
-from peewit.solvers.kernels.chebyshev import (
+from peewit.solvers.kernels.jacobi_chebyshev import (
     chebyshev_rows,
     first_directions,
     scaled_energies,
     smooth_rows,
 )
-from peewit.solvers.laplacian.chebyshev import (
+from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.preconditioned_chebyshev import (
     ChebyshevState,
     cycle_fraction,
     cycle_status,
     end_cycle,
 )
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.spectrum import SpectralBounds
 from peewit.solvers.parallel import RowRanges
 from peewit.solvers.solution import Status

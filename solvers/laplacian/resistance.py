@@ -33,14 +33,14 @@ from peewit.solvers.arrays import (
     frozen,
 )
 from peewit.solvers.iterate import Cancelled, Outcome, iterate
-from peewit.solvers.kernels.chebyshev import smooth_rows
 from peewit.solvers.kernels.edges import (
     estimated_resistances,
     row_sums,
 )
-from peewit.solvers.laplacian.chebyshev import Chebyshev
+from peewit.solvers.kernels.jacobi_chebyshev import smooth_rows
 from peewit.solvers.laplacian.jacobi_chebyshev import JacobiChebyshev
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.preconditioned_chebyshev import Chebyshev
 from peewit.solvers.laplacian.preconditioners import (
     ApproximateCholesky,
     Jacobi,

@@ -22,7 +22,6 @@ from peewit.solvers.arrays import (
     frozen,
     index_dtype,
 )
-from peewit.solvers.kernels.chebyshev import project_rows
 from peewit.solvers.kernels.components import join_edges, number_components
 from peewit.solvers.kernels.edges import (
     add_projected_nodes,
@@ -31,6 +30,7 @@ from peewit.solvers.kernels.edges import (
     row_sums,
     spread_over_edges,
 )
+from peewit.solvers.kernels.jacobi_chebyshev import project_rows
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.parallel import Parallel, RowRanges
 

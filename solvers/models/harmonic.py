@@ -24,9 +24,9 @@ from peewit.solvers.models.class_balance import ClassShares, asked_shares
 from peewit.solvers.models.class_mass import normalized_masses
 from peewit.solvers.models.labeled_kernel import KernelFunction, accepted
 from peewit.solvers.models.leave_one_out import choose_penalty
+from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
 from peewit.solvers.models.refining import Refinable
-from peewit.solvers.models.uncertainty import GaussianField
 from peewit.solvers.solution import Solution, Status
 
 _LEAST_HOLD, _LARGEST_HOLD = 1e8, 1e300

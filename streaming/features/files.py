@@ -23,7 +23,7 @@ from peewit.solvers.arrays import Int64Array
 from peewit.streaming.durable import naming, publish_file
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.parts import content_faults, open_parquet
-from peewit.streaming.features.blocks import (
+from peewit.streaming.features.contract import (
     COLUMNS,
     DENSE_COLUMNS,
     NODE,

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Int64Array, frozen
 from peewit.solvers.features import FeatureRows
 from peewit.streaming.durable import naming, publish_directory, remove_unfinished, write_json
-from peewit.streaming.features.blocks import BadFeatures
+from peewit.streaming.features.contract import BadFeatures
 
 _NODES = "nodes.npy"
 _VALUES = "values.npy"

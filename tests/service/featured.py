@@ -17,7 +17,7 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from peewit.solvers.arrays import Float32Array
-from peewit.streaming.features.blocks import read_features
+from peewit.streaming.features.contract import read_features
 from peewit.streaming.snapshots.store import GraphPaths
 
 

@@ -6,9 +6,9 @@ from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.answers import json_response
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
+from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.common import ONE_GRAPH, resource
 from peewit.service.api.schemas.predictions import LookupIn
 from peewit.service.api.stores import GraphHere, StoresHere

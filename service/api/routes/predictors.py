@@ -36,7 +36,7 @@ from peewit.service.tables.uploads import (
     json_point_batches,
     point_batches,
 )
-from peewit.streaming.features.blocks import BadFeatures
+from peewit.streaming.features.contract import BadFeatures
 
 router = resource("predictions", "/v1")
 

@@ -7,7 +7,7 @@ from fastapi import Request, Response
 from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.answers import json_response
+from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.graphs import graph_details
 from peewit.service.api.schemas.graphs import snapshot_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere

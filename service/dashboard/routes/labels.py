@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.answers import json_response
 from peewit.service.api.bodies import TableOrJsonBody
+from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.labels import put_labels
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.dashboard.access import viewing

@@ -1,7 +1,7 @@
 """Uploads: tables that people send, in any `Format`, with the row at fault where one is.
 
 Edges, features and new points come out as Arrow batches for
-`peewit.streaming.edges.columns.read_columns` and `peewit.streaming.features.blocks`, which check
+`peewit.streaming.edges.columns.read_columns` and `peewit.streaming.features.contract`, which check
 the data contract; labels are few and come out as Python values. Nothing here looks at what the
 graph knows.
 """

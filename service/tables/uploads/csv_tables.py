@@ -11,7 +11,7 @@ from peewit.service.tables.uploads.faults import BadUpload, excerpt, named_fault
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.columns import check_column_names
-from peewit.streaming.features.blocks import NODE
+from peewit.streaming.features.contract import NODE
 
 
 def csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from peewit.service.dashboard.app import create_app
+from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.settings import Settings
 from tests.service.api.conftest import Api, bring_communities, serving, settings
 

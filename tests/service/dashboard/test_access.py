@@ -12,7 +12,7 @@ from itsdangerous import TimestampSigner
 
 from peewit.service.api.keys import KeyStore
 from peewit.service.dashboard import sessions
-from peewit.service.dashboard.app import create_app
+from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.dashboard.routes import graphs, jobs, labels, models, predictions, suggestions
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
 from peewit.service.settings import Settings

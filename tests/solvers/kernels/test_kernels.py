@@ -23,13 +23,6 @@ from peewit.solvers.kernels.block_products import (
     subtract_by_component,
     vector_rows,
 )
-from peewit.solvers.kernels.chebyshev import (
-    chebyshev_rows,
-    first_directions,
-    project_rows,
-    scaled_energies,
-    smooth_rows,
-)
 from peewit.solvers.kernels.components import find_root, join_edges, number_components
 from peewit.solvers.kernels.edges import (
     add_projected_nodes,
@@ -38,6 +31,13 @@ from peewit.solvers.kernels.edges import (
     fill_rows,
     row_sums,
     spread_over_edges,
+)
+from peewit.solvers.kernels.jacobi_chebyshev import (
+    chebyshev_rows,
+    first_directions,
+    project_rows,
+    scaled_energies,
+    smooth_rows,
 )
 from peewit.solvers.kernels.random_walk import (
     UNIT,

@@ -6,8 +6,8 @@ from hypothesis import given
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import iterate
-from peewit.solvers.laplacian.chebyshev import Chebyshev
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.preconditioned_chebyshev import Chebyshev
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
 from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
 from peewit.solvers.solution import Status

@@ -7,7 +7,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import ProgressReport
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.uncertainty import (
+from peewit.solvers.models.posterior_variance import (
     RELATIVE_ERROR,
     GaussianField,
     Uncertainty,
