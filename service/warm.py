@@ -29,13 +29,14 @@ from peewit.solvers.neighbors.search import NeighborLists, PointSearch
 from peewit.solvers.neighbors.ties import TieRule, edges_of
 from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.notebook import sparsify
 from peewit.streaming.passes.certificate import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.records import SparsifierSettings
 
 _N_NODES: Final = 80

@@ -23,10 +23,11 @@ from peewit.streaming.events import (
     Quarantined,
     StreamSummary,
 )
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import Nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.records import SparsifierState
 from peewit.streaming.stream.absorption import Absorption
 from peewit.streaming.stream.commitment import Commitment

@@ -31,9 +31,10 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.models import DEFAULT_MODEL
 from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.records import SparsifierSettings
 from tests.data_sets import draw_per_class
 

@@ -25,6 +25,7 @@ from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.spool import Spool
 from peewit.streaming.edges.staging import stage
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import DenseNodes
 from peewit.streaming.passes.certificate import Certificate, CertifySettings
 from peewit.streaming.passes.certify import certify
@@ -32,7 +33,7 @@ from peewit.streaming.passes.raw_edges import RawEdges
 from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.records import SparsifierSettings
 
 N_VECTORS = 4

@@ -31,13 +31,13 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.files import PredictionMeta, write_predictions
 from peewit.service.settings import Settings
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.embedding import (
     N_PROBES_LARGE,
     EmbeddingMeta,
     EmbeddingStore,
     NodeEmbedding,
 )
-from peewit.streaming.snapshots.store import GraphPaths
 from tests.end_to_end.processes import Home, Server
 
 N_CLASSES = 10

@@ -25,10 +25,11 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.refining import refine
 from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.raw_edges import snapshot_edges
 from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.records import SparsifierSettings
 
 N_CLASSES = 10

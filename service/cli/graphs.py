@@ -39,8 +39,9 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.tables.uploads import LabelValue
 from peewit.streaming.edges.blocks import NODE_KINDS
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import CertificateStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group("Graphs and their settings.")
 app.command()(knn)

@@ -21,8 +21,8 @@ from peewit.service.inbox.records import FileRecord
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
 from peewit.service.tasks.kinds import KINDS
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.pipeline import Interrupted
-from peewit.streaming.snapshots.store import GraphPaths
 
 _STOP_SECONDS = 3.5
 _ENOUGH_RECALL = 0.9

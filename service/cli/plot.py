@@ -26,7 +26,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Watch
 from peewit.solvers.models.embedding import spectral_embedding
 from peewit.streaming.durable import publish_file
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
 

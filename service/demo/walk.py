@@ -42,7 +42,8 @@ from peewit.service.warm import warm
 from peewit.service.worker.one_job import run_until_finished
 from peewit.solvers.models import DEFAULT_MODEL
 from peewit.streaming.durable import publish_file
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 
 GRAPH_NAME: Final = "digits"
 EPSILON: Final = 0.6

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 ROWS_PER_BATCH: Final = 1 << 17
 

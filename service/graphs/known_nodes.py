@@ -23,9 +23,9 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.solvers.arrays import BoolArray, Int32Array
 from peewit.streaming.features.files import set_owners
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths
 
 MAX_OPEN: Final = 16
 """Indexes kept open at once; one with a table takes 27 to 54 bytes per node."""

@@ -25,7 +25,7 @@ from peewit.streaming.features.store import (
     FeatureStore,
     require_joinable,
 )
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, exists, or_, select, true
 
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import feature_sets, files, graphs, pushes
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 
 GRAPHS = "graphs"
 """Name of the directory with the graphs' directories."""

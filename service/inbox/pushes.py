@@ -26,7 +26,7 @@ from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches, id_type
 from peewit.streaming.durable import fsync_directory, publish_file
 from peewit.streaming.edges.columns import read_columns
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 
 __all__ = ["RETRY_SECONDS", "BacklogFull", "PushStore", "block_schema", "write_block"]
 

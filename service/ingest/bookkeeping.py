@@ -34,8 +34,9 @@ from peewit.streaming.events import (
     Quarantined,
     StreamSummary,
 )
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import CertificateStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 
 KEPT_SNAPSHOTS: Final = 5
 """The last ones; those that are certified or that a kept prediction names stay as well."""

@@ -36,9 +36,9 @@ from peewit.streaming.events import (
 )
 from peewit.streaming.features.contract import BadFeatures
 from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.pipeline import FileUnreadable, Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import GraphPaths
 from peewit.streaming.sparsifier.records import SparsifierSettings
 
 _UNREADABLE_FILES: Final = 3

@@ -27,7 +27,7 @@ from peewit.service.predictions.files import (
     file_name,
     predictor_path,
 )
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 
 KEEP_PER_MODEL: Final = 3
 GRACE_SECONDS: Final = 600.0

@@ -26,8 +26,9 @@ from peewit.service.tables.formats import json_integer
 from peewit.service.tables.uploads import NodeId, id_type
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.embedding import EmbeddingStore, NodeEmbedding
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 Strategy = Literal["margin", "variance", "coverage"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)

@@ -11,10 +11,11 @@ from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.stores import JobStores
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

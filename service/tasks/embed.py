@@ -10,8 +10,8 @@ from peewit.service.jobs.job import Job
 from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
 from peewit.service.tasks.messages import Advanced, Done, Stopped, Task
 from peewit.service.tasks.stores import JobStores
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.embedding import EmbeddingStopped, embed
-from peewit.streaming.snapshots.store import GraphPaths
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from peewit.solvers.models.inductive import EmbeddedModel
 from peewit.solvers.models.kernel_space import KernelSpaceModel
 from peewit.solvers.models.point_model import GIVEN, PointModel
 from peewit.streaming.features.store import FeatureStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 
 _GIB: Final = 2**30
 _LEAST_CLASSES: Final = 2

@@ -26,9 +26,9 @@ from peewit.streaming.durable import fsync_directory, remove_abandoned
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, make_knn
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.snapshots.store import GraphPaths
 
 _SUFFIX: Final = ".parquet"
 

@@ -15,13 +15,14 @@ from peewit.solvers.labels import Targets
 from peewit.solvers.models.refining import Refinable, refine
 from peewit.solvers.solution import Solution
 from peewit.streaming.durable import remove_abandoned
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.raw_edges import (
     RawEdges,
     RawEdgesGone,
     snapshot_edges,
     spool_directory,
 )
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotMeta
 
 
 def refined(

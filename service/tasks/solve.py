@@ -30,8 +30,8 @@ from peewit.solvers.models.grown_solution import grown
 from peewit.solvers.models.point_model import GIVEN
 from peewit.solvers.models.refining import Refinable
 from peewit.solvers.solution import Functions, Solution, Status
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.raw_edges import PassStopped
-from peewit.streaming.snapshots.store import GraphPaths
 
 HISTORY_SECONDS: Final = 30 * 86_400.0
 """Finished jobs without predictions are remembered so long, and with them their keys."""

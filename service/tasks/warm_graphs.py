@@ -22,8 +22,9 @@ from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
 from peewit.streaming.edges.blocks import MAX_NODES
 from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import Nodes, open_nodes
-from peewit.streaming.snapshots.store import GraphPaths, Snapshot, SnapshotStore
+from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
 
 _AHEAD_MEMORY: Final = 0.8
 """Part of the memory above which nothing is done ahead."""

@@ -49,9 +49,9 @@ from peewit.streaming.durable import (
     write_json,
 )
 from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.segments import CorruptSegment, require_ids
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths
 
 WORK_DIRECTORIES: Final = ("staging", "knn_work", "certify", "refine", "embedding")
 """Of a graph: what a run needs while it lasts, and what is made again."""

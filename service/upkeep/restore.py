@@ -37,8 +37,8 @@ from peewit.service.upkeep.backup_format import (
     read_manifest,
 )
 from peewit.streaming.durable import TEMPORARY_PREFIX, fsync_directory, fsync_file, publish_json
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths
 
 MARK: Final = "restore.json"
 """In the home while a restore is under way."""

@@ -1,4 +1,4 @@
-"""How uncertain a harmonic answer is at each node: the posterior variance of the Gaussian field.
+"""Posterior variance of the Gaussian field: how uncertain a harmonic answer is at each node.
 
 The soft models are the mean of f ~ N(0, tau^2 L^+), flat along constants, seen at the labels with
 noise of variance kappa tau^2, kappa = graph_penalty * n_labeled. Its variance given the labels,

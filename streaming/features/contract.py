@@ -1,4 +1,4 @@
-"""Blocks of features: tables checked against the data contract.
+"""Contract of features: tables are checked and become blocks of rows.
 
 ``read_features`` is the only gate through which features enter, whatever brought them. Rows are
 dense (a column ``features`` of lists that are equally long) or sparse (``indices`` and ``values``),

@@ -29,6 +29,7 @@ from peewit.solvers.laplacian.lanczos import (
 )
 from peewit.solvers.laplacian.refinement import RefinedSolver
 from peewit.streaming.durable import publish_file, publish_json, remove_abandoned, remove_unfinished
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import (
     Certificate,
     CertificateStatus,
@@ -43,7 +44,7 @@ from peewit.streaming.passes.raw_edges import (
     snapshot_edges,
     spool_directory,
 )
-from peewit.streaming.snapshots.store import GraphPaths, Snapshot, SnapshotStore
+from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
 
 _SMALLEST_GAP: Final = 1e-3
 """Bounds closer than this are close enough for any accuracy."""

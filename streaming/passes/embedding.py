@@ -21,7 +21,8 @@ from peewit.solvers.laplacian.resistance import Embedding, resistance_embedding
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Status
 from peewit.streaming.durable import naming, publish_file
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
 
 N_PROBES: Final = 64
 """Coordinates of a node; distances have a standard deviation of 18 %."""

@@ -29,6 +29,7 @@ from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.spool import Spool, SpooledFile
 from peewit.streaming.edges.staging import stage
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.kernels.edge_passes import (
     LANE_COLUMNS,
     add_edge_differences,
@@ -37,7 +38,7 @@ from peewit.streaming.kernels.edge_passes import (
 )
 from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotMeta
 
 MAX_LANES: Final = 4
 LANE_BYTES: Final = 1 << 30

@@ -30,68 +30,6 @@ class SnapshotNotFound(LookupError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphPaths:
-    """Paths of one graph, all below ``root``."""
-
-    root: Path
-
-    @property
-    def nodes(self) -> Path:
-        """Segments of the node index."""
-        return self.root / "nodes"
-
-    @property
-    def pushes(self) -> Path:
-        """Pushed blocks, one Parquet file each."""
-        return self.root / "pushes"
-
-    @property
-    def staging(self) -> Path:
-        """Copies of remote files while they are read."""
-        return self.root / "staging"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Newest and clean checkpoint."""
-        return self.root / "checkpoints"
-
-    @property
-    def snapshots(self) -> Path:
-        """Published snapshots."""
-        return self.root / "snapshots"
-
-    @property
-    def features(self) -> Path:
-        """Published features of the nodes, a directory for each version."""
-        return self.root / "features"
-
-    @property
-    def feature_sets(self) -> Path:
-        """Sets of features that wait for ingest, one Arrow file each."""
-        return self.root / "feature_sets"
-
-    @property
-    def knn(self) -> Path:
-        """k-NN edges, one Parquet file for each run."""
-        return self.root / "knn"
-
-    @property
-    def knn_work(self) -> Path:
-        """k-NN lists while they are made, a directory for each attempt."""
-        return self.root / "knn_work"
-
-    @property
-    def embedding(self) -> Path:
-        """Node embedding of a snapshot, made on request."""
-        return self.root / "embedding"
-
-    @property
-    def predictions(self) -> Path:
-        """Prediction files."""
-        return self.root / "predictions"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMeta:
     """Provenance of one snapshot.
 

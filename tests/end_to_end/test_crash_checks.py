@@ -17,7 +17,7 @@ from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.labels.entry import Labeling
 from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.worker.worker import Worker
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 from tests.end_to_end.crashing.checks import (
     History,
     check_auto_solve,

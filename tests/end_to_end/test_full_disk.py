@@ -27,7 +27,8 @@ from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.end_to_end.processes import Home, Server, eventually
 from tests.service.solvable import Solvable, two_communities
 

@@ -19,8 +19,9 @@ from peewit.service.database.engine import open_database
 from peewit.service.database.tables import leases
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.end_to_end.processes import Home, eventually
 
 N_FILES = 6

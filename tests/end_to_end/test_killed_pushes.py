@@ -13,7 +13,7 @@ from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 from tests.end_to_end.processes import Home, Server, eventually, free_port
 
 N_KILLS = 4

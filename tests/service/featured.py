@@ -18,7 +18,7 @@ from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from peewit.solvers.arrays import Float32Array
 from peewit.streaming.features.contract import read_features
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 
 
 def feature_table(values: Float32Array) -> pa.Table:

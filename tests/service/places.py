@@ -16,7 +16,8 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.service.tables.formats import Format
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
 
 
 class Place:

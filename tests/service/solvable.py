@@ -16,8 +16,9 @@ from peewit.solvers.arrays import Float32Array, IntArray
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.features.store import FeatureStore, NewRows
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.snapshots.store import GraphPaths, Snapshot, SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.store import Snapshot, SnapshotMeta, SnapshotStore
 
 TIGHT = {"graph_penalty": 1.0, "rtol": 1e-14}
 """Parameters of a long solve: the residual cannot fall so far."""

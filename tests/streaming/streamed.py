@@ -14,12 +14,13 @@ from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.spool import Spool
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.passes.raw_edges import RawEdges
 from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from peewit.streaming.sparsifier.records import SparsifierSettings
 
 

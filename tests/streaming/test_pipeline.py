@@ -14,11 +14,12 @@ from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.pipeline import Interrupted, Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.records import SparsifierSettings
 
 N_NODES = 150

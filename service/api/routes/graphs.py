@@ -26,8 +26,8 @@ from peewit.service.catalog import (
 )
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import CertificateStore
-from peewit.streaming.snapshots.store import GraphPaths
 
 router = resource("graphs", "/v1/graphs")
 

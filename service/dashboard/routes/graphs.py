@@ -21,8 +21,9 @@ from peewit.service.graphs.history import IngestHistory, edges_per_second
 from peewit.service.inbox.records import FileNotListed
 from peewit.service.jobs.job import JobStatus
 from peewit.service.tasks.kinds import KINDS
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import CertificateStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 
 router = page_router()
 

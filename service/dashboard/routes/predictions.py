@@ -27,7 +27,8 @@ from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import LabelValue, node_array, node_id
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 router = page_router()
 

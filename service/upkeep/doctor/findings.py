@@ -11,7 +11,7 @@ from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.settings import Settings
 from peewit.streaming.durable import TEMPORARY_PREFIX
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 
 LOST_AND_FOUND: Final = "lost+found"
 GRACE_SECONDS: Final = 600.0

@@ -17,9 +17,10 @@ from peewit.service.predictions.files import predictor_path
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.uploads import id_type
 from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, information, warning
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.segments import CorruptSegment, list_segments, read_ids, truncate_ids
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 _ATTEMPTS = 5
 _LEASE_SECONDS = 60.0

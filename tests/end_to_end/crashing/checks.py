@@ -13,8 +13,9 @@ from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, job_events, jobs, label_events
 from peewit.service.settings import Settings
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.end_to_end.crashing.load import GRAPH
 from tests.end_to_end.crashing.record import EdgeBatch, LabelEvent, Record
 

@@ -17,7 +17,8 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import JobStatus
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.end_to_end.crashing.checks import (
     History,
     JobCounts,

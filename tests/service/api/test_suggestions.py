@@ -13,8 +13,8 @@ import pytest
 from peewit.service.api.keys import KeyStore, Scope
 from peewit.service.client import Client, JobCancelled, PredictionsNotFound, StillWaiting
 from peewit.service.settings import Settings
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.embedding import EmbeddingStore, embed
-from peewit.streaming.snapshots.store import GraphPaths
 from tests.service.api.conftest import CSV, PARQUET, Api, as_parquet, bring_communities, serving
 from tests.service.solvable import two_communities
 

@@ -17,7 +17,7 @@ from peewit.service.database.engine import open_database
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.streaming.features.store import FeatureStore
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 from tests.service.cli.conftest import Peewit
 
 ROWS = "node,x,y\na,1,2\nb,3,4\n"

@@ -8,8 +8,8 @@ import pytest
 from peewit.service.dashboard.label_next import N_NODES, Rounds
 from peewit.service.predictions.suggestions import Strategy, Suggester
 from peewit.solvers import active_learning
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.embedding import embed
-from peewit.streaming.snapshots.store import GraphPaths
 from tests.service.api.conftest import Api, bring_communities
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from peewit.service.dashboard.neighborhoods import neighborhood
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots import store as snapshots
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 from tests.service.solvable import publish_snapshot, two_communities
 
 

@@ -25,8 +25,9 @@ from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.settings import COMPILED, Settings
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 
 N_DRAWS = 10
 

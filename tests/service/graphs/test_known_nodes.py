@@ -20,7 +20,7 @@ from peewit.service.settings import Settings
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import node_array
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 
 
 class Graphs:

@@ -28,8 +28,9 @@ from peewit.service.settings import Settings
 from peewit.solvers.features import FeatureRows
 from peewit.streaming.features.contract import BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.pipeline import Interrupted
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.ingest.test_ingestor import write_edges
 from tests.service.lost_answers import commits_unanswered
 

@@ -40,9 +40,10 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.streaming.events import Committed, IngestEvent
 from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.pipeline import Interrupted
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.featured import Featured, clusters
 from tests.service.pushing import pushed
 

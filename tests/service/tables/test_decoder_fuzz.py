@@ -19,7 +19,8 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.damaged import broken, damaged, parquet_edges
 
 SEED: Final = 5

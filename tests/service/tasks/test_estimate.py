@@ -21,7 +21,8 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.graph import Graph
 from peewit.solvers.models import CATALOGUE
 from peewit.streaming.features.store import FeatureStore, NewRows
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.solvable import Solvable, parity_features, two_communities
 from tests.service.tasks.test_solve import solved, task
 

@@ -16,7 +16,7 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.child import _answer
 from peewit.solvers.models import CATALOGUE
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows
-from peewit.streaming.snapshots.store import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths
 from tests.service.solvable import parity_features, publish_features, publish_snapshot
 from tests.service.tasks.test_solve import (
     MEMORY_BYTES,

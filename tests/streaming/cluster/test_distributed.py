@@ -26,10 +26,11 @@ from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.events import Committed, IngestEvent, Progress, Quarantined
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import DenseNodes, open_nodes
 from peewit.streaming.pipeline import Interrupted, Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import resparsify
 from tests.reference.spectrum import spectral_error

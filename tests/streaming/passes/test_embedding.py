@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from peewit.solvers.graph import Graph
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.embedding import (
     N_PROBES,
     EmbeddingStopped,
     EmbeddingStore,
     embed,
 )
-from peewit.streaming.snapshots.store import GraphPaths, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 from tests.service.solvable import grid, publish_snapshot
 
 
