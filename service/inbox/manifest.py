@@ -234,14 +234,6 @@ class Manifest:
             pushed_bytes=int(pushed_bytes),
         )
 
-    def committed_with_digest(self, graph_id: str, digest: str) -> FileRecord | None:
-        """The committed file of this content, if there is one."""
-        return self._first_committed(graph_id, files.c.digest == digest)
-
-    def committed_at_path(self, graph_id: str, path: str) -> FileRecord | None:
-        """The version of this path that is in the graph, if there is one."""
-        return self._first_committed(graph_id, files.c.path == path)
-
     def finish(
         self,
         graph_id: str,
@@ -310,13 +302,6 @@ class Manifest:
     def _files_of(self, statement: Select[Any]) -> Sequence[FileRecord]:
         with self._database.read() as connection:
             return [FileRecord.of(row) for row in connection.execute(statement)]
-
-    def _first_committed(self, graph_id: str, rule: ColumnElement[bool]) -> FileRecord | None:
-        statement = select(files).where(
-            files.c.graph_id == graph_id, files.c.status == "committed", rule
-        )
-        found = self._files_of(statement.order_by(files.c.position).limit(1))
-        return found[0] if found else None
 
 
 def _is_present() -> ColumnElement[bool]:

@@ -152,8 +152,8 @@ def test_another_version_of_a_file_is_a_new_file(
     assert manifest.register_files(graph_id, source_id, [("edges/b", "2", 21)]) == 1
     assert paths(manifest.pending(graph_id)) == ["edges/a", "edges/c", "edges/b"]
     assert manifest.file(graph_id, first.id).status == outcome
-    earlier = manifest.committed_at_path(graph_id, "edges/b")
-    assert (earlier is None) == (outcome == "quarantined")
+    in_graph = paths(manifest.list_files(graph_id, status="committed"))
+    assert in_graph == (["edges/b"] if outcome == "committed" else [])
 
 
 def test_a_path_too_long_is_refused_with_its_name(
@@ -207,8 +207,7 @@ def test_how_files_end_is_stored_with_the_progress_of_the_graph(
     assert (twin.status, twin.digest) == ("duplicate", "digest")
     assert None not in {file.finished_at for file in (good, bad, twin)}
     assert Catalog(database).get("g").progress == PROGRESS
-    assert manifest.committed_with_digest(graph_id, "digest") == good
-    assert manifest.committed_with_digest(graph_id, "other") is None
+    assert manifest.list_files(graph_id, status="committed") == [good]
     assert manifest.counts(graph_id) == {
         "pending": 0,
         "committed": 1,
