@@ -15,7 +15,8 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import ColumnElement, Connection, Row, or_, select, update
 
-from peewit.service.database.engine import Database, insert_into, now
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, insert_into
 from peewit.service.database.tables import keys
 
 Scope = Literal["read", "label", "ingest", "admin"]

@@ -25,7 +25,7 @@ from peewit.service.cli.session import (
     open_session,
     print_json,
 )
-from peewit.service.database.engine import now
+from peewit.service.database.clock import now
 from peewit.service.graphs.history import IngestHistory, IngestPoint, edges_per_second
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue

@@ -1,4 +1,4 @@
-"""Database: the one way to open it, and its clock.
+"""Database: the one way to open it.
 
 SQLAlchemy Core only, the same statements on SQLite (the default, one file) and PostgreSQL.
 """
@@ -7,31 +7,20 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final
 
 from sqlalchemy import (
     URL,
-    ColumnElement,
     Connection,
-    DateTime,
-    Dialect,
     Engine,
-    Float,
     Table,
-    Text,
-    TypeDecorator,
     create_engine,
     event,
-    literal,
     make_url,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 
 from peewit.service.database.migrations import upgrade
 
@@ -49,61 +38,6 @@ _NETWORK_FILE_SYSTEMS: Final = re.compile(
 
 
 _MOUNT_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
-
-
-class Timestamp(TypeDecorator[datetime]):
-    """An aware UTC datetime: timestamptz on PostgreSQL, ISO 8601 milliseconds on SQLite."""
-
-    impl = DateTime(timezone=True).with_variant(Text(), "sqlite")
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """The stored form; text of equal width, so that SQLite compares times by comparing text."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"times must carry a time zone, got {value!r}")
-        if dialect.name != "sqlite":
-            return value
-        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """The stored time in UTC."""
-        del dialect  # what came tells its form
-        if value is None:
-            return None
-        return (datetime.fromisoformat(value) if isinstance(value, str) else value).astimezone(UTC)
-
-
-class _ClockReading(FunctionElement[datetime]):
-    """The database's clock plus a number of seconds."""
-
-    type = Timestamp()
-    name = "clock_reading"
-    inherit_cache = True
-
-
-@compiles(_ClockReading, "sqlite")
-def _sqlite_clock(element: _ClockReading, compiler: SQLCompiler, **options: Any) -> str:
-    (seconds,) = element.clauses
-    shift = f"printf('%+.3f seconds', {compiler.process(seconds, **options)})"
-    return f"strftime('%Y-%m-%dT%H:%M:%fZ', 'now', {shift})"
-
-
-@compiles(_ClockReading, "postgresql")
-def _postgresql_clock(element: _ClockReading, compiler: SQLCompiler, **options: Any) -> str:
-    (seconds,) = element.clauses
-    return (
-        f"(statement_timestamp() + make_interval(secs => {compiler.process(seconds, **options)}))"
-    )
-
-
-def now(plus_seconds: float = 0.0) -> ColumnElement[datetime]:
-    """The database's clock when the statement starts, plus some seconds, as an SQL expression.
-
-    Every time that two processes compare comes from here: their own clocks need not agree.
-    """
-    return _ClockReading(literal(float(plus_seconds), Float(53)))
 
 
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, or_, select, update
 
-from peewit.service.database.engine import Database, insert_into, now
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, insert_into
 from peewit.service.database.tables import leases
 
 

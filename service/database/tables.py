@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from peewit.service.database.engine import Timestamp, now
+from peewit.service.database.clock import Timestamp, now
 
 metadata = MetaData(
     naming_convention={

@@ -13,7 +13,8 @@ from uuid import uuid4
 from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
 
 from peewit.service.catalog import lock_graph
-from peewit.service.database.engine import Database, now
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import feature_sets, graphs
 from peewit.service.inbox.push_log import take_positions

@@ -25,7 +25,8 @@ from sqlalchemy import (
 )
 
 from peewit.service.catalog import lock_graph
-from peewit.service.database.engine import Database, now
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import files, graphs, pushes
 from peewit.service.inbox.records import (

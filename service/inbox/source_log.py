@@ -8,7 +8,8 @@ from uuid import uuid4
 from sqlalchemy import Connection, Row, and_, func, insert, select, update
 
 from peewit.service.catalog import lock_graph
-from peewit.service.database.engine import Database, now
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database
 from peewit.service.database.tables import sources
 from peewit.service.inbox.records import SourceNotFound, SourceRecord, TooManySources
 from peewit.solvers.arguments import BadArgument

@@ -6,7 +6,8 @@ from typing import Final
 
 from sqlalchemy import delete, insert, select, update
 
-from peewit.service.database.engine import Database, now
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database
 from peewit.service.database.tables import workers
 from peewit.service.jobs.job import Lane
 

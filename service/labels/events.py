@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select
 
-from peewit.service.database.engine import Timestamp, now
+from peewit.service.database.clock import Timestamp, now
 from peewit.service.database.tables import label_events
 
 _FEW: Final = 1_000

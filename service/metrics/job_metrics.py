@@ -15,7 +15,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
-from peewit.service.database.engine import Database, now
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database
 from peewit.service.database.tables import jobs, leases
 from peewit.service.jobs.job import LANES, JobStatus
 from peewit.service.jobs.workers import WorkerRegistry

@@ -22,7 +22,8 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, func, select, text
 
-from peewit.service.database.engine import Database, now, open_private_database
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, open_private_database
 from peewit.service.database.holders import holder_name, is_dead
 from peewit.service.database.migrations import newest_revision
 from peewit.service.database.tables import files, graphs, sources

@@ -23,7 +23,8 @@ from peewit.service.catalog import (
     SnapshotEvery,
     lock_graph,
 )
-from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import files, graphs, jobs, label_events, sources
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.records import NewPush

@@ -16,7 +16,7 @@ from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.geometry import Spectrum
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
-from peewit.service.database.engine import now
+from peewit.service.database.clock import now
 from peewit.service.graphs.history import IngestHistory, edges_per_second
 from peewit.service.inbox.records import FileNotListed
 from peewit.service.jobs.job import JobStatus

@@ -1,8 +1,8 @@
 """Migrations: steps from one version of the schema to the next, run by `open_database`.
 
-A step is a file in `versions`, written by hand beside the change in
-`peewit.service.database.tables`; a test compares the two on both back ends. The schema is only ever
-migrated forwards.
+A new database gets the present tables at once. One of before takes the steps it lacks: a step is a
+file in `versions`, written by hand beside the change in `peewit.service.database.tables`; a test
+compares the two on both back ends. The schema is only ever migrated forwards.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
+
+from peewit.service.database.tables import metadata
 
 _ADVISORY_LOCK: Final = 0x70656577  # "peew"; held while one process migrates on PostgreSQL
 
@@ -46,7 +48,11 @@ def upgrade(read: Transaction, write: Transaction) -> None:
         if not _is_current(connection):
             config = _config()
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            if revision_of(connection) is None:
+                metadata.create_all(connection)
+                command.stamp(config, "head")
+            else:
+                command.upgrade(config, "head")
 
 
 def require_present(read: Transaction) -> None:

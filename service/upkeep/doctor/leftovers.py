@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from peewit.service.catalog import Catalog
-from peewit.service.database.engine import now
+from peewit.service.database.clock import now
 from peewit.service.database.tables import feature_sets, files, graphs, jobs, pushes
 from peewit.service.predictions.files import file_name
 from peewit.service.predictions.store import PredictionStore

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import DatabaseError
 
-from peewit.service.database.engine import now
+from peewit.service.database.clock import now
 from peewit.service.database.holders import is_dead
 from peewit.service.database.migrations import newest_revision, revision_of
 from peewit.service.database.tables import files, graphs, jobs, leases, sources

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import select, update
 
 from peewit.service.api.keys import KeyNotFound, KeyStore
-from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import keys
 
 ADMIN = "admin." + "0123456789abcdef" * 4

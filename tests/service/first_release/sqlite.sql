@@ -3,7 +3,32 @@ CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0001');
+INSERT INTO "alembic_version" VALUES('0007');
+CREATE TABLE feature_sets (
+	id TEXT NOT NULL, 
+	graph_id TEXT NOT NULL, 
+	position BIGINT NOT NULL, 
+	mode TEXT NOT NULL, 
+	path TEXT NOT NULL, 
+	n_rows BIGINT NOT NULL, 
+	n_columns BIGINT NOT NULL, 
+	is_sparse BOOLEAN NOT NULL, 
+	n_bytes BIGINT NOT NULL, 
+	status TEXT NOT NULL, 
+	features_version BIGINT, 
+	n_new_nodes BIGINT, 
+	reason TEXT, 
+	"row" BIGINT, 
+	value TEXT, 
+	created_at TEXT NOT NULL, 
+	finished_at TEXT, argument TEXT, 
+	CONSTRAINT pk_feature_sets PRIMARY KEY (id), 
+	CONSTRAINT ck_feature_sets_mode CHECK (mode IN ('replace', 'add')), 
+	CONSTRAINT ck_feature_sets_status CHECK (status IN ('pending', 'committed', 'refused')), 
+	CONSTRAINT fk_feature_sets_graph_id FOREIGN KEY(graph_id) REFERENCES graphs (id) ON DELETE CASCADE, 
+	CONSTRAINT uq_feature_sets_graph_id_position UNIQUE (graph_id, position)
+);
+INSERT INTO "feature_sets" VALUES('f1','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',1,'replace','/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/feature-sets/f1',3,2,0,48,'refused',NULL,NULL,'must be finite',2,'nan','2026-01-02T03:02:05.006Z','2026-01-02T03:02:05.006Z','x');
 CREATE TABLE files (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
 	graph_id TEXT NOT NULL, 
@@ -56,12 +81,24 @@ CREATE TABLE graphs (
 	snapshot BIGINT, 
 	files_seq BIGINT NOT NULL, 
 	labels_seq BIGINT NOT NULL, 
-	features_version BIGINT NOT NULL, 
+	features_version BIGINT NOT NULL, pushed_bytes BIGINT DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_graphs PRIMARY KEY (id), 
 	CONSTRAINT ck_graphs_state CHECK (state IN ('active', 'deleted'))
 );
-INSERT INTO "graphs" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','friends','string',0.7,NULL,1000,100000,4503599627370497,1,'{"edges": 100, "seconds": null}','{"model": "hfs", "parameters": {"graph_penalty": 1.0}}','active','2026-01-02T03:01:05.006Z',NULL,5,9,4,1,0.25,2,4,3,0);
-INSERT INTO "graphs" VALUES('bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','gone','string',0.7,50,1000,100000,4503599627370497,0,'null','null','deleted','2026-01-02T03:01:05.006Z','2026-01-02T03:09:05.006Z',5,9,4,1,NULL,NULL,0,0,0);
+INSERT INTO "graphs" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','friends','string',0.7,NULL,1000,100000,4503599627370497,1,'{"edges": 100, "seconds": null}','{"model": "hfs", "parameters": {"graph_penalty": 1.0}}','active','2026-01-02T03:01:05.006Z',NULL,5,9,4,1,0.25,2,4,3,0,250);
+INSERT INTO "graphs" VALUES('bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','gone','string',0.7,50,1000,100000,4503599627370497,0,'null','null','deleted','2026-01-02T03:01:05.006Z','2026-01-02T03:09:05.006Z',5,9,4,1,NULL,NULL,0,0,0,0);
+CREATE TABLE ingest_points (
+	graph_id TEXT NOT NULL, 
+	at TEXT NOT NULL, 
+	n_nodes BIGINT NOT NULL, 
+	edges_seen BIGINT NOT NULL, 
+	edges_kept BIGINT NOT NULL, 
+	n_records BIGINT NOT NULL, 
+	memory_bytes BIGINT NOT NULL, 
+	CONSTRAINT pk_ingest_points PRIMARY KEY (graph_id, at), 
+	CONSTRAINT fk_ingest_points_graph_id FOREIGN KEY(graph_id) REFERENCES graphs (id) ON DELETE CASCADE
+);
+INSERT INTO "ingest_points" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','2026-01-02T03:02:05.006Z',4,9,6,6,4096);
 CREATE TABLE job_events (
 	job_id TEXT NOT NULL, 
 	seq BIGINT NOT NULL, 
@@ -98,16 +135,16 @@ CREATE TABLE jobs (
 	error TEXT, 
 	created_at TEXT NOT NULL, 
 	started_at TEXT, 
-	finished_at TEXT, 
+	finished_at TEXT, expected_end_at TEXT, 
 	CONSTRAINT pk_jobs PRIMARY KEY (id), 
 	CONSTRAINT ck_jobs_lane CHECK (lane IN ('fast', 'heavy')), 
 	CONSTRAINT ck_jobs_status CHECK (status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')), 
 	CONSTRAINT fk_jobs_graph_id FOREIGN KEY(graph_id) REFERENCES graphs (id) ON DELETE CASCADE, 
 	CONSTRAINT uq_jobs_graph_id_idempotency_key UNIQUE (graph_id, idempotency_key)
 );
-INSERT INTO "jobs" VALUES('j1','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','solve','fast',0,'hfs','{"graph_penalty": 1.0}',NULL,NULL,'succeeded','solving',1.0,0,1,3,'host-1',NULL,2,3,0,'{"file": "j1-1.arrow"}',NULL,'2026-01-02T03:03:05.006Z','2026-01-02T03:03:05.006Z','2026-01-02T03:04:05.006Z');
-INSERT INTO "jobs" VALUES('j2','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','solve','fast',0,'hfs','{"graph_penalty": 1.0}',NULL,'["solve"]','queued',NULL,NULL,0,0,3,NULL,NULL,NULL,NULL,NULL,'null',NULL,'2026-01-02T03:03:05.006Z',NULL,NULL);
-INSERT INTO "jobs" VALUES('j3','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','solve','fast',0,'hfs','{"graph_penalty": 1.0}','key-1',NULL,'failed','solving',1.0,0,1,3,'host-1',NULL,2,3,0,'null','no labels','2026-01-02T03:03:05.006Z','2026-01-02T03:03:05.006Z','2026-01-02T03:04:05.006Z');
+INSERT INTO "jobs" VALUES('j1','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','solve','fast',0,'hfs','{"graph_penalty": 1.0}',NULL,NULL,'succeeded','solving',1.0,0,1,3,'host-1',NULL,2,3,0,'{"file": "j1-1.arrow"}',NULL,'2026-01-02T03:03:05.006Z','2026-01-02T03:03:05.006Z','2026-01-02T03:04:05.006Z',NULL);
+INSERT INTO "jobs" VALUES('j2','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','solve','fast',0,'hfs','{"graph_penalty": 1.0}',NULL,'["solve"]','queued',NULL,NULL,0,0,3,NULL,NULL,NULL,NULL,NULL,'null',NULL,'2026-01-02T03:03:05.006Z',NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES('j3','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','solve','fast',0,'hfs','{"graph_penalty": 1.0}','key-1',NULL,'failed','solving',1.0,0,1,3,'host-1',NULL,2,3,0,'null','no labels','2026-01-02T03:03:05.006Z','2026-01-02T03:03:05.006Z','2026-01-02T03:04:05.006Z',NULL);
 CREATE TABLE keys (
 	prefix TEXT NOT NULL, 
 	name TEXT NOT NULL, 
@@ -147,26 +184,26 @@ CREATE TABLE pushes (
 	path TEXT NOT NULL, 
 	n_rows BIGINT NOT NULL, 
 	n_bytes BIGINT NOT NULL, 
-	created_at TEXT NOT NULL, 
+	created_at TEXT NOT NULL, position BIGINT DEFAULT '0' NOT NULL, file_id BIGINT, content BLOB, is_alone BOOLEAN DEFAULT 0 NOT NULL, 
 	CONSTRAINT pk_pushes PRIMARY KEY (id), 
 	CONSTRAINT fk_pushes_graph_id FOREIGN KEY(graph_id) REFERENCES graphs (id) ON DELETE CASCADE, 
 	CONSTRAINT uq_pushes_graph_id_idempotency_key UNIQUE (graph_id, idempotency_key)
 );
-INSERT INTO "pushes" VALUES('p1','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','k1','blake3:p1','/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet',3,100,'2026-01-02T03:02:05.006Z');
-INSERT INTO "pushes" VALUES('p2','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',NULL,'blake3:p2','/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet',3,250,'2026-01-02T03:02:05.006Z');
+INSERT INTO "pushes" VALUES('p1','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','k1','blake3:p1','/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p1.parquet',3,100,'2026-01-02T03:02:05.006Z',2,2,NULL,0);
+INSERT INTO "pushes" VALUES('p2','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',NULL,'blake3:p2','/srv/graphs/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/pushes/p2.parquet',3,250,'2026-01-02T03:02:05.006Z',3,3,NULL,0);
 CREATE TABLE sources (
 	id TEXT NOT NULL, 
 	graph_id TEXT NOT NULL, 
 	url TEXT NOT NULL, 
 	follow BOOLEAN NOT NULL, 
 	created_at TEXT NOT NULL, 
-	removed_at TEXT, 
+	removed_at TEXT, listed_at TEXT, error_at TEXT, error TEXT, n_failures BIGINT DEFAULT '0' NOT NULL, confined_to TEXT, 
 	CONSTRAINT pk_sources PRIMARY KEY (id), 
 	CONSTRAINT fk_sources_graph_id FOREIGN KEY(graph_id) REFERENCES graphs (id) ON DELETE CASCADE, 
 	CONSTRAINT uq_sources_graph_id_url UNIQUE (graph_id, url)
 );
-INSERT INTO "sources" VALUES('s1','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','/data/inbox',1,'2026-01-02T03:01:05.006Z',NULL);
-INSERT INTO "sources" VALUES('s2','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','s3://bucket/old',0,'2026-01-02T03:01:05.006Z','2026-01-02T03:06:05.006Z');
+INSERT INTO "sources" VALUES('s1','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','/data/inbox',1,'2026-01-02T03:01:05.006Z',NULL,NULL,NULL,NULL,0,NULL);
+INSERT INTO "sources" VALUES('s2','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','s3://bucket/old',0,'2026-01-02T03:01:05.006Z','2026-01-02T03:06:05.006Z',NULL,NULL,NULL,0,NULL);
 CREATE TABLE workers (
 	id TEXT NOT NULL, 
 	started_at TEXT NOT NULL, 
@@ -184,6 +221,9 @@ CREATE INDEX ix_files_graph_id_digest ON files (graph_id, digest);
 CREATE INDEX ix_files_graph_id_status_position ON files (graph_id, status, position);
 CREATE INDEX ix_files_push_id ON files (push_id);
 CREATE INDEX ix_files_source_id ON files (source_id);
+CREATE INDEX ix_pushes_graph_id_file_id_position ON pushes (graph_id, file_id, position);
+CREATE INDEX ix_feature_sets_graph_id_status_position ON feature_sets (graph_id, status, position);
+CREATE INDEX ix_jobs_graph_id_kind_status_snapshot_labels_seq_finished_at ON jobs (graph_id, kind, status, snapshot, labels_seq, finished_at);
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('files',4);
 COMMIT;

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import Connection, event, update
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphSettings
-from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import leases
 from peewit.service.inbox.manifest import Manifest

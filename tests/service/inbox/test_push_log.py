@@ -12,7 +12,8 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord, GraphSettings
-from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import files, graphs, pushes
 from peewit.service.inbox.manifest import Manifest

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphSettings
-from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import label_events, workers
 from peewit.service.labels.store import BadLabels, LabelStore
 

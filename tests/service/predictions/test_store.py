@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import jobs
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue

@@ -472,14 +472,14 @@ def test_a_backup_of_the_first_schema_is_migrated(
     }
     rows = {"graphs": 1, "label_events": 3, "pushes": 2, "files": 4, "jobs": 3}
     (backed_up / MANIFEST).write_text(
-        json.dumps(page | {"schema": "0001", "rows": rows, "files": [file]})
+        json.dumps(page | {"schema": "0007", "rows": rows, "files": [file]})
     )
     restore(other.database, other.settings, backed_up)
     graph = other.catalog.get("friends")
     assert graph.labels_seq == 3
     assert other.manifest.backlog(graph.id).pushed_bytes == 250
     assert other.manifest.pushes.waiting(graph.id) == []
-    assert read_manifest(backed_up).schema == "0001"
+    assert read_manifest(backed_up).schema == "0007"
     assert digest_of(backed_up / DATABASE) == file["digest"]
 
 

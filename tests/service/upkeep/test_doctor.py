@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, text, update
 
-from peewit.service.database.engine import now
+from peewit.service.database.clock import now
 from peewit.service.database.holders import holder_name
 from peewit.service.database.migrations import newest_revision
 from peewit.service.database.tables import (

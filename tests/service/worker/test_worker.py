@@ -14,7 +14,8 @@ import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import AutoSolve, Catalog, GraphSettings
-from peewit.service.database.engine import Database, now, open_database
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import jobs
 from peewit.service.jobs.auto_solve import request_auto_solve

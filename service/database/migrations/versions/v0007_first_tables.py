@@ -1,0 +1,13 @@
+"""The first tables, which a new database gets from `peewit.service.database.tables`.
+
+Revision ID: 0007
+"""
+
+revision = "0007"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Do nothing: the steps begin here."""
