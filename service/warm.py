@@ -21,7 +21,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.models import CATALOGUE
-from peewit.solvers.models.linear_machine import LinearSVM
+from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.simplex_machines import LapRLS
 from peewit.solvers.models.total_variation import TVRLS
 from peewit.solvers.models.transductive import TSVM

@@ -4,11 +4,16 @@ Failing to converge is a result with a status; only wrong input raises.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray
+
+_SWEEPS: Final = 3
+"""How far from the old nodes a grown graph's new ones get a start."""
 
 
 class Status(Enum):
@@ -96,3 +101,29 @@ class Solution:
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
     functions: Functions | None = None
     warnings: tuple[str, ...] = ()
+
+
+def grown(solution: Solution, adjacency: Any) -> Solution:
+    """A solution of an older graph, with their neighbors' mean for the nodes that came since.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of the first nodes.
+    adjacency : (n_nodes, n_nodes) sparse matrix
+        Of the graph, whose first nodes are those of the solution; new ones that no edge leads to
+        within three steps get 0.
+    """
+    n_old, n_nodes = len(solution.scores), int(adjacency.shape[0])
+    n_new = n_nodes - n_old
+    if n_new <= 0:
+        return solution
+    scores = np.pad(solution.scores, ((0, n_new), (0, 0)))
+    rows = adjacency[n_old:]
+    known = np.zeros(n_nodes)
+    known[:n_old] = 1.0
+    for _ in range(_SWEEPS):  # the next one reaches the neighbors of new nodes
+        weight = rows @ known
+        scores[n_old:] = (rows @ scores) / np.where(weight > 0, weight, 1.0)[:, None]
+        known[n_old:] = weight > 0
+    return replace(solution, scores=scores, reachable=np.pad(solution.reachable, (0, n_new)))

@@ -49,7 +49,8 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.models.lapsvm import LapSVM
-from peewit.solvers.models.linear_machine import LinearMachine, LinearSVM
+from peewit.solvers.models.linear_machine import LinearMachine
+from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.transductive import DASVM, TSVM, TransductiveMachine
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Solution, Status

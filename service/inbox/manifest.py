@@ -42,7 +42,7 @@ from peewit.service.inbox.records import (
     FileStatus,
     ListedFile,
 )
-from peewit.service.inbox.source_log import SourceLog, require_path, require_source
+from peewit.service.inbox.source_store import SourceStore, require_path, require_source
 
 _PATHS_AT_ONCE: Final = 500
 """SQLite takes few thousand values in one statement."""
@@ -55,7 +55,7 @@ class Manifest:
 
     Attributes
     ----------
-    sources : SourceLog
+    sources : SourceStore
         Where files are looked for.
     pushes : PushLog
         Those that are in no file yet, and what became of the others.
@@ -64,7 +64,7 @@ class Manifest:
     """
 
     def __init__(self, database: Database) -> None:
-        self.sources = SourceLog(database)
+        self.sources = SourceStore(database)
         self.pushes = PushLog(database)
         self.features = FeatureLog(database)
         self._database = database

@@ -26,10 +26,9 @@ from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model, solve_either
-from peewit.solvers.models.grown_solution import grown
 from peewit.solvers.models.point_model import GIVEN
 from peewit.solvers.models.refining import Refinable
-from peewit.solvers.solution import Functions, Solution, Status
+from peewit.solvers.solution import Functions, Solution, Status, grown
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.raw_edges import PassStopped
 
@@ -192,7 +191,7 @@ def _start_of(model: Model, graph: WarmGraph, labels: Labels | RealLabels) -> So
     last = graph.last.get(type(model))
     if last is None or last.class_names != _class_names(labels):
         return None
-    return grown(last.solution, graph.snapshot.graph)
+    return grown(last.solution, graph.snapshot.graph.adjacency)
 
 
 def _solve(

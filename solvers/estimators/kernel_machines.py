@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from peewit.solvers.estimators.inductive import InductiveClassifier, PenalizedClassifier
+from peewit.solvers.estimators.inductive_base import InductiveClassifier, PenalizedClassifier
 from peewit.solvers.gram.functions import KernelName
 from peewit.solvers.laplacian.iterated import LaplacianName
 from peewit.solvers.models import lapsvm, svm

@@ -6,10 +6,10 @@ from typing import Any, Literal
 from sklearn.utils.metaestimators import available_if
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.estimators.inductive import InductiveClassifier, PenalizedClassifier
+from peewit.solvers.estimators.inductive_base import InductiveClassifier, PenalizedClassifier
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.iterated import LaplacianName
-from peewit.solvers.models import linear_machine, transductive
+from peewit.solvers.models import linear_svm, transductive
 
 Shares = Mapping[str | int, float]
 
@@ -58,10 +58,10 @@ class LinearClassifier(PenalizedClassifier):
 class LinearSVM(LinearClassifier):
     """Linear support vector machine of the labeled samples (section F.1).
 
-    `models.linear_machine.LinearSVM` as an estimator.
+    `models.linear_svm.LinearSVM` as an estimator.
     """
 
-    _model = linear_machine.LinearSVM
+    _model = linear_svm.LinearSVM
 
 
 class TransductiveClassifier(LinearClassifier):

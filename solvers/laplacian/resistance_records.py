@@ -30,7 +30,7 @@ from peewit.solvers.kernels.edges import (
     row_sums,
     spread_over_edges,
 )
-from peewit.solvers.kernels.jacobi_chebyshev import project_rows
+from peewit.solvers.kernels.random_projection import project_rows
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.parallel import Parallel, RowRanges
 

@@ -11,7 +11,7 @@ from peewit.solvers.models.eigenfunctions import EigFun
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
-from peewit.solvers.models.linear_machine import LinearSVM
+from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.nearest_neighbor import NearestNeighbor
 from peewit.solvers.models.poisson import Poisson, PoissonMBO
 from peewit.solvers.models.simple_hfs import SimpleHFS

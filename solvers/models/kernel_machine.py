@@ -1,4 +1,4 @@
-"""What kernel machines share: one function against the rest for each class.
+"""Base of the kernel machines: one function against the rest for each class.
 
 Points are the features, or the spectral embedding of the graph where there are none.
 """

@@ -1,4 +1,4 @@
-"""Linear machines of large sparse features: what they share, and the one of the labels alone."""
+"""Base of the linear models of large sparse features: rows, penalties, folds, and the search."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -333,19 +333,6 @@ class LinearMachine(InductiveModel):
         if not isinstance(functions, LinearFunctions) or functions.weights.shape != shape:
             return None
         return functions.weights
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearSVM(LinearMachine):
-    """Linear support vector machine of the labeled nodes: l2-SVM-MFN (section F.1).
-
-    The modified finite Newton method of Keerthi and DeCoste (2005): the squared hinge, conjugate
-    gradients on the rows inside the margin, and an exact line search. With a graph penalty the
-    unlabeled nodes count, too.
-    """
-
-    def _weights(self, fit: Fit) -> FloatArray:
-        return self._supervised_weights(fit)
 
 
 def _one_class_for_all(scores: FloatArray, labels: Labels, norm_penalty: float) -> Iterator[str]:

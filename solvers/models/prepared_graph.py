@@ -13,10 +13,9 @@ from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.multigrid import Multigrid
 from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.models.base import KEPT_BYTES, Model, refuse_features
-from peewit.solvers.models.grown_solution import grown
 from peewit.solvers.models.labeled_kernel import LabeledKernel
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution, Status, grown
 
 _AHEAD_COLUMNS = 8
 """Columns solved for at once while nobody waits: what a task that comes in between may cost."""
@@ -186,7 +185,7 @@ class GraphModel(Model):
         if bequest is None:
             return
         graph = prepared.graph
-        prepared.last = {kind: grown(each, graph) for kind, each in bequest.last.items()}
+        prepared.last = {kind: grown(each, graph.adjacency) for kind, each in bequest.last.items()}
         if bequest.needs_hierarchy:
             prepared.kernel.solver = LaplacianSolver(
                 graph, hierarchy=Hierarchy.of_graph(graph), parallel=prepared.parallel

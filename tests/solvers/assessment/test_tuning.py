@@ -16,7 +16,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
 from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
-from peewit.solvers.models.linear_machine import LinearSVM
+from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.transductive import DASVM, TSVM
 from peewit.solvers.solution import Status

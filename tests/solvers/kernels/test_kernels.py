@@ -35,10 +35,10 @@ from peewit.solvers.kernels.edges import (
 from peewit.solvers.kernels.jacobi_chebyshev import (
     chebyshev_rows,
     first_directions,
-    project_rows,
     scaled_energies,
     smooth_rows,
 )
+from peewit.solvers.kernels.random_projection import project_rows
 from peewit.solvers.kernels.random_walk import (
     UNIT,
     lanczos_rows,

@@ -17,7 +17,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.linear.calibration import fitted_sigmoid
 from peewit.solvers.linear.transduction import Transduction
-from peewit.solvers.models.linear_machine import PENALTIES, LinearSVM
+from peewit.solvers.models.linear_machine import PENALTIES
+from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.transductive import DASVM, TSVM
 from peewit.solvers.solution import Solution, Status
 from peewit.streaming.features.files import ParquetFeatures

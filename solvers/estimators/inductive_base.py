@@ -1,4 +1,4 @@
-"""Inductive models behind scikit-learn's interface: of features, and a graph made or given."""
+"""Base of the estimators of inductive models: of features, and a graph made or given."""
 
 from typing import Any, ClassVar, Self
 

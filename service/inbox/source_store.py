@@ -18,7 +18,7 @@ _MAX_PATH_BYTES: Final = 2000
 """PostgreSQL's indexes take no longer entries."""
 
 
-class SourceLog:
+class SourceStore:
     """Sources by graph. Methods that take a graph and write raise `GraphNotFound` without it."""
 
     def __init__(self, database: Database) -> None:
