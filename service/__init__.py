@@ -23,7 +23,8 @@ The graph's row orders what is added to a graph
 
 Fencing, not trust
     A process may be asleep for longer than its lease. A lease carries a token, a job an attempt,
-    and both are checked in the transaction that writes. The sleeper's write fails when it wakes.
+    and both are checked in the transaction that writes. The sleeper's write fails when it wakes
+    and another has its place.
 
 Events, not states
     A prediction names the labels it was made from. Labels are appended and never changed. Any

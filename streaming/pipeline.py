@@ -307,7 +307,7 @@ class Stream:
             for group, resparsify_seconds in groups:
                 seconds = self._clock() - started
                 self._commitment.position = replace(start, next_part=group[-1].number + 1)
-                if self._commitment.is_due():
+                if self._commitment.is_due(before_long_work=self._absorption.is_full):
                     self._save()
                 self._report_progress(staged, group, seconds, resparsify_seconds)
                 started = self._clock()

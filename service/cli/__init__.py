@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 from typer.core import TyperGroup
 
+from peewit.service.database.leases import LeaseExpired
 from peewit.service.logs import configure_logging, log_choice
 from peewit.service.redaction import redacted
 from peewit.service.settings import Settings, prepare_environment
@@ -53,6 +54,9 @@ _log = structlog.get_logger(__name__)
 
 _EXPECTED: Final = (ValueError, LookupError, OSError, RuntimeError, DBAPIError)
 """What our code raises for reasons that the user can act on."""
+
+_TAKEN_OVER: Final = 75
+"""Exit code where another process has the lease now: EX_TEMPFAIL of sysexits.h, run it again."""
 
 _BUGS: Final = (KeyError, IndexError, UnicodeError, NotImplementedError, RecursionError)
 """What Python raises for reasons that only a programmer can act on; keeps its traceback."""
@@ -98,14 +102,14 @@ def _peewit() -> None:
 
 
 def main() -> None:
-    """Run the command of ``sys.argv``; exit 0 done, 1 failed, 2 wrong usage."""
+    """Run the command of ``sys.argv``; exit 0 done, 1 failed, 2 wrong usage, 75 taken over."""
     try:
         typer.main.get_command(_app)(prog_name="peewit")
     except _EXPECTED as error:
         if isinstance(error, _BUGS):
             raise
         _tell(error)
-        sys.exit(1)
+        sys.exit(_TAKEN_OVER if isinstance(error, LeaseExpired) else 1)
 
 
 def _tell(error: Exception) -> None:

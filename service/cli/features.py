@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.cli.ingest import renewer_for
 from peewit.service.cli.progress import RowProgress
 from peewit.service.cli.session import (
     INTERRUPTED,
@@ -125,11 +126,15 @@ def _commit(
     session: Session, graph: GraphRecord, taken: FeatureSetRecord, stop: StopSignal
 ) -> FeatureSetRecord:
     """The set once it has ended, brought into the graph here or by another process."""
-    ingestor = Ingestor(session.database, session.settings)
     is_told = False
     while True:
         try:
-            with ingestor.open_graph(graph.id, should_stop=stop) as opened:
+            with (
+                renewer_for(session, graph.id) as renewer,
+                Ingestor(session.database, session.settings, renewer=renewer).open_graph(
+                    graph.id, should_stop=stop
+                ) as opened,
+            ):
                 opened.commit_features()
         except LeaseHeld:
             if not is_told:

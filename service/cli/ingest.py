@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +23,7 @@ from peewit.service.inbox.locations import absolute_url
 from peewit.service.inbox.records import FileRecord, SourceRecord
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.ingest.renewer import Renewer
 from peewit.service.lifetime import StopSignal, end_now, exit_after_signal, stop_when_stdin_ends
 from peewit.service.logs import configure_logging
 from peewit.service.redaction import shown_url
@@ -36,6 +37,9 @@ _STOP_SECONDS = 3.5
 """Work in hand that a signal does not end by then is left where it is; it is replayed."""
 
 _WATCH_SECONDS = 1.0
+_LARGE = 100_000
+"""Edges, or bytes, of which no factorisation takes long."""
+
 _PAGE = 1000
 
 
@@ -81,8 +85,9 @@ def ingest(
 ) -> None:
     """Bring edges into a graph.
 
-    Run again, it goes on where it stopped. Exit code 1 when a file was refused. While a daemon
-    ingests the graph, this adds the sources and waits for it.
+    Run again, it goes on where it stopped. Exit code 1 when a file was refused, 130 when it was
+    told to stop, 75 when another process took the graph over. While a daemon ingests the graph,
+    this adds the sources and waits for it.
     """
     given: dict[str, Any] = {
         "threads": threads,
@@ -129,7 +134,8 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     ):
         if until_stdin_ends:
             stop_when_stdin_ends()
-        IngestDaemon(session.database, settings).run(stop)
+        with Renewer(session.database) as renewer:
+            IngestDaemon(session.database, settings, renewer=renewer).run(stop)
     end_now(0)
 
 
@@ -158,6 +164,31 @@ def read_all(
     for source in sources:
         ingestor.list_source(graph_id, source)
     pending = session.manifest.pending(graph_id)
+    with renewer_for(session, graph_id, sum(file.size for file in pending)) as renewer:
+        ingestor = Ingestor(session.database, session.settings, renewer=renewer)
+        return _read_pending(session, ingestor, graph_id, sources, pending, stop, is_quiet=is_quiet)
+
+
+@contextmanager
+def renewer_for(session: Session, graph_id: str, n_bytes: int = 0) -> Iterator[Renewer | None]:
+    """A renewer of leases where the graph, or what comes to it, may need long factorisations."""
+    if max(session.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) < _LARGE:
+        yield None
+        return
+    with Renewer(session.database) as renewer:
+        yield renewer
+
+
+def _read_pending(
+    session: Session,
+    ingestor: Ingestor,
+    graph_id: str,
+    sources: Sequence[SourceRecord],
+    pending: Sequence[FileRecord],
+    stop: StopSignal,
+    *,
+    is_quiet: bool,
+) -> set[str]:
     if not (pending or is_quiet):
         say("no new files; the graph stays as it is")
     progress = IngestProgress(stderr_console(), pending)

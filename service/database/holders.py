@@ -42,6 +42,14 @@ def is_dead(holder: str) -> bool:
     return start != started or state in _ENDED
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process of this machine is held by a signal; False where that cannot be told."""
+    try:
+        return _state_and_start(pid)[0] in {"T", "t"}
+    except OSError:
+        return False
+
+
 def _state_and_start(pid: int) -> tuple[str, str]:
     """A letter, and clock ticks since boot, which no change of the clock changes."""
     # the name of the program before them may hold anything, parentheses too

@@ -1,8 +1,9 @@
 """Leases: one process at a time does a thing, such as ingesting a graph.
 
-A lease runs out by the database's clock unless it is renewed. Its token grows with every holder and
-`confirm` checks it in the transaction that writes, so that a holder who was asleep for too long
-cannot write over the next one.
+A lease runs out by the database's clock unless it is renewed; then another may take it, and until
+one does the holder may renew it. Its token grows with every holder and `confirm` checks it in the
+transaction that writes, so that a holder who was asleep for too long cannot write over the next
+one.
 """
 
 from dataclasses import dataclass
@@ -15,12 +16,12 @@ from peewit.service.database.tables import leases
 
 
 class LeaseExpired(RuntimeError):
-    """The lease ran out or was given back; stop, another process may hold it."""
+    """Another process has taken the lease, or it was given back; stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Right to do what ``name`` says, until it runs out.
+    """Right to do what ``name`` says, until another has it.
 
     Attributes
     ----------
@@ -31,7 +32,7 @@ class Lease:
     token : int
         Greater than that of every earlier holder.
     ttl_seconds : float
-        Runs out so long after the last renewal.
+        May be taken by another so long after the last renewal.
     """
 
     name: str
@@ -91,12 +92,12 @@ class LeaseStore:
             confirm(connection, lease)
 
     def release(self, lease: Lease) -> None:
-        """Let the next holder have it at once; nothing happens if it has run out already."""
+        """Let the next holder have it at once; nothing happens if another has it already."""
         with self._database.write() as connection:
             connection.execute(
                 update(leases)
                 .where(leases.c.name == lease.name, leases.c.token == lease.token)
-                .values(expires_at=now())
+                .values(token=leases.c.token + 1, expires_at=now())
             )
 
     def holder(self, name: str) -> str | None:
@@ -114,19 +115,20 @@ def confirm(connection: Connection, lease: Lease) -> None:
     Raises
     ------
     LeaseExpired
-        The lease has run out; nothing of the transaction may be committed.
+        Another has it; nothing of the transaction may be committed.
     """
     confirmed = connection.execute(
         update(leases)
-        .where(
-            leases.c.name == lease.name,
-            leases.c.token == lease.token,
-            leases.c.expires_at > now(),
-        )
+        .where(leases.c.name == lease.name, leases.c.token == lease.token)
         .values(expires_at=now(lease.ttl_seconds))
         .returning(leases.c.token)
     ).scalar()
     if confirmed is None:
+        holder = connection.execute(
+            select(leases.c.holder).where(leases.c.name == lease.name, leases.c.expires_at > now())
+        ).scalar()
         raise LeaseExpired(
-            f"the lease {lease.name} of {lease.holder} (token {lease.token}) has run out"
+            f"the lease {lease.name} of {lease.holder} (token {lease.token}) ran out and was taken "
+            f"by {holder or 'another process, which has ended'}; nothing is lost, the same command "
+            "goes on from the last checkpoint"
         )

@@ -30,6 +30,7 @@ from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.records import SourceRecord
 from peewit.service.inbox.source_lister import SourceLister
 from peewit.service.ingest.ingestor import Ingestor, OpenGraph
+from peewit.service.ingest.renewer import Renewer
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.metrics.families import OTHERS, IngestMetrics, metrics_server
 from peewit.service.settings import Settings
@@ -86,6 +87,8 @@ class IngestDaemon:
         Catalog, manifest, leases.
     settings : Settings
         Home directory, threads, dask scheduler.
+    renewer : Renewer, optional
+        Renews leases and the heartbeat while factorisations keep this process from doing so.
     clock : callable
         Monotonic seconds.
 
@@ -100,16 +103,18 @@ class IngestDaemon:
         database: Database,
         settings: Settings,
         *,
+        renewer: Renewer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._settings = settings
+        self._renewer = renewer
         self._clock = clock
         self._catalog = Catalog(database)
         self._job_stores = JobStores.create(database, settings)
         self._manifest = self._job_stores.manifest
         self._predictions = self._job_stores.predictions
-        self._ingestor = Ingestor(database, settings)
+        self._ingestor = Ingestor(database, settings, renewer=renewer)
         self._metrics = IngestMetrics(database, settings, KINDS)
         self._names: dict[str, str] = {}
         self.lister = SourceLister(
@@ -189,7 +194,11 @@ class IngestDaemon:
         except LeaseHeld:
             self._rests_until[record.id] = self._clock() + 1.0
             return False
-        except (Interrupted, LeaseExpired, GraphNotFound) as reason:
+        except LeaseExpired as reason:
+            _log.warning("lease lost", reason=str(reason))
+            self._let_go_of({record.id})
+            return False
+        except (Interrupted, GraphNotFound) as reason:
             _log.info("ingest left", reason=type(reason).__name__)
             self._let_go_of({record.id})
             return False
@@ -325,6 +334,8 @@ class IngestDaemon:
                 else:
                     registry.register(worker_id, ())
                     is_registered = True
+                    if self._renewer is not None:
+                        self._renewer.beat_for(worker_id)
                 if stopped.wait(BEAT_SECONDS):
                     registry.remove(worker_id)
                     return

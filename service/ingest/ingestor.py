@@ -8,7 +8,7 @@ in one fenced transaction, so whatever dies between them is told again.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.records import FileRecord, SourceRecord
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.feature_commit import FeatureCommitter
+from peewit.service.ingest.renewer import Renewer
 from peewit.service.settings import Settings
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import ParquetEdges
@@ -37,7 +38,7 @@ from peewit.streaming.events import (
 from peewit.streaming.features.contract import BadFeatures
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.pipeline import FileUnreadable, Stream
+from peewit.streaming.pipeline import FileUnreadable, Interrupted, Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.sparsifier.records import SparsifierSettings
 
@@ -86,10 +87,15 @@ class Ingestor:
         Catalog, manifest, leases.
     settings : Settings
         Home directory, threads, dask scheduler.
+    renewer : Renewer, optional
+        Renews leases while factorisations keep this process from doing so.
     """
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, *, renewer: Renewer | None = None
+    ) -> None:
         self._database = database
+        self._renewer = renewer
         self._settings = settings
         self._catalog = Catalog(database)
         self._manifest = Manifest(database)
@@ -141,7 +147,7 @@ class Ingestor:
         LeaseHeld
             Another process ingests this graph.
         LeaseExpired
-            The lease ran out under way, as after a long sleep; nothing is lost.
+            Another process took the lease under way, as after a long sleep; nothing is lost.
         peewit.streaming.pipeline.Interrupted
             ``should_stop`` was true; the next call goes on.
         GraphNotFound
@@ -174,8 +180,16 @@ class Ingestor:
                 record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
             )
 
-    def _right_to_ingest(self, graph_id: str) -> AbstractContextManager[LeaseKeeper]:
-        return held_lease(self._database, f"ingest:{graph_id}", purpose="ingests this graph")
+    @contextmanager
+    def _right_to_ingest(self, graph_id: str) -> Iterator[LeaseKeeper]:
+        renewer = self._renewer
+        with (
+            held_lease(
+                self._database, f"ingest:{graph_id}", purpose="ingests this graph"
+            ) as keeper,
+            nullcontext() if renewer is None else renewer.holding(keeper.lease),
+        ):
+            yield keeper
 
     @contextmanager
     def open_graph(
@@ -262,7 +276,18 @@ class OpenGraph:
             Ids of sources whose files are left for later.
         max_bytes : int, optional
             Files are taken up to the one that reaches this; pushes all.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process has taken the lease.
+        peewit.streaming.pipeline.Interrupted
+            ``should_stop`` was true; the next call goes on.
         """
+        with self._loss_told():
+            return self._ingest_pending(passed_over, max_bytes)
+
+    def _ingest_pending(self, passed_over: Sequence[str], max_bytes: int | None) -> IngestReport:
         features_first = self._stream.is_between_files
         if features_first:
             self.commit_features()
@@ -306,12 +331,25 @@ class OpenGraph:
         ------
         peewit.streaming.pipeline.Interrupted
             ``should_stop`` was true; the next call goes on.
+        LeaseExpired
+            Another process has taken the lease.
         """
         if not self._stream.is_between_files:
             self.ingest_pending()
             return
-        for waiting in self._manifest.features.waiting(self.record.id):
-            self._commit_features(waiting)
+        with self._loss_told():
+            for waiting in self._manifest.features.waiting(self.record.id):
+                self._commit_features(waiting)
+
+    @contextmanager
+    def _loss_told(self) -> Iterator[None]:
+        """Raise `LeaseExpired` for an interruption that the loss of the lease has caused."""
+        try:
+            yield
+        except Interrupted:
+            if self._keeper.is_lost:
+                self._keeper.confirm()
+            raise
 
     def retire_features(self) -> None:
         """Remove versions of features that have given way long enough ago.

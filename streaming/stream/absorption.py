@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from peewit.streaming.cluster.distributed import Cluster
 
 Absorbed: TypeAlias = tuple[Sequence[Part], float | None]
-"""Parts of a group, and the seconds of the resparsification that followed it, if one did."""
+"""Parts of a group, and the seconds of the resparsification before it, if there was one."""
 
 
 class Absorption:
@@ -120,6 +120,11 @@ class Absorption:
             finally:
                 self._parallel = map
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the next group begins with a resparsification, which may take long."""
+        return is_full(self.state, self._settings.sparsifier)
+
     def begin_file(self) -> None:
         """Keep the present state for `undo_file`, as long as that costs nothing."""
         self._file_start = self.state
@@ -173,10 +178,9 @@ class Absorption:
         with closing(reading) as blocks:
             for group in _groups(parts, self._settings.blocks_per_group):
                 self._stop_if_asked()
-                yield (
-                    group,
-                    self._absorb_group(_good(block) for block in islice(blocks, len(group))),
-                )
+                seconds = self._make_room()
+                self._absorb_group(_good(block) for block in islice(blocks, len(group)))
+                yield group, seconds
 
     def _absorb_on_cluster(
         self, staged: StagedFile, *, next_part: int
@@ -225,8 +229,7 @@ class Absorption:
     def _forget_cluster(self) -> None:
         self._cluster = None
 
-    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> float | None:
-        """Absorb a group; seconds of the resparsification, None where there was none."""
+    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
         self.state = absorb(
             self.state,
             self._settings.sparsifier,
@@ -235,7 +238,10 @@ class Absorption:
             parallel=self._parallel,
         )
         self.take_nodes()
-        if not is_full(self.state, self._settings.sparsifier):
+
+    def _make_room(self) -> float | None:
+        """Resparsify if the buffer is full; the seconds it took, None where there was room."""
+        if not self.is_full:
             return None
         started = self._clock()
         self._resparsify()

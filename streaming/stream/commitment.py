@@ -4,7 +4,9 @@ A file counts once it is absorbed whole; it is in the graph for good once a chec
 boundary (clean) has it. Within a file, the position says how many of its parts a checkpoint holds.
 """
 
+import math
 from collections.abc import Callable
+from typing import Final
 
 from peewit.streaming.edges.parts import CUTTING, EdgeFile, StagedFile
 from peewit.streaming.nodes.index import Nodes
@@ -15,6 +17,9 @@ from peewit.streaming.snapshots.checkpoints import (
     FilePosition,
 )
 from peewit.streaming.sparsifier.records import SparsifierState
+
+_LARGEST_SHARE: Final = 20.0
+"""Checkpoints before long work come at intervals of so many times what one takes."""
 
 
 class Commitment:
@@ -65,6 +70,7 @@ class Commitment:
         self._adopt(newest)
         self.is_dirty = not newest.is_clean
         self._checkpoint_time = clock()
+        self._save_seconds = 0.0
 
     def _adopt(self, checkpoint: Checkpoint) -> None:
         self.position = checkpoint.position
@@ -142,13 +148,16 @@ class Commitment:
         self._reported.update((file.path, file.version) for file in files)
         return files
 
-    def is_due(self) -> bool:
-        """Whether the last checkpoint is old."""
-        return self._clock() - self._checkpoint_time >= self._checkpoint_seconds
+    def is_due(self, *, before_long_work: bool = False) -> bool:
+        """Whether the last checkpoint is old; before long work, unless it would cost too much."""
+        age = self._clock() - self._checkpoint_time
+        enough = _LARGEST_SHARE * self._save_seconds if before_long_work else math.inf
+        return age >= min(self._checkpoint_seconds, enough)
 
     def save(self, state: SparsifierState, nodes: Nodes) -> None:
         """Publish the nodes, then a checkpoint that counts them."""
         self._guard()
+        started = self._clock()
         nodes.publish()
         self._checkpoints.save(
             Checkpoint(
@@ -157,6 +166,7 @@ class Commitment:
             guard=self._guard,
         )
         self._checkpoint_time = self._clock()
+        self._save_seconds = self._checkpoint_time - started
         if self.position is None:
             self.is_dirty = False
 

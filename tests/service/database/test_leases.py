@@ -85,10 +85,23 @@ def test_renewing_starts_the_time_again(database: Database, store: LeaseStore) -
     assert left
 
 
-def test_a_lease_that_ran_out_cannot_be_renewed(database: Database, store: LeaseStore) -> None:
+def test_a_lease_that_ran_out_can_be_renewed_until_another_has_it(
+    database: Database, store: LeaseStore
+) -> None:
     lease = acquired(store)
     let_expire(database)
-    with pytest.raises(LeaseExpired, match=r"ingest:g of me \(token 1\) has run out"):
+    store.renew(lease)
+    assert store.acquire("ingest:g", "other", LONG) is None
+    let_expire(database)
+    acquired(store, "other")
+    with pytest.raises(LeaseExpired, match=r"g of me \(token 1\) ran out and was taken by other;"):
+        store.renew(lease)
+
+
+def test_a_lease_that_was_given_back_cannot_be_renewed(store: LeaseStore) -> None:
+    lease = acquired(store)
+    store.release(lease)
+    with pytest.raises(LeaseExpired, match="taken by another process, which has ended"):
         store.renew(lease)
 
 
