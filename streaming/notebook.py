@@ -66,7 +66,7 @@ class Sparsified:
     edges_seen, self_loops : int
         Rows that came, and those of them dropped as self-loops.
     epsilon_expected : float
-        Spectral error to expect from what was kept (B10'); 0 where every edge was.
+        Spectral error to expect from what was kept ((B10'), (B19)); 0 where every edge was.
     max_edges_bound : bool
         Whether ``max_edges`` kept fewer edges than ``epsilon`` asked for.
     """

@@ -51,7 +51,7 @@ def _reason(item: pytest.Item, place: int) -> str | None:
     """Why an item is left out; its place is that among the items of its function."""
     if item.get_closest_marker("spawns"):
         return "start processes"
-    if item.get_closest_marker("slow"):
+    if item.get_closest_marker("slow") or item.get_closest_marker("statistical"):
         return "take long"
     thinned = item.get_closest_marker("thinned")
     if thinned is not None and place % thinned.args[0]:

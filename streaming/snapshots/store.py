@@ -50,7 +50,7 @@ class SnapshotMeta:
     self_loops : int
         Rows dropped because both ends are the same node.
     epsilon_asked, epsilon_expected : float
-        Spectral accuracy asked, and expected from what was kept (B10').
+        Spectral accuracy asked, and expected from what was kept ((B10'), (B19)).
     sampling_constant : float or None
         Smallest sampling constant that any record saw; None while every edge is kept.
     max_edges_bound : bool

@@ -241,7 +241,7 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     """Spectral error to expect from what was kept; zero while every edge is.
 
     With v the largest relative variance of a node's weighted degree, were its coins independent:
-    ``2 sqrt(v)`` for coins that even out degrees (see `sample_size`), ``sqrt(2 ln n * v)`` for
+    ``2 sqrt(v)`` for coins that even out degrees (B19), ``sqrt(2 ln n * v)`` for
     independent ones. For these, and where ``max_edges`` has lowered it, no less than
     ``2 / sqrt(c)``, c the smallest constant any record saw (B10').
     """

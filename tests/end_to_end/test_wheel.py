@@ -1,4 +1,4 @@
-"""The wheel in an environment of its own, beside a package that owns `streaming` and `service`.
+"""The wheel alone in its environment, beside a package that owns `streaming` and `service`.
 
 The libraries come from the environment of the tests, by a path file: what they import is theirs,
 but `peewit` is the wheel's, as path files of a directory that was added so are not read.

@@ -3,6 +3,7 @@
 import ast
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,8 @@ def test_imports_run_down_and_no_layer_is_crowded(contract: dict) -> None:
     assert crowded == []
     assert len(found) >= 2
     assert upward == []
+    rooms: dict[str, set[str]] = {}
+    for room, target, _ in found:
+        if target in heights:
+            rooms.setdefault(room, set()).add(target)
+    TopologicalSorter(rooms).prepare()  # raises CycleError: names between ":" may import each other

@@ -16,7 +16,7 @@ from peewit.service.api.schemas.suggestions import suggestions_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.pushes import RETRY_SECONDS
-from peewit.service.jobs.job import UnknownJob
+from peewit.service.jobs.job import JobStatus, UnknownJob
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import (
     MAX_SUGGESTIONS,
@@ -81,7 +81,8 @@ async def get_suggestions(
                 lambda each: each.status.is_final,
                 seconds=wait,
             )
-            if job.status.is_final:  # an embedding, or the reason why there is none
+            if job.status.is_final and job.status is not JobStatus.CANCELLED:
+                # an embedding, or the reason why there is none
                 job = await run_in_threadpool(suggester.request_embedding, graph)
         if job is not None:
             response.status_code = HTTPStatus.ACCEPTED

@@ -45,6 +45,8 @@ def suggestions(
         There are none, without which ``margin`` cannot do.
     Conflict
         The graph has no snapshot yet, or the nodes could not be located.
+    JobCancelled
+        Somebody has cancelled the job that locates them.
     StillWaiting
         Time is over; the job goes on.
     """

@@ -89,6 +89,11 @@ def revision_of(connection: Connection) -> str | None:
 def require_known(revision: str) -> None:
     """Raise `DatabaseVersionError` unless this code knows the revision."""
     scripts = ScriptDirectory.from_config(_config())
+    if revision < scripts.get_base():
+        raise DatabaseVersionError(
+            f"the database must be at schema {scripts.get_base()} or after it, got {revision}: "
+            "schemas of before the first release are not read"
+        )
     if revision not in {script.revision for script in scripts.walk_revisions()}:
         raise DatabaseVersionError(
             f"the database must be at schema {newest_revision()} or before it, "

@@ -1,26 +1,32 @@
 """A database at the first revision, with rows in every table, opened by this release.
 
-``first_release`` holds it as SQL, written once at that revision and never changed since.
+``first_release`` holds it as SQL, and is never changed again.
 """
 
 import json
 import multiprocessing
 import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, make_url, text
 
 from peewit.service.api.keys import KeyStore
 from peewit.service.catalog import AutoSolve, Catalog, SnapshotEvery
+from peewit.service.database import migrations
 from peewit.service.database.engine import Database, open_database
-from peewit.service.database.migrations import newest_revision, revision_of
+from peewit.service.database.migrations import (
+    DatabaseVersionError,
+    newest_revision,
+    revision_of,
+)
 from peewit.service.database.tables import metadata
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import IdempotencyConflict, JobSpec, JobStatus
@@ -209,3 +215,65 @@ def test_processes_that_open_it_at_once_migrate_it_once(first_release: str) -> N
     database = open_database(first_release)
     assert Manifest(database).backlog(GRAPH).pushed_bytes == 250
     database.close()
+
+
+LATER = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade() -> None:
+    op.add_column("graphs", sa.Column("note", sa.Text(), nullable=True))
+"""
+
+
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One step more than this release has."""
+    versions = Path(migrations.__file__).parent / "versions"
+    steps = tmp_path / "steps"
+    steps.mkdir()
+    (steps / "v0008_note.py").write_text(LATER)
+    original = migrations._config
+
+    def config() -> Config:
+        made = original()
+        made.set_main_option("path_separator", "newline")
+        made.set_main_option("version_locations", f"{versions}\n{steps}")
+        return made
+
+    monkeypatch.setattr(migrations, "_config", config)
+
+
+@pytest.mark.usefixtures("later")
+def test_a_step_is_taken_once_by_all_who_come_at_once_and_loses_nothing(
+    first_release: str,
+) -> None:
+    before = rows_of(first_release)
+    with ThreadPoolExecutor(4) as pool:
+        for database in pool.map(open_database, [first_release] * 4, timeout=60):
+            database.close()
+    after = rows_of(first_release)
+    assert {note for graph in after["graphs"] for note in [graph.pop("note")]} == {None}
+    assert after == before
+
+
+@pytest.mark.usefixtures("later")
+def test_a_new_database_takes_no_steps(database_url: str) -> None:
+    database = open_database(database_url)
+    with database.read() as connection:
+        assert revision_of(connection) == "0008"
+    assert "note" not in {each["name"] for each in inspect(database.engine).get_columns("graphs")}
+    database.close()
+
+
+def test_a_schema_of_before_the_first_release_is_refused(first_release: str) -> None:
+    engine = create_engine(make_url(first_release))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
+    engine.dispose()
+    with pytest.raises(DatabaseVersionError, match="must be at schema 0007 or after it, got 0003"):
+        open_database(first_release)

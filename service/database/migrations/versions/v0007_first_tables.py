@@ -1,6 +1,6 @@
 """The first tables, which a new database gets from `peewit.service.database.tables`.
 
-Revision ID: 0007
+Revision ID: 0007, as six came before anything was released.
 """
 
 revision = "0007"
