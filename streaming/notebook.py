@@ -373,15 +373,8 @@ def _absorb_here(
         max_nodes=settings.max_nodes,
         n_threads=call.n_threads,
     )
-
-    def mapped() -> Iterator[EdgeBlock]:
-        for raw in reading:
-            if isinstance(raw, BadEdges):
-                raise raw
-            yield nodes.map_block(raw)
-
     with closing(reading):
-        for group in _groups(mapped()):
+        for group in _groups(map(nodes.map_block, reading)):
             state = absorb_group(
                 state, settings.sparsifier, group, n_nodes=nodes.n_nodes, parallel=call.parallel
             )

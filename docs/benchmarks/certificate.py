@@ -20,7 +20,7 @@ from rich.table import Table
 from docs.benchmarks.communities import Communities
 from docs.benchmarks.reading import Measure, measure, read_plainly
 from peewit.solvers.arrays import FloatArray
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
+from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.spool import Spool
@@ -78,8 +78,6 @@ def _blocks(paths: GraphPaths, file: AbsorbedFile, n_threads: int) -> Iterator[E
     with stage(found, paths.staging) as staged:
         parts = [(staged, part) for part in staged.parts]
         for raw in read_parts(parts, node_kind="dense", max_nodes=10**8, n_threads=n_threads):
-            if isinstance(raw, BadEdges):
-                raise raw
             yield nodes.map_block(raw)
 
 

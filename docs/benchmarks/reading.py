@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import ParquetEdges
@@ -104,8 +103,6 @@ def read_and_check(files: Iterable[StagedFile], n_threads: int, *, is_mapped: bo
         parts = [(file, part) for part in file.parts]
         reading = read_parts(parts, node_kind="dense", max_nodes=10**8, n_threads=n_threads)
         for block in reading:
-            if not isinstance(block, RawBlock):
-                raise block
             n_rows += nodes.map_block(block).n_rows if is_mapped else block.n_rows
     return n_rows
 

@@ -24,7 +24,6 @@ from rich.console import Console
 from rich.table import Table
 
 from docs.benchmarks.reading import read_plainly
-from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.staging import stage
@@ -82,8 +81,6 @@ def map_file(path: Path, index: NodeIndex, staging: Path) -> int:
     with stage(file, staging) as staged:
         parts = [(staged, part) for part in staged.parts]
         for block in read_parts(parts, node_kind="string", max_nodes=10**8, n_threads=2):
-            if not isinstance(block, RawBlock):
-                raise block
             n_rows += index.map_block(block).n_rows
     return n_rows
 

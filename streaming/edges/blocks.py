@@ -33,15 +33,7 @@ _ONES: Float32Array = frozen(np.ones(1 << 20, dtype=np.float32))
 
 
 class BadEdges(BadTable):
-    """Edges break a rule of the data contract; the file they came from is not taken.
-
-    Attributes
-    ----------
-    part : int or None
-        Number of the part of the file that was being read.
-    """
-
-    part: int | None = None
+    """Edges break a rule of the data contract; the file they came from is not taken."""
 
     def bare(self) -> "BadEdges":
         """An equal error without a traceback, which holds the table it was raised for."""

@@ -1,17 +1,16 @@
 """Reader of parts: one, or many of them through dask, in order and ahead of the caller.
 
-A part that breaks a rule becomes a value, ``BadEdges``, in its place among the blocks. In flight is
-a fixed number of parts, never a whole file.
+In flight is a fixed number of parts, never a whole file.
 """
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 import dask
 import pyarrow as pa
@@ -28,47 +27,12 @@ from peewit.streaming.edges.parts import (
     projection,
 )
 
-if TYPE_CHECKING:
-    from distributed import Client  # a slow import that only clusters need
-
 _MAX_OPEN_SLICES = 4
 
-Run: TypeAlias = list[RawBlock | BadEdges]
-"""Results of the parts that one task reads."""
+_T = TypeVar("_T")
 
-
-class _Task(Protocol):
-    """A future of dask or of a thread pool."""
-
-    def result(self) -> Run:
-        """Wait for the results."""
-
-
-def read_part(staged: StagedFile, part: Part, *, node_kind: NodeKind, max_nodes: int) -> RawBlock:
-    """Rows of one part, checked.
-
-    Whole row groups may be read in any order. Slices of one row group are cheap in ascending order,
-    as their reader waits for the next one; any other slice decodes all rows before it.
-
-    Parameters
-    ----------
-    staged : StagedFile
-        From ``staging.stage``.
-    part : Part
-        One of its parts.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of the graph are.
-    max_nodes : int
-        Bound of dense ids.
-
-    Raises
-    ------
-    BadEdges
-        A page is damaged or a rule of the data contract is broken; its ``part`` is set.
-    OSError
-        The file cannot be read, which is no fault of its content.
-    """
-    return _read(_source(staged), part, node_kind=node_kind, max_nodes=max_nodes)
+_RowGroup: TypeAlias = tuple[str, Stamp, int]
+"""Local path and stamp of a file, and the number of the row group."""
 
 
 def read_parts(
@@ -77,8 +41,7 @@ def read_parts(
     node_kind: NodeKind,
     max_nodes: int,
     n_threads: int,
-    scheduler: "str | Client | None" = None,
-) -> Generator[RawBlock | BadEdges, None, None]:
+) -> Generator[RawBlock, None, None]:
     """Read parts through dask, in order.
 
     ``2 n_threads`` parts are read or wait for the caller, so that at most ``2 n_threads + 1`` are
@@ -95,38 +58,26 @@ def read_parts(
         Bound of dense ids.
     n_threads : int
         Parts that are read together.
-    scheduler : str, distributed.Client or None
-        Address of a ``dask.distributed`` scheduler, or a client of one that stays open; its workers
-        must see the staged files under the same paths. None reads in threads of this process.
 
     Yields
     ------
-    RawBlock or BadEdges
-        One per part; a part that breaks a rule gives its error and stops no other part.
+    RawBlock
+        One per part.
 
     Raises
     ------
+    BadEdges
+        A part breaks a rule; those before it have come.
     OSError
         A file cannot be read, which is no fault of its content.
     """
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
-    read = partial(_read_run, node_kind=node_kind, max_nodes=max_nodes)
+    turns = _Turns()
+    read = partial(read_part, node_kind=node_kind, max_nodes=max_nodes)
+    tasks = (partial(read, staged, part, turn=turns.next(staged, part)) for staged, part in parts)
     try:
-        with _engine(read, n_threads, scheduler) as (submit, longest_run):
-            waiting = deque(_runs(parts, longest_run))
-            pending: deque[_Task] = deque()
-            results: deque[RawBlock | BadEdges] = deque()
-            n_ahead = 0
-            while waiting or pending or results:
-                while waiting and n_ahead + len(waiting[0][1]) <= 2 * n_threads:
-                    source, run = waiting.popleft()
-                    pending.append(submit(source, run))
-                    n_ahead += len(run)
-                if not results:
-                    results.extend(pending.popleft().result())
-                n_ahead -= 1
-                yield results.popleft()  # no name holds it: the caller lets it go
+        yield from read_ahead(tasks, n_threads, thread_name="read-part")
     finally:
         for local_path in {staged.local_path for staged, _ in parts}:
             _OPEN_SLICES.close(local_path)
@@ -135,72 +86,27 @@ def read_parts(
             pa.default_memory_pool().release_unused()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
-    """What a task must know of a staged file."""
-
-    path: str
-    local_path: str
-    stamp: Stamp
-
-
-def _source(staged: StagedFile) -> _Source:
-    return _Source(path=staged.file.path, local_path=staged.local_path, stamp=staged.stamp)
-
-
-def _runs(
-    parts: Sequence[tuple[StagedFile, Part]], longest: int
-) -> Iterator[tuple[_Source, list[Part]]]:
-    """Parts that one task reads: one, or consecutive slices of a row group."""
-    source: _Source | None = None
-    run: list[Part] = []
-    for staged, part in parts:
-        next_source = _source(staged)
-        if (
-            run
-            and len(run) < longest
-            and part.skipped_rows
-            and (next_source, part.row_group) == (source, run[-1].row_group)
-        ):
-            run.append(part)
-            continue
-        if source is not None:
-            yield source, run
-        source, run = next_source, [part]
-    if source is not None:
-        yield source, run
+def read_ahead(
+    tasks: Iterable[Callable[[], _T]], n_threads: int, *, thread_name: str
+) -> Generator[_T, None, None]:
+    """Results of tasks in order; ``2 n_threads`` tasks run in threads or wait for the caller."""
+    pending: deque[Future[_T]] = deque()
+    with ThreadPoolExecutor(n_threads, thread_name_prefix=thread_name) as pool:
+        try:
+            for task in tasks:
+                pending.append(pool.submit(_compute, task))
+                if len(pending) == 2 * n_threads:
+                    yield pending.popleft().result()  # no name holds it: the caller lets it go
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+            pending.clear()  # the traceback of an error would hold it
 
 
-@contextmanager
-def _engine(
-    read: Callable[..., Run], n_threads: int, scheduler: "str | Client | None"
-) -> Iterator[tuple[Callable[[_Source, list[Part]], _Task], int]]:
-    """Function that submits a run as a dask task, and the most parts of a run."""
-    if scheduler is None:
-        turns = _Turns()
-        with ThreadPoolExecutor(n_threads, thread_name_prefix="read-part") as pool:
-
-            def submit(source: _Source, run: list[Part]) -> _Task:
-                turn = turns.next(source, run[0])
-                return pool.submit(_compute, partial(read, source, run, turn=turn))
-
-            try:
-                yield submit, 1
-            finally:
-                pool.shutdown(cancel_futures=True)
-        return
-    if not isinstance(scheduler, str):
-        yield partial(scheduler.submit, read, pure=False), n_threads
-        return
-    from distributed import Client  # noqa: PLC0415 - see above
-
-    with Client(scheduler, set_as_default=False) as client:
-        yield partial(client.submit, read, pure=False), n_threads
-
-
-def _compute(task: Callable[[], Run]) -> Run:
+def _compute(task: Callable[[], _T]) -> _T:
     """Run a task by dask, in this thread: its own pool would wait for all of a window."""
-    return cast(Run, dask.get({"read-part": (task,)}, "read-part"))
+    return cast(_T, dask.get({"read": (task,)}, "read"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,67 +128,70 @@ class _Turns:
     """Turns of slices in the order in which their tasks begin, so that none waits for ever."""
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[_Source, int], _Turn] | None = None
+        self._last: tuple[_RowGroup, _Turn] | None = None
 
-    def next(self, source: _Source, part: Part) -> _Turn | None:
+    def next(self, staged: StagedFile, part: Part) -> _Turn | None:
         """Return the turn of the next part; None if it need not wait for any other."""
         if not part.is_slice:
             return None
-        key = (source, part.row_group)
+        key = _row_group(staged, part)
         before = self._last[1].done if self._last is not None and self._last[0] == key else None
         turn = _Turn(before, threading.Event())
         self._last = (key, turn)
         return turn
 
 
-def _read_run(
-    source: _Source,
-    parts: list[Part],
-    *,
-    node_kind: NodeKind,
-    max_nodes: int,
-    turn: _Turn | None = None,
-) -> Run:
-    results: Run = []
-    for part in parts:
-        try:
-            block = _read(source, part, node_kind=node_kind, max_nodes=max_nodes, turn=turn)
-            results.append(block)
-        except BadEdges as error:
-            results.append(error.bare())
-    return results
-
-
-def _read(
-    source: _Source,
+def read_part(
+    staged: StagedFile,
     part: Part,
     *,
     node_kind: NodeKind,
     max_nodes: int,
     turn: _Turn | None = None,
 ) -> RawBlock:
-    try:
-        with content_faults(f"{_row_groups(part)} of {source.path} cannot be decoded"):
-            if part.is_slice:
-                with turn or nullcontext():
-                    table = _read_slice(source, part, use_threads=turn is not None)
-            else:
-                table = _read_groups(source, part)
-        if table.num_rows != part.n_rows:
-            raise BadEdges(
-                f"{_row_groups(part)} of {source.path} must hold {part.n_rows} rows, as "
-                f"the footer says, got {table.num_rows}"
-            )
-        return read_columns(
-            table,
-            node_kind=node_kind,
-            max_nodes=max_nodes,
-            first_row=part.first_row,
-            is_owned=True,
+    """Rows of one part, checked.
+
+    Whole row groups may be read in any order. Slices of one row group are cheap in ascending order,
+    as their reader waits for the next one; any other slice decodes all rows before it.
+
+    Parameters
+    ----------
+    staged : StagedFile
+        From ``staging.stage``.
+    part : Part
+        One of its parts.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of the graph are.
+    max_nodes : int
+        Bound of dense ids.
+    turn : optional
+        What a slice waits for that is read beside others, see `read_parts`.
+
+    Raises
+    ------
+    BadEdges
+        A page is damaged or a rule of the data contract is broken.
+    OSError
+        The file cannot be read, which is no fault of its content.
+    """
+    name = f"{_row_groups(part)} of {staged.file.path}"
+    with content_faults(f"{name} cannot be decoded"):
+        if part.is_slice:
+            with turn or nullcontext():
+                table = _read_slice(staged, part, use_threads=turn is not None)
+        else:
+            table = _read_groups(staged, part)
+    if table.num_rows != part.n_rows:
+        raise BadEdges(
+            f"{name} must hold {part.n_rows} rows, as the footer says, got {table.num_rows}"
         )
-    except BadEdges as error:
-        error.part = part.number
-        raise
+    return read_columns(
+        table, node_kind=node_kind, max_nodes=max_nodes, first_row=part.first_row, is_owned=True
+    )
+
+
+def _row_group(staged: StagedFile, part: Part) -> _RowGroup:
+    return staged.local_path, staged.stamp, part.row_group
 
 
 def _row_groups(part: Part) -> str:
@@ -290,9 +199,9 @@ def _row_groups(part: Part) -> str:
     return f"row group {last}" if part.n_groups == 1 else f"row groups {part.row_group} to {last}"
 
 
-def _read_groups(source: _Source, part: Part) -> pa.Table:
+def _read_groups(staged: StagedFile, part: Part) -> pa.Table:
     groups = list(range(part.row_group, part.row_group + part.n_groups))
-    with open_parquet(source.local_path, _metadata(source.local_path, source.stamp)) as parquet:
+    with open_parquet(staged.local_path, _metadata(staged.local_path, staged.stamp)) as parquet:
         return parquet.read_row_groups(groups, columns=projection(parquet), use_threads=False)
 
 
@@ -306,11 +215,11 @@ def _metadata(local_path: str, stamp: Stamp) -> pq.FileMetaData:  # noqa: ARG001
 class _SliceReader:
     """Reads one row group from its first row on, slice by slice."""
 
-    def __init__(self, source: _Source, part: Part, *, use_threads: bool) -> None:
-        self.key = (source, part.row_group)
+    def __init__(self, staged: StagedFile, part: Part, *, use_threads: bool) -> None:
+        self.key = _row_group(staged, part)
         self.next_row = 0
-        metadata = _metadata(source.local_path, source.stamp)
-        self._parquet = open_parquet(source.local_path, metadata)
+        metadata = _metadata(staged.local_path, staged.stamp)
+        self._parquet = open_parquet(staged.local_path, metadata)
         self._n_rows: int = self._parquet.metadata.row_group(part.row_group).num_rows
         self._batches = self._parquet.iter_batches(
             part.n_rows,
@@ -356,9 +265,9 @@ class _OpenSlices:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._readers: OrderedDict[tuple[_Source, int], _SliceReader] = OrderedDict()
+        self._readers: OrderedDict[_RowGroup, _SliceReader] = OrderedDict()
 
-    def take(self, key: tuple[_Source, int], row: int) -> _SliceReader | None:
+    def take(self, key: _RowGroup, row: int) -> _SliceReader | None:
         """Return the reader that stands at ``row`` of the row group, if there is one."""
         with self._lock:
             reader = self._readers.pop(key, None)
@@ -381,7 +290,7 @@ class _OpenSlices:
     def close(self, local_path: str) -> None:
         """Close the readers of one file."""
         with self._lock:
-            keys = [key for key in self._readers if key[0].local_path == local_path]
+            keys = [key for key in self._readers if key[0] == local_path]
             closing = [self._readers.pop(key) for key in keys]
         for reader in closing:
             reader.close()
@@ -390,10 +299,10 @@ class _OpenSlices:
 _OPEN_SLICES = _OpenSlices()
 
 
-def _read_slice(source: _Source, part: Part, *, use_threads: bool) -> pa.Table:
-    reader = _OPEN_SLICES.take((source, part.row_group), part.skipped_rows)
+def _read_slice(staged: StagedFile, part: Part, *, use_threads: bool) -> pa.Table:
+    reader = _OPEN_SLICES.take(_row_group(staged, part), part.skipped_rows)
     if reader is None:
-        reader = _SliceReader(source, part, use_threads=use_threads)
+        reader = _SliceReader(staged, part, use_threads=use_threads)
     try:
         reader.skip(part.skipped_rows - reader.next_row, at_once=part.n_rows)
         table = reader.read(part.n_rows)

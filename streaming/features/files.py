@@ -4,16 +4,14 @@ Row groups that are small are read whole, some together in threads; one that is 
 is decoded a piece at a time. In flight is a fixed number of blocks, never a whole file.
 """
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +21,7 @@ from peewit.solvers.arrays import Int64Array
 from peewit.streaming.durable import naming, publish_file
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.parts import content_faults, open_parquet
+from peewit.streaming.edges.reader import read_ahead
 from peewit.streaming.features.contract import (
     COLUMNS,
     DENSE_COLUMNS,
@@ -133,24 +132,14 @@ def read_tables(
     """
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
-    pending: deque[tuple[int, Future[pa.Table]]] = deque()
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="read-features") as pool:
-        try:
-            for piece in _pieces(paths, columns, block_bytes):
-                if piece.batch_rows is None:
-                    task = partial(_read_groups, piece, columns)
-                    pending.append((piece.first_row, pool.submit(_compute, task)))
-                    if len(pending) < 2 * n_threads:
-                        continue
-                    yield _first(pending)
-                    continue
-                while pending:
-                    yield _first(pending)
+    pieces = _pieces(paths, columns, block_bytes)
+    for is_large, together in groupby(pieces, lambda piece: piece.batch_rows is not None):
+        if is_large:
+            for piece in together:
                 yield from _decode(piece, columns)
-            while pending:
-                yield _first(pending)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        else:
+            tasks = (partial(_read_groups, piece, columns) for piece in together)
+            yield from read_ahead(tasks, n_threads, thread_name="read-features")
 
 
 def n_rows_of(paths: Sequence[Path]) -> int:
@@ -399,14 +388,9 @@ def _projection(parquet: pq.ParquetFile, columns: Sequence[str] | None) -> list[
     return [name for name in wanted if name in parquet.schema_arrow.names]
 
 
-def _compute(task: Callable[[], pa.Table]) -> pa.Table:
-    """Run a task by dask, in this thread: its own pool would wait for all of a window."""
-    return cast(Any, dask.get({"read-features": (task,)}, "read-features"))
-
-
-def _read_groups(piece: _Piece, columns: Sequence[str] | None) -> pa.Table:
+def _read_groups(piece: _Piece, columns: Sequence[str] | None) -> tuple[int, pa.Table]:
     with _content_of(piece.path), open_parquet(str(piece.path)) as parquet:
-        return parquet.read_row_groups(
+        return piece.first_row, parquet.read_row_groups(
             list(piece.groups), columns=_projection(parquet, columns), use_threads=False
         )
 
@@ -429,11 +413,6 @@ def _decode(piece: _Piece, columns: Sequence[str] | None) -> Iterator[tuple[int,
                 return
             yield first_row, pa.Table.from_batches([batch])
             first_row += batch.num_rows
-
-
-def _first(pending: deque[tuple[int, Future[pa.Table]]]) -> tuple[int, pa.Table]:
-    first_row, future = pending.popleft()
-    return first_row, future.result()
 
 
 def _add_shape(shape: SetShape, block: FeatureBlock) -> SetShape:

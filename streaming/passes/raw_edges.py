@@ -335,8 +335,6 @@ class RawEdges:
         )
         with closing(reading) as raw_blocks:
             for raw in raw_blocks:
-                if isinstance(raw, BadEdges):
-                    raise raw
                 yield partial(self._edges_of, raw)
 
     def _edges_of(self, raw: RawBlock) -> EdgeBlock:

@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -60,7 +59,7 @@ class SavedRecords:
         """Number of records at the front of a buffer that are the saved ones."""
         n_common = 0
         for chunk, (identity, n_records) in zip(chunks, self.chunks, strict=False):
-            if not identity.is_of(_columns(chunk)):
+            if not identity.is_of(chunk.columns):
                 break
             n_common += n_records
         return n_common
@@ -153,9 +152,5 @@ def _from_record(chunks: Sequence[Records], name: str, start: int) -> Iterator[A
         start = max(start - chunk.n_records, 0)
 
 
-def _columns(chunk: Records) -> list[Any]:
-    return [getattr(chunk, name) for name in _COLUMNS]
-
-
 def _identities(chunks: Sequence[Records]) -> tuple[tuple[ArrayIdentity, int], ...]:
-    return tuple((ArrayIdentity(_columns(chunk)), chunk.n_records) for chunk in chunks)
+    return tuple((ArrayIdentity(chunk.columns), chunk.n_records) for chunk in chunks)

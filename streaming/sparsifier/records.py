@@ -4,13 +4,13 @@
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from peewit.streaming.kernels.sampling import CARD_PROBES
 from peewit.streaming.sparsifier.cards import NodeCards
 
@@ -120,35 +120,22 @@ class Records:
         """(n_records,) float64 weights in the sparsifier, ``weight / keep_probability``."""
         return self.weight.astype(np.float64) / self.keep_probability
 
+    @property
+    def columns(self) -> tuple[Int32Array, Int32Array, Float32Array, Float32Array, UInt32Array]:
+        """All columns in their order, for the kernels."""
+        return self.u, self.v, self.weight, self.keep_probability, self.key
+
     def part(self, start: int, stop: int) -> "Records":
         """Records ``start .. stop - 1``, sharing memory."""
-        return Records(
-            u=self.u[start:stop],
-            v=self.v[start:stop],
-            weight=self.weight[start:stop],
-            keep_probability=self.keep_probability[start:stop],
-            key=self.key[start:stop],
-        )
-
-    def select(self, chosen: BoolArray) -> "Records":
-        """Return the records marked in ``chosen``, in their order."""
-        return Records(
-            u=self.u[chosen],
-            v=self.v[chosen],
-            weight=self.weight[chosen],
-            keep_probability=self.keep_probability[chosen],
-            key=self.key[chosen],
-        )
+        return self._map(lambda column: column[start:stop])
 
     def copy(self) -> "Records":
         """Return equal records in memory of their own."""
-        return Records(
-            u=self.u.copy(),
-            v=self.v.copy(),
-            weight=self.weight.copy(),
-            keep_probability=self.keep_probability.copy(),
-            key=self.key.copy(),
-        )
+        return self._map(np.copy)
+
+    def _map(self, change: Callable[[AnyArray], AnyArray]) -> "Records":
+        """Records whose columns are what ``change`` makes of these."""
+        return Records(**{name: change(getattr(self, name)) for name in _NAMES})
 
     @staticmethod
     def empty() -> "Records":
@@ -171,13 +158,11 @@ class Records:
         """Join records, keeping their order."""
         if len(parts) == 1:
             return parts[0]
-        return Records(
-            u=np.concatenate([part.u for part in parts]),
-            v=np.concatenate([part.v for part in parts]),
-            weight=np.concatenate([part.weight for part in parts]),
-            keep_probability=np.concatenate([part.keep_probability for part in parts]),
-            key=np.concatenate([part.key for part in parts]),
-        )
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _NAMES}
+        return Records(**joined)
+
+
+_NAMES = tuple(item.name for item in fields(Records))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -205,9 +205,8 @@ def _coarse(
 ) -> _Sample:
     """Sparsifier of one chunk with ``coarse_constant`` copies per unit of leverage by ``cards``."""
     leverage = np.empty(chunk.n_records, np.float32)
-    ends = chunk.u, chunk.v, chunk.weight, chunk.keep_probability
     copies = settings.oversampling * constant
-    stale_leverages(*ends, *cards.views, cards.squared_scale, copies, leverage)
+    stale_leverages(*chunk.columns[:4], *cards.views, cards.squared_scale, copies, leverage)
     return _sample(chunk, leverage, on_forest, settings, constant=coarse_constant)
 
 

@@ -121,11 +121,7 @@ def score(
                 copies,
                 np.uint64(settings.seed),
                 np.uint64(2 * number),
-                kept.u,
-                kept.v,
-                kept.weight,
-                kept.keep_probability,
-                kept.key,
+                *kept.columns,
             )
         return kept if n_kept == kept.n_records else kept.part(0, n_kept).copy()
 
@@ -250,7 +246,7 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     degree = np.zeros(state.n_nodes)
     variance = np.zeros(state.n_nodes)
     for chunk in state.chunks:
-        degree_variance(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree, variance)
+        degree_variance(*chunk.columns[:4], degree, variance)
     touched = degree > 0.0
     relative = variance[touched] / degree[touched] ** 2
     largest = float(relative.max(initial=0.0))

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, overload
+from typing import overload
 
 import numpy as np
 
@@ -38,13 +38,6 @@ MOST_LANES = 2
 
 CHUNK_RECORDS = 1 << 22
 """Survivors are packed into chunks of about this size."""
-
-_Coins: TypeAlias = tuple[np.uint64, np.uint64]
-"""Seed, and number of the stream."""
-
-_Toss: TypeAlias = Callable[[Records, BoolArray, Float32Array, Float32Array, _Coins], int]
-"""Throws the coins of some records; given their marks of the forest, their new probabilities (zero
-afterwards where one does not survive) and the nodes of their lane. Returns the survivors."""
 
 _LOWEST_LOG2 = -64.0
 _BINS_PER_OCTAVE = 64.0
@@ -165,14 +158,13 @@ def thin(
         return None
 
     is_even = settings.coins == "dependent"
-    toss: _Toss
-    if is_even and not new_cards.has_vectors and settings.max_edges is None:
-        lowered, toss = [np.empty(chunk.n_records, np.float32) for chunk in chunks], _toss_at_once
+    is_at_once = is_even and not new_cards.has_vectors and settings.max_edges is None
+    if is_at_once:  # lowered while the coins are thrown
+        lowered = [np.empty(chunk.n_records, np.float32) for chunk in chunks]
     else:
         lowered, constant = _lower(
             chunks, on_forest, new_cards, settings, constant, factor, parallel
         )
-        toss = _toss_leaning if is_even else _toss_apart
     lanes = _lanes(chunks)
     copies = settings.oversampling * constant
     nodes = np.empty((len(lanes), 0, 2), np.float32)
@@ -185,8 +177,19 @@ def thin(
         n_survivors = 0
         for number, rows in lanes[lane]:
             records = chunks[number].part(rows.start, rows.stop)
-            columns = on_forest[number][rows], lowered[number][rows]
-            n_survivors += toss(records, *columns, nodes[lane], coins)
+            ends, before, key = records.columns[:3], records.keep_probability, records.key
+            forest, after = on_forest[number][rows], lowered[number][rows]
+            with np.errstate(over="ignore"):  # as above
+                if is_at_once:
+                    n_survivors += lower_and_throw(
+                        *ends, before, forest, after, key, nodes[lane], *coins
+                    )
+                elif is_even:
+                    n_survivors += throw_leaning_coins(
+                        *ends, before, after, key, nodes[lane], *coins
+                    )
+                else:
+                    n_survivors += throw_coins(before, after, key, *coins)
         return n_survivors
 
     n_survivors = sum(parallel(toss_lane, range(len(lanes))))
@@ -207,7 +210,7 @@ def _survey(
 
     def add_all_degrees() -> None:
         for chunk in chunks:
-            add_degrees(chunk.u, chunk.v, chunk.weight, chunk.keep_probability, degree)
+            add_degrees(*chunk.columns[:4], degree)
 
     tasks = add_all_degrees, partial(spanning_forest, chunks, n_nodes=n_nodes)
     _, on_forest = parallel(lambda number: tasks[number](), range(len(tasks)))
@@ -222,10 +225,7 @@ def _scores(
     exact_factor = factor if cards.has_vectors else 0.0
     is_shortable = cards.has_vectors and settings.ridge == 0.0
     score_records(
-        chunk.u,
-        chunk.v,
-        chunk.weight,
-        chunk.keep_probability,
+        *chunk.columns[:4],
         *cards.views,
         cards.squared_scale,
         exact_factor,
@@ -251,8 +251,7 @@ def _lower(
     everything = range(len(chunks))
     score = partial(_scores, cards=cards, settings=settings, factor=factor)
     scores = list(parallel(lambda number: score(chunks[number]), everything))
-    if settings.max_edges is not None:
-        constant = _affordable(chunks, scores, on_forest, settings, constant)
+    constant = _affordable(chunks, scores, on_forest, settings, constant)
     copies = settings.oversampling * constant
 
     def lower(number: int) -> None:
@@ -281,44 +280,6 @@ def _lanes(chunks: Sequence[Records]) -> list[list[tuple[int, slice]]]:
                 pieces.append((number, slice(start, stop)))
         first += chunk.n_records
     return lanes
-
-
-def _toss_at_once(
-    records: Records,
-    on_forest: BoolArray,
-    lowered: Float32Array,
-    node: Float32Array,
-    coins: _Coins,
-) -> int:
-    """Lower probabilities by the bounds in ``node`` and throw leaning coins, in one pass."""
-    ends = records.u, records.v, records.weight, records.keep_probability
-    with np.errstate(over="ignore"):  # as above
-        return lower_and_throw(*ends, on_forest, lowered, records.key, node, *coins)
-
-
-def _toss_leaning(
-    records: Records,
-    _on_forest: BoolArray,
-    lowered: Float32Array,
-    node: Float32Array,
-    coins: _Coins,
-) -> int:
-    """Throw leaning coins for probabilities that are lowered already."""
-    ends = records.u, records.v, records.weight, records.keep_probability
-    with np.errstate(over="ignore"):  # as above
-        return throw_leaning_coins(*ends, lowered, records.key, node, *coins)
-
-
-def _toss_apart(
-    records: Records,
-    _on_forest: BoolArray,
-    lowered: Float32Array,
-    _node: Float32Array,
-    coins: _Coins,
-) -> int:
-    """Throw a coin for each record by itself."""
-    with np.errstate(over="ignore"):  # as above
-        return throw_coins(records.keep_probability, lowered, records.key, *coins)
 
 
 def _leaning_nodes(
@@ -358,18 +319,7 @@ def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterat
 def _select(chunk: Records, lowered: Float32Array) -> Records:
     n_survivors = int(np.count_nonzero(lowered))
     taken = Records.uninitialized(n_survivors + 1)
-    take_survivors(
-        chunk.u,
-        chunk.v,
-        chunk.weight,
-        lowered,
-        chunk.key,
-        taken.u,
-        taken.v,
-        taken.weight,
-        taken.keep_probability,
-        taken.key,
-    )
+    take_survivors(chunk.u, chunk.v, chunk.weight, lowered, chunk.key, *taken.columns)
     return taken.part(0, n_survivors)
 
 

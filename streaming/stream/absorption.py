@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from peewit.solvers.parallel import Parallel
 from peewit.streaming.cluster.shares import ShareSettings
-from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
@@ -179,7 +179,7 @@ class Absorption:
             for group in _groups(parts, self._settings.blocks_per_group):
                 self._stop_if_asked()
                 seconds = self._make_room()
-                self._absorb_group(_good(block) for block in islice(blocks, len(group)))
+                self._absorb_group(islice(blocks, len(group)))
                 yield group, seconds
 
     def _absorb_on_cluster(
@@ -273,9 +273,3 @@ def _groups(parts: Sequence[Part], size: int) -> Iterator[Sequence[Part]]:
     """Consecutive groups of at most ``size`` parts of one file."""
     for start in range(0, len(parts), size):
         yield parts[start : start + size]
-
-
-def _good(block: RawBlock | BadEdges) -> RawBlock:
-    if isinstance(block, BadEdges):
-        raise block
-    return block

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_part, read_parts
 from peewit.streaming.edges.sources import EdgeSource, ParquetEdges
@@ -81,8 +81,7 @@ def staged_files(source: EdgeSource, tmp_path: Path) -> Iterator[list[StagedFile
     assert not list((tmp_path / "staging").glob("*"))
 
 
-def rows_of(block: RawBlock | BadEdges) -> Rows:
-    assert isinstance(block, RawBlock)
+def rows_of(block: RawBlock) -> Rows:
     weights = block.weight.tolist()
     return list(zip(block.src.to_pylist(), block.dst.to_pylist(), weights, strict=True))
 
