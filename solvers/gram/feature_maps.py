@@ -16,7 +16,7 @@ from peewit.solvers.features import Rows
 from peewit.solvers.gram.functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Expansion
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 
 Product = Callable[[RealArray], RealArray]
 """A matrix by its product with a block of vectors."""
@@ -53,7 +53,7 @@ class FeatureMap(ABC):
         """(n_nodes, n_coef) features of some nodes."""
 
     @abstractmethod
-    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
         """Features' L features, (n_coef, n_coef); ``laplacian`` gives L @ block."""
 
     @abstractmethod
@@ -131,13 +131,12 @@ class LinearMap(MatrixMap):
         unit = self._kernel.width / kernel.width
         return np.asarray(unit * (weights.T.astype(np.float64) @ functions.coef))
 
-    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
         """Features' L^p features, (n_coef, n_coef)."""
         total = np.empty((self.n_coef, self.n_coef))
         step = max(1, CHUNK_BYTES // (8 * self.n_rows))
         for start in range(0, self.n_coef, step):
-            if teller is not None:
-                teller(start, self.n_coef)
+            teller(start, self.n_coef)
             chunk = self._matrix[:, start : start + step]
             block = np.asarray(chunk.toarray() if sp.issparse(chunk) else chunk)
             product = laplacian(block)
@@ -184,8 +183,7 @@ class GramFactor(MatrixMap):
         basis, kernel = self._gram.rows[self.pivots], self._gram.kernel
         return Expansion(kernel=kernel, basis=basis, coef=weights, intercept=intercept)
 
-    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
         """C' L^p C, (n_coef, n_coef)."""
-        if teller is not None:
-            teller(0, 1)
+        teller(0, 1)
         return symmetric(self._transposed @ laplacian(self._matrix))

@@ -18,10 +18,12 @@ is a 1e-5 part of the right-hand sides. Consequence: every edge is estimated equ
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from peewit.solvers.arguments import require_one_of
 from peewit.solvers.arrays import (
     Float32Array,
     FloatArray,
@@ -42,7 +44,6 @@ from peewit.solvers.laplacian.preconditioners import (
     Jacobi,
     Preconditioner,
     PreconditionerName,
-    check_preconditioner,
 )
 from peewit.solvers.laplacian.random_walk import RandomWalk, WalkLanczos
 from peewit.solvers.laplacian.resistance_records import (
@@ -196,7 +197,7 @@ class ResistanceSystem:
     ) -> None:
         if not 0 <= ridge < np.inf:
             raise ValueError(f"ridge must be finite and >= 0, got {ridge}")
-        check_preconditioner(preconditioner)
+        require_one_of("preconditioner", preconditioner, get_args(PreconditionerName))
         self._records = EdgeRecords.checked(u, v, weight, sign_key, n_nodes)
         self._matrix = record_matrix(self._records, np.arange(n_nodes), ridge, parallel)
         self._seed = seed

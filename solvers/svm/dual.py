@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 from peewit.solvers.solution import Status
 from peewit.solvers.svm.labeled_system import LabeledProblem
 from peewit.solvers.svm.newton import LabeledMinimum
@@ -39,7 +39,7 @@ def maximize(
     *,
     loss: LossName,
     max_iter: int = MAX_STEPS,
-    teller: Teller | None = None,
+    teller: Teller = untold,
 ) -> LabeledMinimum:
     """The minimum of the problem by its dual, a program for each function.
 
@@ -51,7 +51,7 @@ def maximize(
     loss : {'hinge', 'squared-hinge'}
     max_iter : int
         Most interior-point iterations.
-    teller : callable or None
+    teller : callable
         Told of functions done, of how many.
 
     Notes

@@ -7,7 +7,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_maps import symmetric
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 from peewit.solvers.solution import Status, first_failure
 from peewit.solvers.svm.dual import box_program
 from peewit.solvers.variation.penalties import PenaltyInverse
@@ -55,19 +55,17 @@ class HingeFit:
         label_weight: float,
         offset: FloatArray | None = None,
         margin: float = 1.0,
-        teller: Teller | None = None,
+        teller: Teller = untold,
     ) -> "HingeFit":
         """One solve for each label, some at a time."""
         kernel = np.empty((nodes.size, nodes.size))
         for start in range(0, nodes.size, _CHUNK_COLUMNS):
-            if teller is not None:
-                teller(start, nodes.size)
+            teller(start, nodes.size)
             some = nodes[start : start + _CHUNK_COLUMNS]
             unit = np.zeros((n_nodes, some.size))
             unit[some, np.arange(some.size)] = 1.0
             kernel[:, start : start + some.size] = inverse.apply(unit)[nodes]
-        if teller is not None:
-            teller(nodes.size, nodes.size)
+        teller(nodes.size, nodes.size)
         return cls(
             inverse=inverse,
             nodes=nodes,
