@@ -25,6 +25,9 @@ CHUNK_BYTES = 1 << 26
 """Least bytes of columns of a feature matrix that the Laplacian is applied to together."""
 
 
+_FACTOR_RTOL = 1e-12
+
+
 class FeatureMap(ABC):
     """What the spaces of explicit features share.
 
@@ -152,14 +155,13 @@ def symmetric(matrix: FloatArray) -> FloatArray:
 class GramFactor(MatrixMap):
     """Features C with C C' = K, from the pivoted Cholesky factorisation of a Gram matrix.
 
-    Pivots until what is left of the diagonal is below ``rtol`` of its maximum: n rank^2 operations
+    Pivots until what is left of the diagonal is below 1e-12 of its maximum: n rank^2 operations
     at most; LAPACK's ``dpstrf``.
 
     Parameters
     ----------
     gram : DenseGram
         What is factored.
-    rtol : float
 
     Attributes
     ----------
@@ -167,10 +169,12 @@ class GramFactor(MatrixMap):
         Nodes whose kernel columns span the space.
     """
 
-    def __init__(self, gram: DenseGram, rtol: float = 1e-12) -> None:
+    def __init__(self, gram: DenseGram) -> None:
         matrix = np.array(gram.matrix, np.float64, order="F")
         scale = float(matrix.diagonal().max(initial=0.0))
-        lower, order, rank, _ = sl.lapack.dpstrf(matrix, tol=rtol * scale, lower=1, overwrite_a=1)
+        lower, order, rank, _ = sl.lapack.dpstrf(
+            matrix, tol=_FACTOR_RTOL * scale, lower=1, overwrite_a=1
+        )
         order = order - 1
         factor = np.zeros((gram.n_rows, rank))
         factor[order] = np.tril(lower)[:, :rank]

@@ -90,7 +90,7 @@ class BoxMinimum:
     shares : (size,) float64
         In [0, 1].
     multiplier : float
-        Of the balance; 0 without one.
+        Of the balance.
     status : Status
     """
 
@@ -99,14 +99,12 @@ class BoxMinimum:
     status: Status
 
 
-def box_program(
-    matrix: FloatArray, *, gain: FloatArray, balance: FloatArray | None, max_iter: int = MAX_STEPS
-) -> BoxMinimum:
+def box_program(matrix: FloatArray, *, gain: FloatArray, balance: FloatArray) -> BoxMinimum:
     """Minimise 1/2 b' matrix b - gain' b over b in [0, 1], balance' b = 0."""
-    answer = _solve(matrix, gain, balance, True, max_iter)
+    answer = _solve(matrix, gain, balance, True, MAX_STEPS)
     return BoxMinimum(
         shares=np.clip(np.array(answer.x), 0.0, 1.0),
-        multiplier=0.0 if balance is None else float(answer.z[0]),
+        multiplier=float(answer.z[0]),
         status=_status_of(answer),
     )
 
