@@ -112,10 +112,8 @@ def least_variance(
         Points of the nodes that have a label.
     weight : (n_nodes,) float32
         From `unsureness`.
-    free : (n_nodes,) bool
-        Which may be chosen.
-    n_chosen : int
-        How many, or all that are free if they are fewer.
+    free, n_chosen
+        As in `least_margins`.
 
     Returns
     -------
@@ -163,10 +161,8 @@ def coverage(
         Of a centred resistance embedding.
     margin : (n_nodes,) floats
         Winner minus runner-up; all equal where nothing is predicted yet.
-    free : (n_nodes,) bool
-        Which may be chosen.
-    n_chosen : int
-        How many, or all that are free if they are fewer.
+    free, n_chosen
+        As in `least_margins`.
     seed : int
         Draws where the clusters begin.
 

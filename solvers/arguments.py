@@ -20,3 +20,9 @@ class BadArgument(ValueError):
 
 class BadArgumentType(BadArgument, TypeError):
     """An argument is of another kind than its rule asks for."""
+
+
+def require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
+    """Raise ValueError unless ``value`` is one of ``names``."""
+    if value not in names:
+        raise BadArgument(name, f"must be one of {', '.join(names)}, got {value!r}")

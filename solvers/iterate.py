@@ -6,7 +6,7 @@ A method is only init, step, terminate; counting, limits and reporting exist her
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from peewit.solvers.solution import Status
 
@@ -45,8 +45,8 @@ class Stopped(Exception):
 class Watch:
     """Who is told and who is asked while something runs."""
 
-    progress: Progress | None
-    cancelled: Cancelled | None
+    progress: Progress | None = None
+    cancelled: Cancelled | None = None
 
     def step(self, phase: str, n_done: int, n_steps: int) -> None:
         """Tell that ``n_done`` of ``n_steps`` are done, for work that is no `IterativeMethod`.
@@ -65,12 +65,16 @@ class Watch:
 
     def check(self) -> None:
         """Raise `Stopped` where the caller asked for the run to end."""
-        if self.cancelled is not None and self.cancelled():
+        if self.is_cancelled():
             raise Stopped
+
+    def is_cancelled(self) -> bool:
+        """Whether the caller asked for the run to end."""
+        return self.cancelled is not None and self.cancelled()
 
     def silent(self) -> "Watch":
         """One that is asked the same and tells nobody."""
-        return Watch(progress=None, cancelled=self.cancelled)
+        return Watch(cancelled=self.cancelled)
 
     def teller(self, phase: str) -> "Teller":
         """`step` of one phase."""
@@ -84,8 +88,14 @@ class Watch:
         return iterate(method, max_iter=max_iter, phase=phase, progress=told, cancelled=asked)
 
 
+UNWATCHED: Final = Watch()
+
 Teller = Callable[[int, int], None]
 """Told of the steps done and of how many; may raise `Stopped`."""
+
+
+def untold(n_done: int, n_steps: int) -> None:
+    """A `Teller` that tells nobody."""
 
 
 class IterativeMethod(Protocol[State]):

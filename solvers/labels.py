@@ -45,7 +45,7 @@ class Targets(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Labels:
-    """Known nodes and their classes; build it with `from_pairs` or `from_vector`.
+    """Known nodes and their classes; build it with `from_pairs`.
 
     Attributes
     ----------
@@ -108,23 +108,6 @@ class Labels:
         code = {name: index for index, name in enumerate(class_names)}
         codes = np.fromiter((code[name] for name in names), dtype=np.int64, count=len(names))
         return cls(nodes=ids, classes=frozen(codes[order]), class_names=class_names)
-
-    @classmethod
-    def from_vector(cls, y: npt.ArrayLike, *, unlabeled: ClassName = -1) -> "Labels":
-        """Labels of the nodes 0 .. n_nodes - 1 whose entry of ``y`` is not ``unlabeled``.
-
-        Raises
-        ------
-        TypeError
-            An entry that is neither a string nor an integer.
-        ValueError
-            ``y`` is not one-dimensional.
-        """
-        vector = np.asarray(y)
-        if vector.ndim != 1:
-            raise ValueError(f"y must be one-dimensional, got shape {vector.shape}")
-        known: IntArray = np.flatnonzero([value != unlabeled for value in vector.tolist()])
-        return cls.from_pairs(known, vector[known])
 
     @property
     def n_labeled(self) -> int:

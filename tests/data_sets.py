@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 from peewit.service.demo.digits import N_NEIGHBORS, neighbor_edges
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
 
 
 def digits_graph() -> tuple[Graph, Int64Array]:
@@ -51,3 +52,9 @@ def accuracy(scores: np.ndarray, classes: Int64Array, labeled: Int64Array) -> fl
     asked = classes >= 0
     asked[labeled] = False
     return float((scores[asked].argmax(axis=1) == classes[asked]).mean())
+
+
+def labels_in(y: Int64Array) -> Labels:
+    """Labels of the nodes whose entry of ``y`` is not -1."""
+    known = np.flatnonzero(y != -1)
+    return Labels.from_pairs(known, y[known])

@@ -33,7 +33,7 @@ from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, make_knn
 from peewit.streaming.neighbors.search import NeighborSearch
 from peewit.streaming.nodes.index import DenseNodes
 
-QUIET = Watch(progress=None, cancelled=None)
+QUIET = Watch()
 _LOOK_SECONDS = 0.02
 
 

@@ -297,7 +297,7 @@ def largest_component(graph: Graph, classes: Int64Array) -> tuple[Graph, Int64Ar
 
 def cuts(options: argparse.Namespace) -> None:
     """Cheeger ratios and seconds of a cut by the race, and by all of its starts to the end."""
-    quiet = Watch(progress=None, cancelled=None)
+    quiet = Watch()
     table = Table("graph", "nodes", "race", "s", "all starts", "s", title="Least Cheeger ratio")
     given: dict[str, Graph] = {}
     for name, chosen in {**SETS, "all digits": tuple(range(10))}.items():

@@ -149,7 +149,7 @@ def laid_out(graph: Graph, *, seed: int, axes: tuple[int, int] | None = None) ->
     u, v, weight = graph.edges()
     kept = rank[u] >= 0
     part = Graph.from_edges(rank[u[kept]], rank[v[kept]], weight[kept], n_nodes=inside.size)
-    found = spectral_embedding(part, n_wanted, Watch(progress=None, cancelled=None))
+    found = spectral_embedding(part, n_wanted, Watch())
     places = (
         _principal_plane(found.coordinates)
         if axes is None

@@ -25,7 +25,7 @@ from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
-from peewit.solvers.models.base import Model, solve_either
+from peewit.solvers.models.base import Model
 from peewit.solvers.models.point_model import GIVEN
 from peewit.solvers.models.refining import Refinable
 from peewit.solvers.solution import Functions, Solution, Status, grown
@@ -204,13 +204,8 @@ def _solve(
     cancelled: Cancelled,
 ) -> Solution:
     """The solution, which the next one starts from."""
-    solution = solve_either(
-        model,
-        prepared,
-        labels,
-        start=start,
-        progress=phases.iteration,
-        cancelled=cancelled,
+    solution = model.solve(
+        prepared, labels, start=start, progress=phases.iteration, cancelled=cancelled
     )
     _require_whole(solution)
     graph.last[type(model)] = LastSolution(

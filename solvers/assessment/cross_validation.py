@@ -13,7 +13,7 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.labels import ClassName, Labels, RealLabels, deal_folds
-from peewit.solvers.models.base import Model, solve_either
+from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution, Status
 
 
@@ -96,8 +96,7 @@ def cross_validate(
     n_unreachable, status = 0, Status.CONVERGED
     for number in range(n_folds):
         left_out = np.flatnonzero(fold == number)
-        solution = solve_either(
-            model,
+        solution = model.solve(
             prepared,
             labels.subset(np.flatnonzero(fold != number)),
             start=start,

@@ -16,13 +16,16 @@ from peewit.solvers.features import Rows
 from peewit.solvers.gram.functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Expansion
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 
 Product = Callable[[RealArray], RealArray]
 """A matrix by its product with a block of vectors."""
 
 CHUNK_BYTES = 1 << 26
 """Least bytes of columns of a feature matrix that the Laplacian is applied to together."""
+
+
+_FACTOR_RTOL = 1e-12
 
 
 class FeatureMap(ABC):
@@ -53,7 +56,7 @@ class FeatureMap(ABC):
         """(n_nodes, n_coef) features of some nodes."""
 
     @abstractmethod
-    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
         """Features' L features, (n_coef, n_coef); ``laplacian`` gives L @ block."""
 
     @abstractmethod
@@ -131,13 +134,12 @@ class LinearMap(MatrixMap):
         unit = self._kernel.width / kernel.width
         return np.asarray(unit * (weights.T.astype(np.float64) @ functions.coef))
 
-    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
         """Features' L^p features, (n_coef, n_coef)."""
         total = np.empty((self.n_coef, self.n_coef))
         step = max(1, CHUNK_BYTES // (8 * self.n_rows))
         for start in range(0, self.n_coef, step):
-            if teller is not None:
-                teller(start, self.n_coef)
+            teller(start, self.n_coef)
             chunk = self._matrix[:, start : start + step]
             block = np.asarray(chunk.toarray() if sp.issparse(chunk) else chunk)
             product = laplacian(block)
@@ -153,14 +155,13 @@ def symmetric(matrix: FloatArray) -> FloatArray:
 class GramFactor(MatrixMap):
     """Features C with C C' = K, from the pivoted Cholesky factorisation of a Gram matrix.
 
-    Pivots until what is left of the diagonal is below ``rtol`` of its maximum: n rank^2 operations
+    Pivots until what is left of the diagonal is below 1e-12 of its maximum: n rank^2 operations
     at most; LAPACK's ``dpstrf``.
 
     Parameters
     ----------
     gram : DenseGram
         What is factored.
-    rtol : float
 
     Attributes
     ----------
@@ -168,10 +169,12 @@ class GramFactor(MatrixMap):
         Nodes whose kernel columns span the space.
     """
 
-    def __init__(self, gram: DenseGram, rtol: float = 1e-12) -> None:
+    def __init__(self, gram: DenseGram) -> None:
         matrix = np.array(gram.matrix, np.float64, order="F")
         scale = float(matrix.diagonal().max(initial=0.0))
-        lower, order, rank, _ = sl.lapack.dpstrf(matrix, tol=rtol * scale, lower=1, overwrite_a=1)
+        lower, order, rank, _ = sl.lapack.dpstrf(
+            matrix, tol=_FACTOR_RTOL * scale, lower=1, overwrite_a=1
+        )
         order = order - 1
         factor = np.zeros((gram.n_rows, rank))
         factor[order] = np.tril(lower)[:, :rank]
@@ -184,8 +187,7 @@ class GramFactor(MatrixMap):
         basis, kernel = self._gram.rows[self.pivots], self._gram.kernel
         return Expansion(kernel=kernel, basis=basis, coef=weights, intercept=intercept)
 
-    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
         """C' L^p C, (n_coef, n_coef)."""
-        if teller is not None:
-            teller(0, 1)
+        teller(0, 1)
         return symmetric(self._transposed @ laplacian(self._matrix))

@@ -10,7 +10,7 @@ from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.features import Rows
 from peewit.solvers.gram.functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.spaces import Expansion
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 from peewit.solvers.parallel import Parallel
 
 _BLOCK_ENTRIES = 1 << 24
@@ -85,15 +85,14 @@ class DenseGram(KernelSpace):
         rows: Rows,
         dtype: Any,
         parallel: Parallel = map,
-        teller: Teller | None = None,
+        teller: Teller = untold,
     ) -> "DenseGram":
         """Compute it; n^2 d floating-point operations, half of the obvious."""
         scaled = kernel.scaled(rows.whole(), dtype)
         n_rows = scaled.n_rows
         matrix = np.empty((n_rows, n_rows), dtype)
         for start in range(0, n_rows, _BLOCK_ROWS):
-            if teller is not None:
-                teller(start, n_rows)
+            teller(start, n_rows)
             stop = min(start + _BLOCK_ROWS, n_rows)
             kernel.block(
                 scaled[start:stop],

@@ -11,7 +11,7 @@ from peewit.solvers.features import Rows
 from peewit.solvers.gram.feature_maps import CHUNK_BYTES, FeatureMap, Product, symmetric
 from peewit.solvers.gram.functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.spaces import Expansion, block_bytes
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 from peewit.solvers.parallel import Parallel
 
 _BLOCK_ROWS = 4096
@@ -42,7 +42,7 @@ class LandmarkMap(FeatureMap):
         the penalty is computed.
     parallel : callable
         Runs the parts of products.
-    teller : callable or None
+    teller : callable
         Told of the nodes whose kernel values are made to be kept.
 
     References
@@ -59,7 +59,7 @@ class LandmarkMap(FeatureMap):
         *,
         kept_bytes: int,
         parallel: Parallel = map,
-        teller: Teller | None = None,
+        teller: Teller = untold,
     ) -> None:
         self._kernel, self._rows = kernel, rows
         self.n_rows, self.dtype = rows.n_rows, np.dtype(dtype)
@@ -74,8 +74,7 @@ class LandmarkMap(FeatureMap):
         if rows.n_rows * basis.n_rows * self.dtype.itemsize <= kept_bytes:
             kept = np.empty((rows.n_rows, basis.n_rows), dtype)
             for place, block in self._blocks():
-                if teller is not None:
-                    teller(place.start, rows.n_rows)
+                teller(place.start, rows.n_rows)
                 kept[place] = block
             self._kept = kept
 
@@ -113,7 +112,7 @@ class LandmarkMap(FeatureMap):
         near = self._near(self._taken(nodes)) if self._kept is None else self._kept[nodes]
         return np.asarray(near @ self._root)
 
-    def penalty_matrix(self, laplacian: Product, teller: Teller | None = None) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
         """Features' L^p features, (n_coef, n_coef).
 
         Notes
@@ -129,9 +128,8 @@ class LandmarkMap(FeatureMap):
             chunk = slice(start, min(start + step, n_basis))
             product = np.asarray(laplacian(self._chunk(chunk)))
             for place, block in self._blocks(slice(0, chunk.stop)):
-                if teller is not None:
-                    n_done = start * self.n_rows + (chunk.stop - start) * place.start
-                    teller(n_done, n_basis * self.n_rows)
+                n_done = start * self.n_rows + (chunk.stop - start) * place.start
+                teller(n_done, n_basis * self.n_rows)
                 near = block.astype(np.float64, copy=False)
                 total[: chunk.stop, chunk] += near.T @ product[place].astype(np.float64)
         total = np.triu(total) + np.triu(total, 1).T

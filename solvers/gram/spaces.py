@@ -11,6 +11,7 @@ from peewit.solvers.features import Rows, checked_points
 from peewit.solvers.gram.functions import KernelFunction, ScaledRows
 from peewit.solvers.labels import class_scores
 
+_BLOCK_ENTRIES = 1 << 23
 _SAME_ROWS = 1e-5
 """Relative difference of rows that rounding and another unit can make."""
 
@@ -116,7 +117,6 @@ class Space(Protocol):
         """The functions as something that new points can be put into."""
 
 
-def block_bytes(rows: Rows, n_others: int, entries: int = 1 << 23) -> int:
-    """Bytes of rows whose block of kernel entries with ``n_others`` has about ``entries``."""
-    n_rows = max(1, entries // max(1, n_others))
-    return n_rows * rows.row_bytes
+def block_bytes(rows: Rows, n_others: int) -> int:
+    """Bytes of rows whose block of kernel entries with ``n_others`` has about 2^23."""
+    return max(1, _BLOCK_ENTRIES // max(1, n_others)) * rows.row_bytes

@@ -124,7 +124,6 @@ def solve_full(
     product: Product,
     *,
     max_passes: int,
-    inner_rtol: float = _INNER_RTOL,
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
 ) -> FullSolution:
@@ -138,15 +137,13 @@ def solve_full(
         With the full graph's Laplacian; what it raises reaches the caller.
     max_passes : int
         Most products, at least 2; the last one measures the residual.
-    inner_rtol : float
-        Relative residual of the solves on the sparsifier, in (0, 1).
     progress, cancelled
         As in `peewit.solvers.iterate.iterate`; a step is a pass.
 
     Raises
     ------
     ValueError
-        ``system.rtol``, ``inner_rtol`` or ``max_passes`` out of range.
+        ``system.rtol`` or ``max_passes`` out of range.
     OtherComponents
         The full graph has an edge between two components of the sparsifier.
     """
@@ -164,7 +161,7 @@ def solve_full(
             zero_mean=system.zero_mean,
             dtype=np.float64,
         ),
-        inner=_Inner(system, inner_rtol, cancelled),
+        inner=_Inner(system, cancelled),
         max_passes=max_passes,
     )
     outcome = iterate(
@@ -188,7 +185,7 @@ def solve_full(
 class _Inner:
     """Solves with the matrix of the sparsifier, to a few digits."""
 
-    def __init__(self, system: FullSystem, rtol: float, cancelled: Cancelled | None) -> None:
+    def __init__(self, system: FullSystem, cancelled: Cancelled | None) -> None:
         self.n_iter = 0
         self._cancelled = cancelled
         self._free = None if system.held is None else ~system.held
@@ -206,7 +203,7 @@ class _Inner:
             scale=system.scale,
             shift=shift,
             zero_mean=system.zero_mean,
-            rtol=rtol,
+            rtol=_INNER_RTOL,
             max_iter=_INNER_MAX_ITER,
             parallel=system.parallel,
         )

@@ -15,64 +15,24 @@ from peewit.solvers.kernels.jacobi_chebyshev import (
     scaled_energies,
     smooth_rows,
 )
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
-from peewit.solvers.laplacian.preconditioned_chebyshev import (
-    ChebyshevState,
-    cycle_fraction,
-    cycle_status,
-    end_cycle,
-)
-from peewit.solvers.laplacian.spectrum import SpectralBounds
+from peewit.solvers.laplacian.preconditioned_chebyshev import ChebyshevCycles, ChebyshevState
 from peewit.solvers.parallel import RowRanges
-from peewit.solvers.solution import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class JacobiChebyshev:
-    """The method, for `peewit.solvers.iterate.iterate`.
+class JacobiChebyshev(ChebyshevCycles):
+    """The method with diag(L) for M, in float32; k that is a multiple of 32 is fastest by far.
 
     Attributes
     ----------
-    operator : ShiftedLaplacian
-        M in float32.
     inverse_diagonal : (n_nodes,) float32
-        1 / diag(M), zero where that is.
+        1 / diag(L), zero where that is.
     rows : RowRanges
         Runs the tasks of one step.
-    rhs : (n_nodes, k) float32
-        Inside the range of M; overwritten. A k that is a multiple of 32 is fastest by far.
-    bounds : SpectralBounds
-        Of diag(M)^-1 M.
-    rtol : float
-        In (0, 1).
-
-    References
-    ----------
-    Saad, Iterative methods for sparse linear systems, 2nd edition, algorithm 12.1.
     """
 
-    operator: ShiftedLaplacian
     inverse_diagonal: Float32Array
     rows: RowRanges
-    rhs: Float32Array
-    bounds: SpectralBounds
-    rtol: float
-
-    def init(self) -> ChebyshevState:
-        """The first direction, from a zero solution."""
-        state = ChebyshevState(
-            iterate=np.zeros_like(self.rhs),
-            residual=self.rhs,
-            direction=np.empty_like(self.rhs),
-            scratch=np.empty_like(self.rhs),
-            first_energy=np.zeros(self.rhs.shape[1]),
-            bounds=self.bounds,
-        )
-        state.first_energy = self._energy(state.residual)
-        if not (state.first_energy > 0).any():
-            state.relative = 0.0
-        self._begin_cycle(state)
-        return state
 
     def step(self, state: ChebyshevState) -> ChebyshevState:
         """One pass over the matrix, and at the end of a cycle the check."""
@@ -100,20 +60,11 @@ class JacobiChebyshev:
         state.ratio = ratio
         state.n_left -= 1
         if state.n_left == 0:
-            end_cycle(state, self._energy(state.residual))
-            self._begin_cycle(state)
+            self._end_cycle(state)
         return state
 
-    def terminate(self, state: ChebyshevState) -> Status | None:
-        """Converged after a cycle whose check is passed; stagnated after too many that are not."""
-        return cycle_status(state, self.rtol)
-
-    def fraction(self, state: ChebyshevState) -> float:
-        """Share of the present cycle that is done."""
-        return cycle_fraction(state, self.rtol)
-
     def smoothed(self, state: ChebyshevState) -> Float32Array:
-        """``diag(M)^-1 A Z`` of the solutions Z, in memory that the state no longer needs."""
+        """``diag(L)^-1 A Z`` of the solutions Z, in memory that the state no longer needs."""
 
         def rows(start: int, stop: int) -> None:
             smooth_rows(
@@ -123,8 +74,7 @@ class JacobiChebyshev:
         self.rows.run(rows)
         return state.residual
 
-    def _begin_cycle(self, state: ChebyshevState) -> None:
-        """Start anew from the present residual."""
+    def _first_directions(self, state: ChebyshevState) -> None:
         gain = 1 / state.bounds.centre
 
         def rows(start: int, stop: int) -> None:
@@ -133,14 +83,14 @@ class JacobiChebyshev:
             )
 
         self.rows.run(rows)
-        state.ratio = state.bounds.half_width / state.bounds.centre
-        state.n_left = state.bounds.n_chebyshev_steps(self.rtol)
 
-    def _energy(self, residual: Float32Array) -> FloatArray:
-        """(k,) squared norms in diag(M)^-1, summed over fixed ranges of rows."""
+    def _energy(self, state: ChebyshevState) -> FloatArray:
+        """As above, summed over fixed ranges of rows."""
 
         def rows(start: int, stop: int) -> FloatArray:
-            energies: FloatArray = scaled_energies(residual, self.inverse_diagonal, start, stop)
+            energies: FloatArray = scaled_energies(
+                state.residual, self.inverse_diagonal, start, stop
+            )
             return energies
 
         energy: FloatArray = np.sum(self.rows.run(rows), axis=0)

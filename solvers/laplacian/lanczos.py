@@ -30,14 +30,14 @@ Lanczos algorithms with a random start, SIAM J. Matrix Anal. Appl. 13 (1992), 10
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from scipy.special import betaincinv
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.kernels.inner_products import cross_products, subtract_combination
-from peewit.solvers.laplacian.refinement import RefinedSolution
+from peewit.solvers.laplacian.refinement import RefinedSolver
 
 _SMALLEST: Final = 1e-10
 """What is left of a block is rounding when it is shorter than this part of it."""
@@ -49,31 +49,6 @@ _POINTS_PER_DECADE: Final = 25
 _NEAREST: Final = 1e-12
 _N_SCANS: Final = 3
 _SCAN_POINTS: Final = 60
-
-
-class InnerProduct(Protocol):
-    """What is needed of H; `RefinedSolver` in practice."""
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of the space."""
-        ...
-
-    def product(self, block: FloatArray) -> FloatArray:
-        """L_H block."""
-        ...
-
-    def project(self, block: FloatArray) -> None:
-        """Project to the space in place."""
-        ...
-
-    def solve(self, rhs: FloatArray) -> RefinedSolution:
-        """L_H^+ rhs with its errors."""
-        ...
-
-    def sample(self, n_vectors: int, seed: int) -> RefinedSolution:
-        """Random vectors without preferred direction."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,7 +108,7 @@ class End:
     outer: float
 
 
-def start_krylov(metric: InnerProduct, *, n_vectors: int, seed: int) -> tuple[Krylov, FloatArray]:
+def start_krylov(metric: RefinedSolver, *, n_vectors: int, seed: int) -> tuple[Krylov, FloatArray]:
     """The state before the first step, and V_1: random and orthonormal.
 
     Raises
@@ -161,7 +136,7 @@ def start_krylov(metric: InnerProduct, *, n_vectors: int, seed: int) -> tuple[Kr
 
 
 def advance_krylov(
-    krylov: Krylov, metric: InnerProduct, basis: Sequence[FloatArray], product: FloatArray
+    krylov: Krylov, metric: RefinedSolver, basis: Sequence[FloatArray], product: FloatArray
 ) -> tuple[Krylov, FloatArray]:
     """One step: the state after it and V_{k+1}.
 
@@ -169,7 +144,7 @@ def advance_krylov(
     ----------
     krylov : Krylov
         State before the step; must not be exhausted.
-    metric : InnerProduct
+    metric : RefinedSolver
         H.
     basis : sequence of (n_nodes, p) arrays
         V_1 ... V_k, of which the last is new.
@@ -302,7 +277,7 @@ def _subtract_projection(block: FloatArray, basis: Sequence[FloatArray], image: 
 
 
 def _orthonormalised(
-    metric: InnerProduct, block: FloatArray, image: FloatArray, *, smallest: float = 0.0
+    metric: RefinedSolver, block: FloatArray, image: FloatArray, *, smallest: float = 0.0
 ) -> tuple[FloatArray, FloatArray, float]:
     """(Q, R, dropped): block = Q R up to directions shorter than ``dropped`` in all.
 

@@ -4,15 +4,18 @@ The directions are solved for, and their solutions mixed into the start, at the 
 columns.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, RealArray
+from peewit.solvers.iterate import Outcome
 from peewit.solvers.laplacian.leading import LEAST_COLUMNS, LeadingDirections
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
-from peewit.solvers.laplacian.system import Runs, System
+from peewit.solvers.laplacian.pcg import PCGState
+from peewit.solvers.laplacian.system import System
 from peewit.solvers.solution import Status
 
 _LEFT_OUT: Final = 0.75  # of rtol; of the start's residual, when a few directions stand for it
@@ -51,7 +54,7 @@ def lead(
     rtol: float,
     max_iter: int,
     patience: int | None,
-    runs: Runs,
+    run: Callable[..., Outcome[PCGState]],
 ) -> LedBlock:
     """The start, and added to it a solution for the few directions that hold its residual."""
     led = LedBlock(x=start, status=Status.CONVERGED, residual=np.full(rhs.shape[1], np.inf))
@@ -66,7 +69,7 @@ def lead(
     if n_directions == 0:
         return replace(led, residual=leading.left)
     allowed = _DIRECTIONS * rtol / np.sqrt(n_directions)
-    found = _solved_directions(system, leading.columns, allowed, max_iter, patience, runs)
+    found = _solved_directions(system, leading.columns, allowed, max_iter, patience, run)
     mix = leading.mix.astype(found.x.dtype)
     for row in range(0, len(start), _ROWS_AT_ONCE):
         start[row : row + _ROWS_AT_ONCE] += found.x[row : row + _ROWS_AT_ONCE] @ mix
@@ -84,20 +87,20 @@ def _solved_directions(
     allowed: float,
     max_iter: int,
     patience: int | None,
-    runs: Runs,
+    run: Callable[..., Outcome[PCGState]],
 ) -> LedBlock:
     """Columns with residuals of norms up to ``allowed``; in float32 as far as that goes."""
     start, norms, n_iter = np.zeros_like(rhs), np.ones(rhs.shape[1]), 0
     single = system.in_single()
     if single is not None:
         method = replace(single.pcg(rhs, start, norms, allowed, patience), exact=system.operator)
-        outcome = runs.iterate(method, max_iter)
+        outcome = run(method, max_iter=max_iter)
         is_spent = outcome.status is Status.STAGNATED and outcome.state.is_spent
         start, residual = method.finish(outcome.state)
         n_iter = outcome.n_iter
     if single is None or is_spent:
         method = system.pcg(rhs, start, norms, allowed, patience)
-        outcome = runs.iterate(method, max_iter - n_iter)
+        outcome = run(method, max_iter=max_iter - n_iter)
         start, residual = method.finish(outcome.state)
         n_iter += outcome.n_iter
     return LedBlock(x=start, status=outcome.status, residual=residual, n_iter=n_iter)

@@ -4,6 +4,7 @@ Conjugate gradients first serve the directions a right-hand side is made of. An 
 communities lives in a direction that hardly any right-hand side contains, and gets nothing.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,52 +40,21 @@ class ChebyshevState:
     n_cycles: int = 0
 
 
-def end_cycle(state: ChebyshevState, energy: FloatArray) -> None:
-    """Note what is left of the residual, and widen the bounds for another cycle."""
-    left = np.divide(
-        energy, state.first_energy, out=np.zeros_like(energy), where=state.first_energy > 0
-    )
-    state.relative = float(np.sqrt(left.max(initial=0.0)))
-    state.n_cycles += 1
-    # Ritz values lie inside the spectrum: what is left of the residual lies beyond the bounds
-    state.bounds = replace(
-        state.bounds,
-        lowest=state.bounds.lowest * _WIDEN_BELOW,
-        highest=state.bounds.highest * _WIDEN_ABOVE,
-    )
-
-
-def cycle_status(state: ChebyshevState, rtol: float) -> Status | None:
-    """Converged after a cycle whose check is passed; stagnated after too many that are not."""
-    if state.relative <= rtol:
-        return Status.CONVERGED
-    if state.n_cycles >= _MAX_CYCLES or not np.isfinite(state.relative):
-        return Status.STAGNATED
-    return None
-
-
-def cycle_fraction(state: ChebyshevState, rtol: float) -> float:
-    """Share of the present cycle that is done."""
-    if state.relative <= rtol:
-        return 1.0
-    return 1 - state.n_left / state.bounds.n_chebyshev_steps(rtol)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Chebyshev:
-    """The method, for `peewit.solvers.iterate.iterate`.
+class ChebyshevCycles(ABC):
+    """The method but for its products, for `peewit.solvers.iterate.iterate`.
 
     Inside the bounds every direction of the error shrinks below ``rtol`` of what it was. The
     residual is checked at the end; bounds that prove wrong are widened for another cycle.
 
     Attributes
     ----------
-    operator, preconditioner
-        L, and M with the non-zero spectrum of M^-1 L inside ``bounds``.
+    operator : ShiftedLaplacian
+        L.
     rhs : (n_nodes, k)
         Inside the range of L; overwritten.
     bounds : SpectralBounds
-        Of M^-1 L.
+        Of M^-1 L, M the preconditioner.
     rtol : float
         In (0, 1).
 
@@ -95,7 +65,6 @@ class Chebyshev:
     """
 
     operator: ShiftedLaplacian
-    preconditioner: Preconditioner
     rhs: RealArray
     bounds: SpectralBounds
     rtol: float
@@ -105,17 +74,71 @@ class Chebyshev:
         state = ChebyshevState(
             iterate=np.zeros_like(self.rhs),
             residual=self.rhs,
-            direction=np.zeros_like(self.rhs),
+            direction=np.empty_like(self.rhs),
             scratch=np.empty_like(self.rhs),
             first_energy=np.zeros(self.rhs.shape[1]),
             bounds=self.bounds,
         )
-        self.preconditioner.apply(state.residual, state.scratch)
-        state.first_energy = column_dots(state.residual, state.scratch)
+        state.first_energy = self._energy(state)
         if not (state.first_energy > 0).any():
             state.relative = 0.0
         self._begin_cycle(state)
         return state
+
+    def terminate(self, state: ChebyshevState) -> Status | None:
+        """Converged after a cycle whose check is passed; stagnated after too many that are not."""
+        if state.relative <= self.rtol:
+            return Status.CONVERGED
+        if state.n_cycles >= _MAX_CYCLES or not np.isfinite(state.relative):
+            return Status.STAGNATED
+        return None
+
+    def fraction(self, state: ChebyshevState) -> float:
+        """Share of the present cycle that is done."""
+        if state.relative <= self.rtol:
+            return 1.0
+        return 1 - state.n_left / state.bounds.n_chebyshev_steps(self.rtol)
+
+    def _begin_cycle(self, state: ChebyshevState) -> None:
+        """Start anew from the present residual."""
+        self._first_directions(state)
+        state.ratio = state.bounds.half_width / state.bounds.centre  # line 2: rho = delta / theta
+        state.n_left = state.bounds.n_chebyshev_steps(self.rtol)
+
+    def _end_cycle(self, state: ChebyshevState) -> None:
+        """Note what is left of the residual, and begin another cycle in wider bounds."""
+        energy = self._energy(state)
+        left = np.divide(
+            energy, state.first_energy, out=np.zeros_like(energy), where=state.first_energy > 0
+        )
+        state.relative = float(np.sqrt(left.max(initial=0.0)))
+        state.n_cycles += 1
+        # Ritz values lie inside the spectrum: what is left of the residual lies beyond the bounds
+        state.bounds = replace(
+            state.bounds,
+            lowest=state.bounds.lowest * _WIDEN_BELOW,
+            highest=state.bounds.highest * _WIDEN_ABOVE,
+        )
+        self._begin_cycle(state)
+
+    @abstractmethod
+    def step(self, state: ChebyshevState) -> ChebyshevState:
+        """One product, and at the end of a cycle the check."""
+
+    @abstractmethod
+    def _first_directions(self, state: ChebyshevState) -> None:
+        """Line 2: d = M^-1 r / theta; follows `_energy`."""
+
+    @abstractmethod
+    def _energy(self, state: ChebyshevState) -> FloatArray:
+        """(k,) squared norms of the residual in M^-1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chebyshev(ChebyshevCycles):
+    """The method with any preconditioner M."""
+
+    preconditioner: Preconditioner
 
     def step(self, state: ChebyshevState) -> ChebyshevState:
         """One product, one preconditioning, and at the end of a cycle the check."""
@@ -124,12 +147,11 @@ class Chebyshev:
         whole = np.ones(self.rhs.shape[1], dtype=self.rhs.dtype)
         # lines 4 and 5: x += d, r -= A d
         advance(state.iterate, state.residual, state.direction, state.scratch, whole)
-        self.preconditioner.apply(state.residual, state.scratch)
         state.n_left -= 1
         if state.n_left == 0:
-            end_cycle(state, column_dots(state.residual, state.scratch))
-            self._begin_cycle(state)
+            self._end_cycle(state)
             return state
+        self.preconditioner.apply(state.residual, state.scratch)
         ratio = 1 / (2 * centre / half - state.ratio)  # line 6: rho
         redirect(  # line 7: d = rho rho_before d + (2 rho / delta) M^-1 r
             state.direction,
@@ -140,18 +162,12 @@ class Chebyshev:
         state.ratio = ratio
         return state
 
-    def terminate(self, state: ChebyshevState) -> Status | None:
-        """Converged after a cycle whose check is passed; stagnated after too many that are not."""
-        return cycle_status(state, self.rtol)
+    def _first_directions(self, state: ChebyshevState) -> None:
+        theta = state.scratch.dtype.type(state.bounds.centre)
+        np.divide(state.scratch, theta, out=state.direction)
 
-    def fraction(self, state: ChebyshevState) -> float:
-        """Share of the present cycle that is done."""
-        return cycle_fraction(state, self.rtol)
-
-    def _begin_cycle(self, state: ChebyshevState) -> None:
-        """Start anew from the present residual, which ``scratch`` holds preconditioned."""
-        centre, half = state.bounds.centre, state.bounds.half_width
-        # line 2: d = M^-1 r / theta, rho = delta / theta
-        np.divide(state.scratch, state.scratch.dtype.type(centre), out=state.direction)
-        state.ratio = half / centre
-        state.n_left = state.bounds.n_chebyshev_steps(self.rtol)
+    def _energy(self, state: ChebyshevState) -> FloatArray:
+        """As above; leaves the residual preconditioned in ``scratch``."""
+        self.preconditioner.apply(state.residual, state.scratch)
+        total: FloatArray = column_dots(state.residual, state.scratch)
+        return total

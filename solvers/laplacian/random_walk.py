@@ -3,7 +3,6 @@
 In float32, rows divided among threads; results do not depend on who runs them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -11,7 +10,6 @@ import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
 from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, frozen
-from peewit.solvers.iterate import Outcome
 from peewit.solvers.kernels.random_walk import (
     UNIT,
     lanczos_rows,
@@ -21,12 +19,7 @@ from peewit.solvers.kernels.random_walk import (
     walk_rows,
 )
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
-from peewit.solvers.laplacian.spectrum import (
-    CHECK_EVERY,
-    SpectralBounds,
-    bounds_of_ritz_values,
-    certainty,
-)
+from peewit.solvers.laplacian.spectrum import CHECK_EVERY, certainty
 from peewit.solvers.parallel import Parallel, RowRanges
 from peewit.solvers.solution import Status
 
@@ -81,30 +74,6 @@ class RandomWalk:
         """Take the null vectors of 1 - N out of (n_nodes, 2) columns, in place."""
         component = self._operator.component
         project_roots(block, self.root, component, self._null_total, self._scratch)
-
-    def spectral_bounds(
-        self,
-        *,
-        seed: int,
-        max_iter: int,
-        run: Callable[..., Outcome["WalkLanczosState"]],
-        give_up_below: float = 0.0,
-    ) -> SpectralBounds:
-        """Bounds on the non-zero spectrum of 1 - N, that of ``D^-1 L``.
-
-        Parameters
-        ----------
-        seed : int
-            Of the two random vectors that it starts from.
-        max_iter : int
-            Limit on the steps; reaching it is a status, not an error.
-        run : callable
-            `peewit.solvers.iterate.iterate` with its watchers bound.
-        give_up_below : float
-            Stop as stagnated once the spectrum reaches below this value.
-        """
-        method = WalkLanczos(walk=self, seed=seed, give_up_below=give_up_below)
-        return bounds_of_ritz_values(run(method, max_iter=max_iter))
 
     def returns(self, n_steps: int, *, last_factor: float, seed: int) -> FloatArray:
         """Expected visits of its own start in the first ``2 n_steps`` steps, the start included.

@@ -15,14 +15,15 @@ reach a residual of 1e-4 with those edges' resistances at 8 % of the truth, beca
 is a 1e-5 part of the right-hand sides. Consequence: every edge is estimated equally well.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from peewit.solvers.arguments import require_one_of
 from peewit.solvers.arrays import (
     Float32Array,
     FloatArray,
@@ -32,11 +33,8 @@ from peewit.solvers.arrays import (
     checked_nodes,
     frozen,
 )
-from peewit.solvers.iterate import Cancelled, Outcome, iterate
-from peewit.solvers.kernels.edges import (
-    estimated_resistances,
-    row_sums,
-)
+from peewit.solvers.iterate import Cancelled, iterate
+from peewit.solvers.kernels.edges import estimated_resistances, row_sums
 from peewit.solvers.kernels.jacobi_chebyshev import smooth_rows
 from peewit.solvers.laplacian.jacobi_chebyshev import JacobiChebyshev
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
@@ -46,9 +44,8 @@ from peewit.solvers.laplacian.preconditioners import (
     Jacobi,
     Preconditioner,
     PreconditionerName,
-    check_preconditioner,
 )
-from peewit.solvers.laplacian.random_walk import RandomWalk
+from peewit.solvers.laplacian.random_walk import RandomWalk, WalkLanczos
 from peewit.solvers.laplacian.resistance_records import (
     UINT64_MASK,
     EdgeRecords,
@@ -56,7 +53,7 @@ from peewit.solvers.laplacian.resistance_records import (
     record_matrix,
     right_hand_sides,
 )
-from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
+from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, bounds_of_ritz_values
 from peewit.solvers.parallel import Parallel, RowRanges
 from peewit.solvers.solution import Status
 
@@ -161,7 +158,7 @@ def resistance_embedding(
     ----------
     Spielman and Srivastava, arXiv:0803.0929, section 4; (B4), (B8).
     """
-    system = ResistanceSystem.of(
+    system = ResistanceSystem(
         u,
         v,
         weight,
@@ -180,34 +177,11 @@ def resistance_embedding(
 class ResistanceSystem:
     """The equations behind resistances: built once, then asked for a spectral gap or an embedding.
 
-    Made by `of`; its arguments are those of `resistance_embedding`.
+    Its arguments are those of `resistance_embedding`.
     """
 
     def __init__(
         self,
-        records: EdgeRecords,
-        *,
-        seed: int,
-        ridge: float,
-        max_iter: int,
-        preconditioner: PreconditionerName,
-        cancelled: Cancelled | None,
-        parallel: Parallel,
-    ) -> None:
-        self._records = records
-        self._matrix = record_matrix(records, np.arange(records.n_nodes), ridge, parallel)
-        self._seed = seed
-        self._ridge = ridge
-        self._max_iter = max_iter
-        self._preconditioner: PreconditionerName = preconditioner
-        self._run = partial(iterate, phase="resistances", cancelled=cancelled)
-        self._parallel = parallel
-        self._normalized: RandomWalk | None = None
-        self._tried: SpectralBounds | None = None
-
-    @classmethod
-    def of(
-        cls,
         u: npt.ArrayLike,
         v: npt.ArrayLike,
         weight: npt.ArrayLike,
@@ -220,21 +194,20 @@ class ResistanceSystem:
         preconditioner: PreconditionerName = "auto",
         cancelled: Cancelled | None = None,
         parallel: Parallel = map,
-    ) -> "ResistanceSystem":
-        """System of the graph of the given records."""
+    ) -> None:
         if not 0 <= ridge < np.inf:
             raise ValueError(f"ridge must be finite and >= 0, got {ridge}")
-        check_preconditioner(preconditioner)
-        records = EdgeRecords.checked(u, v, weight, sign_key, n_nodes)
-        return cls(
-            records,
-            seed=seed,
-            ridge=ridge,
-            max_iter=max_iter,
-            preconditioner=preconditioner,
-            cancelled=cancelled,
-            parallel=parallel,
-        )
+        require_one_of("preconditioner", preconditioner, get_args(PreconditionerName))
+        self._records = EdgeRecords.checked(u, v, weight, sign_key, n_nodes)
+        self._matrix = record_matrix(self._records, np.arange(n_nodes), ridge, parallel)
+        self._seed = seed
+        self._ridge = ridge
+        self._max_iter = max_iter
+        self._preconditioner: PreconditionerName = preconditioner
+        self._run = partial(iterate, phase="resistances", cancelled=cancelled)
+        self._parallel = parallel
+        self._normalized: RandomWalk | None = None
+        self._tried: SpectralBounds | None = None
 
     @property
     def component(self) -> Int32Array:
@@ -295,10 +268,9 @@ class ResistanceSystem:
         del self._records
         inverse = np.zeros_like(operator.diagonal)
         np.divide(1.0, operator.diagonal, out=inverse, where=operator.diagonal > 0)
-        solve = _smoothed_by_jacobi if isinstance(system.preconditioner, Jacobi) else _smoothed
-        solved, status, n_iter, relative = solve(
-            system, inverse, rows, rhs, rtol, self._max_iter, self._run
-        )
+        by_jacobi = isinstance(system.preconditioner, Jacobi)
+        solve = self._smoothed_by_jacobi if by_jacobi else self._smoothed
+        solved, status, n_iter, relative = solve(system, inverse, rows, rhs, rtol)
         vectors = np.empty((operator.n_nodes, n_probes), np.float32)
         vectors[node] = solved[:, :n_probes]
         inverse_degree = np.empty_like(inverse)
@@ -310,7 +282,7 @@ class ResistanceSystem:
             # a solve inside bounds that were not found for certain proves nothing
             status=system.bounds.status if status is Status.CONVERGED else status,
             stats={
-                "n_iter": system.n_iter + n_iter,
+                "n_iter": system.bounds.n_iter + n_iter,
                 "residual": relative,
                 "preconditioner": system.preconditioner.name,
                 "condition": system.bounds.highest / system.bounds.lowest,
@@ -327,7 +299,8 @@ class ResistanceSystem:
         if tried.status in {Status.CONVERGED, Status.CANCELLED}:
             return self._by_jacobi(tried)
         chosen = self._by_cholesky()
-        return replace(chosen, n_iter=tried.n_iter + chosen.n_iter)
+        n_iter = tried.n_iter + chosen.bounds.n_iter
+        return replace(chosen, bounds=replace(chosen.bounds, n_iter=n_iter))
 
     def _tried_bounds(self) -> SpectralBounds:
         if self._tried is None:
@@ -336,12 +309,9 @@ class ResistanceSystem:
         return self._tried
 
     def _walk_bounds(self, *, max_iter: int, give_up_below: float = 0.0) -> SpectralBounds:
-        return self._walk().spectral_bounds(
-            seed=self._seed & UINT64_MASK,
-            max_iter=max_iter,
-            run=self._run,
-            give_up_below=give_up_below,
-        )
+        seed = self._seed & UINT64_MASK
+        method = WalkLanczos(walk=self._walk(), seed=seed, give_up_below=give_up_below)
+        return bounds_of_ritz_values(self._run(method, max_iter=max_iter))
 
     def _walk(self) -> RandomWalk:
         if self._normalized is None:
@@ -350,10 +320,7 @@ class ResistanceSystem:
 
     def _by_jacobi(self, bounds: SpectralBounds) -> "_Conditioned":
         return _Conditioned(
-            operator=self._matrix,
-            preconditioner=Jacobi(self._matrix),
-            bounds=bounds,
-            n_iter=bounds.n_iter,
+            operator=self._matrix, preconditioner=Jacobi(self._matrix), bounds=bounds
         )
 
     def _by_cholesky(self) -> "_Conditioned":
@@ -365,19 +332,71 @@ class ResistanceSystem:
         def bounds_from(start: int) -> SpectralBounds:
             seed = (self._seed + start) & UINT64_MASK
             lanczos = Lanczos(operator=operator, preconditioner=preconditioner, seed=seed)
-            return spectral_bounds(lanczos, max_iter=self._max_iter, run=self._run)
+            return bounds_of_ritz_values(self._run(lanczos, max_iter=self._max_iter))
 
         found = list(self._parallel(bounds_from, range(_N_LANCZOS)))
-        n_iter = max(bounds.n_iter for bounds in found)
         bounds = SpectralBounds(
             lowest=min(bounds.lowest for bounds in found),
             highest=max(bounds.highest for bounds in found),
             status=_worst([bounds.status for bounds in found]),
-            n_iter=n_iter,
+            n_iter=max(bounds.n_iter for bounds in found),
         )
-        return _Conditioned(
-            operator=operator, preconditioner=preconditioner, bounds=bounds, n_iter=n_iter
+        return _Conditioned(operator=operator, preconditioner=preconditioner, bounds=bounds)
+
+    def _smoothed_by_jacobi(
+        self,
+        system: "_Conditioned",
+        inverse_diagonal: Float32Array,
+        rows: RowRanges,
+        rhs: Float32Array,
+        rtol: float,
+    ) -> tuple[Float32Array, Status, int, float]:
+        """``diag(M)^-1 A Z``, status, steps and relative residual; ``rhs`` is overwritten."""
+        if system.bounds.status is Status.CANCELLED:
+            return rhs, Status.CANCELLED, 0, 1.0
+        method = JacobiChebyshev(
+            operator=system.operator,
+            inverse_diagonal=inverse_diagonal,
+            rows=rows,
+            rhs=rhs,
+            bounds=system.bounds,
+            rtol=rtol,
         )
+        outcome = self._run(method, max_iter=self._max_iter)
+        vectors = method.smoothed(outcome.state)
+        return vectors, outcome.status, outcome.n_iter, outcome.state.relative
+
+    def _smoothed(
+        self,
+        system: "_Conditioned",
+        inverse_diagonal: Float32Array,
+        rows: RowRanges,
+        rhs: Float32Array,
+        rtol: float,
+    ) -> tuple[Float32Array, Status, int, float]:
+        """The same for the other preconditioners, in float64, a few columns at a time."""
+        operator = system.operator
+        inverse = inverse_diagonal.astype(np.float64)
+        smooth = operator.indptr, operator.indices, operator.weight, inverse
+        statuses, n_iter, relative = [system.bounds.status], 0, 0.0
+        for first in range(0, rhs.shape[1], _COLUMNS_AT_ONCE):
+            columns = slice(first, first + _COLUMNS_AT_ONCE)
+            if statuses[-1] is Status.CANCELLED or not rhs[:, columns].any():
+                continue
+            method = Chebyshev(
+                operator=operator,
+                preconditioner=system.preconditioner,
+                rhs=rhs[:, columns].astype(operator.dtype),
+                bounds=system.bounds,
+                rtol=rtol,
+            )
+            outcome = self._run(method, max_iter=self._max_iter)
+            block = np.empty_like(outcome.state.iterate)
+            rows.run(partial(smooth_rows, *smooth, outcome.state.iterate, block))
+            rhs[:, columns] = block
+            statuses.append(outcome.status)
+            n_iter, relative = max(n_iter, outcome.n_iter), max(relative, outcome.state.relative)
+        return rhs, _worst(statuses), n_iter, relative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -387,7 +406,6 @@ class _Conditioned:
     operator: ShiftedLaplacian
     preconditioner: Preconditioner
     bounds: SpectralBounds
-    n_iter: int
 
 
 def _in_float64(operator: ShiftedLaplacian) -> ShiftedLaplacian:
@@ -407,64 +425,6 @@ def _worst(statuses: list[Status]) -> Status:
     if not failed:
         return Status.CONVERGED
     return Status.CANCELLED if Status.CANCELLED in failed else failed[0]
-
-
-def _smoothed_by_jacobi(
-    system: _Conditioned,
-    inverse_diagonal: Float32Array,
-    rows: RowRanges,
-    rhs: Float32Array,
-    rtol: float,
-    max_iter: int,
-    run: Callable[..., Outcome[Any]],
-) -> tuple[Float32Array, Status, int, float]:
-    """``diag(M)^-1 A Z``, status, steps and relative residual; ``rhs`` is overwritten."""
-    if system.bounds.status is Status.CANCELLED:
-        return rhs, Status.CANCELLED, 0, 1.0
-    method = JacobiChebyshev(
-        operator=system.operator,
-        inverse_diagonal=inverse_diagonal,
-        rows=rows,
-        rhs=rhs,
-        bounds=system.bounds,
-        rtol=rtol,
-    )
-    outcome = run(method, max_iter=max_iter)
-    vectors: Float32Array = method.smoothed(outcome.state)
-    return vectors, outcome.status, outcome.n_iter, outcome.state.relative
-
-
-def _smoothed(
-    system: _Conditioned,
-    inverse_diagonal: Float32Array,
-    rows: RowRanges,
-    rhs: Float32Array,
-    rtol: float,
-    max_iter: int,
-    run: Callable[..., Outcome[Any]],
-) -> tuple[Float32Array, Status, int, float]:
-    """`_smoothed_by_jacobi` for the other preconditioners, in float64, a few columns at a time."""
-    operator = system.operator
-    smooth = operator.indptr, operator.indices, operator.weight, inverse_diagonal.astype(np.float64)
-    statuses, n_iter, relative = [system.bounds.status], 0, 0.0
-    for first in range(0, rhs.shape[1], _COLUMNS_AT_ONCE):
-        columns = slice(first, first + _COLUMNS_AT_ONCE)
-        if statuses[-1] is Status.CANCELLED or not rhs[:, columns].any():
-            continue
-        method = Chebyshev(
-            operator=operator,
-            preconditioner=system.preconditioner,
-            rhs=rhs[:, columns].astype(operator.dtype),
-            bounds=system.bounds,
-            rtol=rtol,
-        )
-        outcome = run(method, max_iter=max_iter)
-        block = np.empty_like(outcome.state.iterate)
-        rows.run(partial(smooth_rows, *smooth, outcome.state.iterate, block))
-        rhs[:, columns] = block
-        statuses.append(outcome.status)
-        n_iter, relative = max(n_iter, outcome.n_iter), max(relative, outcome.state.relative)
-    return rhs, _worst(statuses), n_iter, relative
 
 
 def edge_resistance(

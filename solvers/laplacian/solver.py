@@ -5,14 +5,16 @@ iteration itself is in `peewit.solvers.laplacian.pcg`.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from peewit.solvers.arguments import require_one_of
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.iterate import Cancelled, Progress, Watch
 from peewit.solvers.kernels.block_products import column_dots, component_sums
 from peewit.solvers.laplacian.amended import AmendedCycle
 from peewit.solvers.laplacian.hierarchy import Hierarchy
@@ -22,7 +24,7 @@ from peewit.solvers.laplacian.multigrid import Multigrid
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.pcg import FIRST_FORECAST
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
-from peewit.solvers.laplacian.system import Runs, System
+from peewit.solvers.laplacian.system import System
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Status
 
@@ -102,7 +104,8 @@ class LaplacianSolver:
         Of products and vectors. In float32 only Jacobi iterates in float32 (where it stalls, the
         system is too ill-conditioned for that).
     hierarchy : Hierarchy or None
-        Of ``graph``, where it was made already; ``auto`` then starts with multigrid.
+        Of ``graph``, where it was made already; ``auto`` then starts with multigrid. The attribute
+        has it, too, where there was need of one.
     cycle_before : Multigrid, AmendedCycle or None
         The `cycle` of another solver: used again where that one has the same hierarchy and differs
         only in that a few nodes have less shift there.
@@ -136,11 +139,7 @@ class LaplacianSolver:
             raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
         if max_iter < 1:
             raise ValueError(f"max_iter must be >= 1, got {max_iter}")
-        known = get_args(SolverPreconditioner)
-        if preconditioner not in known:
-            raise ValueError(
-                f"preconditioner must be one of {', '.join(known)}, got {preconditioner!r}"
-            )
+        require_one_of("preconditioner", preconditioner, get_args(SolverPreconditioner))
         if np.dtype(dtype) not in (np.float64, np.float32):
             raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
         self.graph = graph
@@ -150,13 +149,13 @@ class LaplacianSolver:
         self.rtol = rtol
         self.max_iter = max_iter
         self.preconditioner: SolverPreconditioner = preconditioner
-        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         # solved is (scale / factor * L + diag(shift / factor)) 2^-unit, which shares L's weights
         # where it can
         self._factor = scale if 1 / _LARGEST_FACTOR < scale < _LARGEST_FACTOR else 1.0
         largest = scale * graph.degree.max(initial=0.0) + self.shift.max(initial=0.0)
         self._unit = int(_unit_exponents(np.array([largest / self._factor]))[0])
-        self._hierarchy = hierarchy
+        self.hierarchy = hierarchy
         self.parallel = parallel
         by_trial = _BY_TRIAL if hierarchy is None else _BY_TRIAL[1:]
         self._candidates: tuple[str, ...] = (
@@ -170,16 +169,6 @@ class LaplacianSolver:
     def chosen(self) -> str:
         """What the next solve starts with: ``jacobi``, ``multigrid`` or ``approx-chol``."""
         return self._candidates[0]
-
-    @property
-    def dtype(self) -> "np.dtype[Any]":
-        """Of solutions."""
-        return self._dtype
-
-    @property
-    def hierarchy(self) -> Hierarchy | None:
-        """The hierarchy of the graph, where there was need of one."""
-        return self._hierarchy
 
     @property
     def cycle(self) -> Multigrid | AmendedCycle | None:
@@ -228,27 +217,29 @@ class LaplacianSolver:
             raise ValueError(f"start must have the shape of rhs {block.shape}, got {first.shape}")
         if not (project or self.zero_mean):
             _require_zero_sums(self.graph, self.shift, block)
-        runs = Runs(phase=phase, progress=progress, cancelled=cancelled)
+        watch = Watch(progress=progress, cancelled=cancelled)
         n_iter = 0
         needs_trial = not self._is_settled and self.chosen == "jacobi"
         if needs_trial and block.shape[1] > 1 and not first.any():
-            trial = self._attempt(block[:, :1], first[:, :1], self.max_iter, runs)
+            trial = self._attempt(block[:, :1], first[:, :1], self.max_iter, watch, phase)
             first[:, :1], n_iter = trial.x, trial.n_iter
             if trial.status is Status.STAGNATED:
                 self._give_up()
             elif trial.status is not Status.CANCELLED:
                 n_iter = 0  # the block takes as many, or more
-        attempt = self._tried(block, first, self.max_iter, runs)
-        answer = attempt.x.astype(self._dtype, copy=False)
+        attempt = self._tried(block, first, self.max_iter, watch, phase)
+        answer = attempt.x.astype(self.dtype, copy=False)
         return replace(attempt, x=answer.reshape(shape), n_iter=attempt.n_iter + n_iter)
 
-    def _tried(self, rhs: RealArray, start: RealArray, max_iter: int, runs: Runs) -> LinearSolution:
+    def _tried(
+        self, rhs: RealArray, start: RealArray, max_iter: int, watch: Watch, phase: str
+    ) -> LinearSolution:
         """One PCG run after another, until a preconditioner serves."""
-        attempt = self._attempt(rhs, start, max_iter, runs)
+        attempt = self._attempt(rhs, start, max_iter, watch, phase)
         while attempt.status is Status.STAGNATED and len(self._candidates) > 1:
             self._give_up()
             left = max_iter - attempt.n_iter
-            later = self._attempt(rhs, attempt.x, left, runs)
+            later = self._attempt(rhs, attempt.x, left, watch, phase)
             attempt = replace(later, n_iter=later.n_iter + attempt.n_iter)
         # a solve of a few steps may have been an easy one: it proves nothing
         self._is_settled |= attempt.status is Status.CONVERGED and attempt.n_iter >= FIRST_FORECAST
@@ -259,15 +250,15 @@ class LaplacianSolver:
         self._candidates, self._prepared = self._candidates[1:], None
 
     def _attempt(
-        self, rhs: RealArray, start: RealArray, max_iter: int, runs: Runs
+        self, rhs: RealArray, start: RealArray, max_iter: int, watch: Watch, phase: str
     ) -> LinearSolution:
         """One PCG run with the present preconditioner, in the type it works in.
 
         Both blocks may be overwritten; ``rhs`` stays a right-hand side of the same system.
         """
-        if self._prepared is None and not runs.is_cancelled():
+        if self._prepared is None and not watch.is_cancelled():
             self._prepared = self._system()
-        if self._prepared is None or runs.is_cancelled():
+        if self._prepared is None or watch.is_cancelled():
             return LinearSolution(
                 x=start,
                 status=Status.CANCELLED,
@@ -289,7 +280,7 @@ class LaplacianSolver:
             first *= self._factor
         operator.project(first)
         norms = np.where(norms > 0, norms, 1.0)
-        patience = self._patience()
+        patience, run = self._patience(), partial(watch.run, phase=phase)
         led = lead(
             system,
             inside,
@@ -298,13 +289,13 @@ class LaplacianSolver:
             rtol=self.rtol,
             max_iter=max_iter,
             patience=patience,
-            runs=runs,
+            run=run,
         )
         first, status, residual, n_iter = led.x, led.status, led.residual, led.n_iter
         goes_on = status is not Status.STAGNATED or len(self._candidates) == 1
         if goes_on and not (residual <= self.rtol).all():
             method = system.pcg(inside, first, norms, self._block_rtol(inside), patience)
-            outcome = runs.iterate(method, max_iter - n_iter)
+            outcome = run(method, max_iter=max_iter - n_iter)
             first, residual = method.finish(outcome.state)
             status, n_iter = outcome.status, n_iter + outcome.n_iter
             if (residual <= self.rtol).all():
@@ -328,15 +319,15 @@ class LaplacianSolver:
 
     def _block_rtol(self, rhs: RealArray) -> float:
         """Finer than what is asked, where a later solve may start from this one."""
-        is_fine = self._dtype == np.float32 or self.rtol * _BLOCK < _FINEST
+        is_fine = self.dtype == np.float32 or self.rtol * _BLOCK < _FINEST
         return self.rtol if is_fine or rhs.shape[1] < LEAST_COLUMNS else _BLOCK * self.rtol
 
     def _system(self) -> System:
         """The operator and the chosen preconditioner."""
         if self.chosen == "multigrid":
-            if self._hierarchy is None:
-                self._hierarchy = Hierarchy.of_graph(self.graph)
-            hierarchy = self._hierarchy
+            if self.hierarchy is None:
+                self.hierarchy = Hierarchy.of_graph(self.graph)
+            hierarchy = self.hierarchy
             operator = self._operator(hierarchy.graph, self.shift[hierarchy.order], np.float64)
             return System(
                 operator=operator,
@@ -347,7 +338,7 @@ class LaplacianSolver:
             operator = self._operator(self.graph, self.shift, np.float64)
             factor = ApproximateCholesky(operator)
             return System(operator=operator, preconditioner=factor, order=None)
-        operator = self._operator(self.graph, self.shift, self._dtype)
+        operator = self._operator(self.graph, self.shift, self.dtype)
         return System(operator=operator, preconditioner=Jacobi(operator), order=None)
 
     def _cycle(self, operator: ShiftedLaplacian, hierarchy: Hierarchy) -> Multigrid | AmendedCycle:
@@ -372,7 +363,7 @@ class LaplacianSolver:
     def _own_block(self, name: str, values: npt.ArrayLike, overwrite: bool) -> RealArray:
         """A finite C-contiguous (n_nodes, k) block in the solver's type; the caller's if it may."""
         copied = np.asarray if overwrite else np.array
-        block: RealArray = copied(values, dtype=self._dtype, order="C")
+        block: RealArray = copied(values, dtype=self.dtype, order="C")
         n_nodes = self.graph.n_nodes
         if block.ndim not in (1, 2) or block.shape[0] != n_nodes:
             raise ValueError(

@@ -4,7 +4,6 @@ They say how well a preconditioner fits *every* direction, which no residual doe
 that is a 1e-5 part of a right-hand side is invisible at a residual of 1e-2.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,23 +158,6 @@ class Lanczos:
     def _is_exhausted(self, state: LanczosState) -> bool:
         """Whether nothing is left of any right-hand side."""
         return bool((state.energy <= _EXHAUSTED * state.first_energy).all())
-
-
-def spectral_bounds(
-    lanczos: Lanczos, *, max_iter: int, run: Callable[..., Outcome[LanczosState]]
-) -> SpectralBounds:
-    """Bounds on the non-zero spectrum of M^-1 L, all components together.
-
-    Parameters
-    ----------
-    lanczos : Lanczos
-        The pencil; each step costs one product with one vector.
-    max_iter : int
-        Limit on the steps; reaching it is a status, not an error.
-    run : callable
-        `peewit.solvers.iterate.iterate` with its watchers bound.
-    """
-    return bounds_of_ritz_values(run(lanczos, max_iter=max_iter))
 
 
 def bounds_of_ritz_values(outcome: Outcome[Any]) -> SpectralBounds:

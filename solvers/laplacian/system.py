@@ -1,13 +1,12 @@
-"""One system as it is solved: its matrix, preconditioner and numbering, and runs of PCG on it."""
+"""One system as it is solved: its matrix, preconditioner and numbering."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
-from peewit.solvers.iterate import Cancelled, Outcome, Progress, iterate
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
-from peewit.solvers.laplacian.pcg import BlockPCG, PCGState
+from peewit.solvers.laplacian.pcg import BlockPCG
 from peewit.solvers.laplacian.preconditioners import Jacobi, Preconditioner
 
 
@@ -62,26 +61,3 @@ class System:
         out = np.empty_like(block)
         out[self.order] = block
         return out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
-    """How the runs of one solve are watched; what sets them up asks before it begins, too."""
-
-    phase: str
-    progress: Progress | None
-    cancelled: Cancelled | None
-
-    def is_cancelled(self) -> bool:
-        """Whether the caller has asked to stop."""
-        return self.cancelled is not None and self.cancelled()
-
-    def iterate(self, method: BlockPCG, max_iter: int) -> Outcome[PCGState]:
-        """Run the method."""
-        return iterate(
-            method,
-            max_iter=max_iter,
-            phase=self.phase,
-            progress=self.progress,
-            cancelled=self.cancelled,
-        )

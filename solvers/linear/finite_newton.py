@@ -6,12 +6,13 @@ solves the one of the present piece and goes to the exact minimum along the line
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, RealArray
+from peewit.solvers.arrays import FloatArray
 from peewit.solvers.kernels.hinges import bends, slope_along, stays
+from peewit.solvers.laplacian.iterated import IteratedLaplacian
 from peewit.solvers.linear.rows import LinearRows
 from peewit.solvers.solution import Status
 
@@ -31,13 +32,6 @@ _ROUNDING: Final = 1e-28
 
 _LEAST_DECREASE: Final = 1e-9
 _MAX_LINE: Final = 100
-
-
-class GraphPenalty(Protocol):
-    """A quadratic form of the outputs."""
-
-    def product(self, block: RealArray) -> RealArray:
-        """L @ block, (n_rows, n_columns)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,7 +72,7 @@ class LinearProblem:
         lambda > 0.
     graph_penalty : float
         >= 0; what ``laplacian`` is multiplied by.
-    laplacian : GraphPenalty or None
+    laplacian : IteratedLaplacian or None
         None where the graph costs nothing.
     check : callable
         Called before every pass over the rows; may raise `peewit.solvers.iterate.Stopped`.
@@ -87,7 +81,7 @@ class LinearProblem:
     rows: LinearRows
     norm_penalty: float
     graph_penalty: float = 0.0
-    laplacian: GraphPenalty | None = None
+    laplacian: IteratedLaplacian | None = None
     check: Callable[[], None] = lambda: None
 
     def smoothness(self, outputs: FloatArray) -> FloatArray:

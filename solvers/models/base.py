@@ -104,7 +104,7 @@ class Model(ABC):
     def solve(
         self,
         prepared: Any,
-        labels: Labels,
+        labels: Targets,
         *,
         start: Solution | None = None,
         progress: Progress | None = None,
@@ -116,7 +116,7 @@ class Model(ABC):
         ----------
         prepared
             From `prepare` of a model of the same class.
-        labels : Labels
+        labels : Labels, or RealLabels of a `RegressionModel`
             At least two classes, all nodes inside the graph.
         start : Solution or None
             An earlier solution for the same nodes and classes to start from; one of another
@@ -162,53 +162,11 @@ class Model(ABC):
 
 
 class RegressionModel(Model):
-    """A model that predicts numbers as well: from `RealLabels`, on their scale."""
+    """A model that predicts numbers as well: from `RealLabels`, on their scale.
 
-    def solve(
-        self,
-        prepared: Any,
-        labels: Targets,
-        *,
-        start: Solution | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
-    ) -> Solution:
-        """As `Model.solve`; of `RealLabels`, scores are the numbers predicted, (n_nodes, 1).
-
-        Nodes that no label reaches get the mean of the labels.
-
-        Raises
-        ------
-        ValueError
-            No labels, one class only, or a labeled node outside the graph.
-        """
-        return self.solve_watched(
-            prepared, labels, start, Watch(progress=progress, cancelled=cancelled)
-        )
-
-
-def solve_either(
-    model: Model,
-    prepared: Any,
-    labels: Targets,
-    *,
-    start: Solution | None = None,
-    progress: Progress | None = None,
-    cancelled: Cancelled | None = None,
-) -> Solution:
-    """`Model.solve` for classes, `RegressionModel.solve` for either kind of labels.
-
-    Raises
-    ------
-    TypeError
-        Real-valued labels, unless the model is a `RegressionModel`.
-    ValueError
-        As the model's `solve`.
+    Scores are then the numbers predicted, (n_nodes, 1); nodes that no label reaches get the mean of
+    the labels.
     """
-    given = labels if isinstance(model, RegressionModel) else as_classes(labels)
-    return model.solve_watched(
-        prepared, given, start, Watch(progress=progress, cancelled=cancelled)
-    )
 
 
 def refuse_features(model: str, features: Any) -> None:

@@ -5,7 +5,7 @@ scores again; so one linear system serves both models, with or without the zero-
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +28,12 @@ from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
 from peewit.solvers.models.refining import Refinable
 from peewit.solvers.solution import Solution, Status
+
+SOFT_PENALTY: Final = Rule(
+    doc="Weight of smoothness against the labels; 'auto' chooses it by leave-one-out.",
+    above=0.0,
+    words=("auto",),
+)
 
 _LEAST_HOLD, _LARGEST_HOLD = 1e8, 1e300
 
@@ -170,13 +176,7 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         """The penalty to use, what to record of it, and how its choice ended."""
         if self.graph_penalty != "auto":
             return self.graph_penalty, {"graph_penalty": self.graph_penalty}, Status.CONVERGED
-        choice = choose_penalty(
-            prepared.kernel,
-            labels,
-            zero_mean=self.is_stable,
-            progress=watch.progress,
-            cancelled=watch.cancelled,
-        )
+        choice = choose_penalty(prepared.kernel, labels, zero_mean=self.is_stable, watch=watch)
         stats: dict[str, float | int | str] = {"graph_penalty": choice.graph_penalty}
         stats |= choice.figures()
         return choice.graph_penalty, stats, choice.status
@@ -334,14 +334,7 @@ class StableHFS(_Harmonic):
     scores around 0, not probabilities; numbers are f + the component's label mean.
     """
 
-    graph_penalty: float | Literal["auto"] = hyperparameter(
-        "auto",
-        Rule(
-            doc="Weight of smoothness against the labels; 'auto' chooses it by leave-one-out.",
-            above=0.0,
-            words=("auto",),
-        ),
-    )
+    graph_penalty: float | Literal["auto"] = hyperparameter("auto", SOFT_PENALTY)
 
     is_stable: ClassVar[bool] = True
 

@@ -18,7 +18,7 @@ from peewit.solvers.labels import class_scores
 from peewit.solvers.models.inductive import InductiveModel
 from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS, KernelSpaceModel
 from peewit.solvers.models.point_model import PointProblem
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution, first_failure
 from peewit.solvers.svm.problem import BIASES, BiasName, Minimum
 
 
@@ -49,9 +49,8 @@ class KernelMachine(KernelSpaceModel, InductiveModel):
         minimum = self._minimum(problem, space)
         values = space.values(minimum.coef) + minimum.intercept
         stats["n_iter"], stats["stopped_by"] = minimum.n_iter, minimum.stopped_by
-        solution = problem.task.solution(class_scores(values), minimum.status, stats)
-        if minimum.status is Status.CONVERGED and points.status is not Status.CONVERGED:
-            solution = replace(solution, status=points.status)
+        status = first_failure(minimum.status, points.status)
+        solution = problem.task.solution(class_scores(values), status, stats)
         return replace(solution, functions=space.expansion(minimum.coef, minimum.intercept))
 
     @abstractmethod

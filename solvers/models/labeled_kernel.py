@@ -79,13 +79,6 @@ class LabeledKernel:
         """How many of ``nodes`` have no column."""
         return int(np.count_nonzero(~self.has(nodes)))
 
-    def column(self, node: int) -> FloatArray:
-        """(n_nodes,) the column of a node that has one."""
-        if self.slots is None or node not in self.nodes:
-            raise KeyError(f"node {node} has no column")
-        kept: FloatArray = self.rows[self.slots[np.searchsorted(self.nodes, node)]]
-        return kept
-
     def between(
         self, nodes: Int64Array, progress: Progress | None, cancelled: Cancelled | None
     ) -> tuple[FloatArray, Status]:

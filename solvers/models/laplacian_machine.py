@@ -31,7 +31,7 @@ from peewit.solvers.svm.labeled_system import (
 )
 from peewit.solvers.svm.newton import minimize
 from peewit.solvers.svm.problem import LossName, Minimum, Problem
-from peewit.solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Validation
+from peewit.solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, MeasureName, Validation
 
 MethodName = Literal["newton", "dual", "pcg"]
 
@@ -77,16 +77,14 @@ class LaplacianMachine(KernelMachine):
             words=STOPS,
         ),
     )
-    measure: Literal["gradient", "preconditioned-gradient", "mixed-product", "objective"] = (
-        hyperparameter(
-            "gradient",
-            Rule(
-                doc="What pcg brings down to rtol of its first value: |K g|, |g| or "
-                "sqrt(g' K g) of the gradient, or the objective's decrease in one iteration.",
-                kind=str,
-                words=MEASURES,
-            ),
-        )
+    measure: MeasureName = hyperparameter(
+        "gradient",
+        Rule(
+            doc="What pcg brings down to rtol of its first value: |K g|, |g| or sqrt(g' K g) of "
+            "the gradient, or the objective's decrease in one iteration.",
+            kind=str,
+            words=MEASURES,
+        ),
     )
     rtol: float | Literal["auto"] = hyperparameter(
         "auto",
@@ -177,8 +175,7 @@ class LaplacianMachine(KernelMachine):
                 rtol=RTOL[self.measure] if self.rtol == "auto" else self.rtol,
                 early=early,
                 max_iter=self.max_iter,
-                progress=watch.progress,
-                cancelled=watch.cancelled,
+                watch=watch,
             )
         system = self._system(prepared, self._inverse(prepared, space, watch), trained)
         if method == "dual":

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
-from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.iterate import UNWATCHED, Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.models.labeled_kernel import LabeledKernel
 from peewit.solvers.solution import Status
@@ -75,8 +75,7 @@ def choose_penalty(
     labels: Targets,
     *,
     zero_mean: bool,
-    progress: Progress | None = None,
-    cancelled: Cancelled | None = None,
+    watch: Watch = UNWATCHED,
 ) -> PenaltyChoice:
     """The graph penalty for ``labels`` that predicts each of them best from the others.
 
@@ -88,8 +87,7 @@ def choose_penalty(
         Of more than 200 a stratified sample is used, and kappa carried over.
     zero_mean : bool
         True for Stable-HFS, False for soft HFS.
-    progress, cancelled
-        As in `peewit.solvers.iterate.iterate`.
+    watch : Watch
 
     Notes
     -----
@@ -100,16 +98,15 @@ def choose_penalty(
     nodes, targets = labels.nodes[sample], labels.targets()[sample]
     classes = labels.classes[sample] if isinstance(labels, Labels) else None
     component = kernel.solver.graph.component[nodes]
-    entries, status = kernel.between(nodes, progress, cancelled)
+    entries, status = kernel.between(nodes, watch.progress, watch.cancelled)
     unit = _unit(entries, kernel.solver.graph.degree) if status is Status.CONVERGED else 1.0
     usable = _has_peers(component)
     if classes is not None:
         usable &= _has_peers(classes)
     penalty, accuracy, rmse = unit, float("nan"), float("nan")
     if status is Status.CONVERGED and usable.any():
-        fitted = (len(sample) - 1) / len(
-            sample
-        )  # kappa = graph_penalty * n_labeled: one is missing
+        # kappa = graph_penalty * n_labeled: one is missing
+        fitted = (len(sample) - 1) / len(sample)
         scores = []
         for kappa in unit * PENALTY_GRID:
             predicted = left_out_targets(

@@ -23,11 +23,7 @@ from peewit.solvers.linear.finite_newton import (
 )
 from peewit.solvers.linear.functions import LinearFunctions
 from peewit.solvers.linear.row_form import RowForm
-from peewit.solvers.linear.rows import (
-    LinearRows,
-    StreamedRows,
-    rows_of,
-)
+from peewit.solvers.linear.rows import LinearRows, StreamedRows, rows_of
 from peewit.solvers.models.base import ScoreKind
 from peewit.solvers.models.class_balance import asked_shares, unknown_classes
 from peewit.solvers.models.inductive import InductiveModel

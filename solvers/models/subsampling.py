@@ -12,7 +12,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.harmonic import SOFT_PENALTY, StableHFS
 from peewit.solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths
 from peewit.solvers.models.point_model import PointProblem, Points, ScoringModel
 from peewit.solvers.models.prepared_graph import PreparedGraph
@@ -51,14 +51,7 @@ class SubSampling(ScoringModel):
     n_neighbors: int = hyperparameter(
         10, Rule(doc="Neighbors of a sampled node; used with features.", kind=int, minimum=1)
     )
-    graph_penalty: float | Literal["auto"] = hyperparameter(
-        "auto",
-        Rule(
-            doc="Weight of smoothness against the labels; 'auto' chooses it by leave-one-out.",
-            above=0.0,
-            words=("auto",),
-        ),
-    )
+    graph_penalty: float | Literal["auto"] = hyperparameter("auto", SOFT_PENALTY)
     seed: int = hyperparameter(0, Rule(doc="Draws the sample.", kind=int, minimum=0))
 
     of_graph: ClassVar[str] = ALONG_EDGES

@@ -74,14 +74,10 @@ class TransductiveMachine(LinearMachine):
 
         Parameters
         ----------
-        prepared : Points
-        labels : Labels
-            Of nodes with features, in the numbering of ``prepared.graph``.
-        fold : (n_labeled,) int64
-            Fold of each label; those of -1 are in every training set.
+        prepared, labels, fold, watch
+            As in `peewit.solvers.models.laplacian_machine.LaplacianMachine.left_out_scores`.
         weights : sequence of float
             Unlabeled weights > 0, increasing; switching goes through all of them at once.
-        watch : Watch
         """
         table = self._table(prepared, self._points(prepared, watch).rows)
         status = Status.CONVERGED

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arguments import BadArgument, require_one_of
 from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, IntArray, RealArray
 
 Metric = Literal["euclidean", "cosine"]
@@ -276,13 +276,13 @@ def query_blocks(n_queries: int, n_columns: int, n_points: int) -> Iterator[slic
         yield slice(start, min(start + step, n_queries))
 
 
-def metric_rows(rows: Any, metric: Metric, *, first_row: int = 0) -> Any:
+def metric_rows(rows: Any, metric: Metric) -> Any:
     """Rows whose Euclidean distance is the metric: C-contiguous floats, or CSR.
 
     Raises
     ------
     ValueError
-        No such metric, or with "cosine" a row is zero; rows are counted from ``first_row``.
+        No such metric, or with "cosine" a row is zero.
     """
     require_one_of("metric", metric, get_args(Metric))
     if sp.issparse(rows):
@@ -292,18 +292,17 @@ def metric_rows(rows: Any, metric: Metric, *, first_row: int = 0) -> Any:
     else:
         is_float = getattr(rows, "dtype", None) in (np.float32, np.float64)
         points = np.ascontiguousarray(rows, dtype=None if is_float else np.float64)
-    return points if metric == "euclidean" else _unit_rows(points, first_row)
+    return points if metric == "euclidean" else _unit_rows(points)
 
 
-def _unit_rows(points: Any, first_row: int) -> Any:
+def _unit_rows(points: Any) -> Any:
     """The rows scaled to length 1, by their largest entry first, so that no square overflows."""
     for measure in (largest_entries, _lengths):
         size = measure(points)
         if not size.all():
-            zero = first_row + int(np.argmin(size))
             raise ValueError(
-                f"metric 'cosine' needs rows that are not zero, got zeros in row {zero}; drop "
-                "the row, or take metric 'euclidean'"
+                "metric 'cosine' needs rows that are not zero, got zeros in row "
+                f"{np.argmin(size)}; drop the row, or take metric 'euclidean'"
             )
         if sp.issparse(points):
             points = points.copy()
@@ -362,9 +361,3 @@ def require_neighbors(n_neighbors: int, n_rows: int) -> None:
             f"must be below the number of samples, got {n_neighbors} neighbors "
             f"for {n_rows} samples",
         )
-
-
-def require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
-    """Raise ValueError unless ``value`` is one of ``names``."""
-    if value not in names:
-        raise BadArgument(name, f"must be one of {', '.join(names)}, got {value!r}")

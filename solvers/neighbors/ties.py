@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
-from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arguments import BadArgument, require_one_of
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray, RealArray
 from peewit.solvers.edge_rows import WeightedEdges
 from peewit.solvers.graph import Graph
@@ -19,7 +19,6 @@ from peewit.solvers.neighbors.search import (
     NeighborLists,
     last_finite,
     neighbor_lists,
-    require_one_of,
 )
 
 WeightName = Literal["self-tuned", "heat", "binary"]

@@ -5,13 +5,13 @@ features the same steps are plain conjugate gradients. One product with the Gram
 with L^p per iteration, shared by every function.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Final
 
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, IntArray
-from peewit.solvers.iterate import Cancelled, Progress, iterate
+from peewit.solvers.iterate import UNWATCHED, Watch
 from peewit.solvers.solution import Status
 from peewit.solvers.svm.line_search import exact_step
 from peewit.solvers.svm.problem import Minimum, Problem
@@ -73,10 +73,11 @@ class DescentState:
     n_iter: int = 0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Descent:
     """The iteration; see `descend`.
 
-    Parameters
+    Attributes
     ----------
     problem : Problem
         Of squared or squared hinge loss.
@@ -91,26 +92,18 @@ class Descent:
         Ends all functions together before that.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        coef: FloatArray,
-        intercept: FloatArray,
-        *,
-        measure: MeasureName,
-        rtol: float,
-        early: EarlyStop | None = None,
-    ) -> None:
-        self._problem = problem
-        self._start = coef, intercept
-        self._measure_name = measure
-        self._rtol = rtol
-        self._early = early
+    problem: Problem
+    coef: FloatArray
+    intercept: FloatArray
+    _: KW_ONLY
+    measure: MeasureName
+    rtol: float
+    early: EarlyStop | None = None
 
     def init(self) -> DescentState:
         """The start, with its gradient and the measures at the zero function."""
-        problem = self._problem
-        coef, intercept = self._start
+        problem = self.problem
+        coef, intercept = self.coef, self.intercept
         n_functions = problem.n_functions
         none, nothing = np.zeros((problem.space.n_rows, n_functions)), np.zeros(n_functions)
         values = problem.space.values(coef) if coef.any() else none.copy()
@@ -139,13 +132,13 @@ class Descent:
         self._turn(live, np.zeros(n_functions))
         live.measure = self._measured(live, np.full(n_functions, np.inf))
         state = DescentState(live=live, coef=coef.copy(), intercept=intercept.copy())
-        if self._early is not None:
-            self._early.is_met(0, live.values + live.intercept)
+        if self.early is not None:
+            self.early.is_met(0, live.values + live.intercept)
         return self._retired(state)
 
     def step(self, state: DescentState) -> DescentState:
         """One exact step along the conjugate direction, and the next direction."""
-        problem, live = self._problem, state.live
+        problem, live = self.problem, state.live
         energy_step = np.asarray(
             problem.laplacian.product(self._inside(live.direction_values, live)), np.float64
         )
@@ -171,9 +164,7 @@ class Descent:
         better = live.measure < live.least
         live.least_at[better] = state.n_iter
         live.least = np.minimum(live.measure, live.least)
-        if self._early is not None and self._early.is_met(
-            state.n_iter, live.values + live.intercept
-        ):
+        if self.early is not None and self.early.is_met(state.n_iter, live.values + live.intercept):
             state.status = Status.CONVERGED
         return self._retired(state)
 
@@ -186,17 +177,17 @@ class Descent:
         if state.live.index.size == 0:
             return 1.0
         worst = float(np.max(state.live.measure))
-        return np.log(max(worst, self._rtol)) / np.log(self._rtol) if worst < 1 else 0.0
+        return np.log(max(worst, self.rtol)) / np.log(self.rtol) if worst < 1 else 0.0
 
     def _inside(self, values: FloatArray, live: _Columns) -> FloatArray:
         """What the graph penalty sees of the direction."""
-        if self._problem.bias == "penalized":
+        if self.problem.bias == "penalized":
             return values + live.direction_intercept
         return values
 
     def _evaluate(self, live: _Columns) -> None:
         """The objective and the gradient (E9) at the present functions."""
-        problem, nodes = self._problem, self._problem.nodes
+        problem, nodes = self.problem, self.problem.nodes
         targets = problem.targets[:, live.index]
         outputs = live.values[nodes] + live.intercept
         missed = outputs - targets
@@ -231,7 +222,7 @@ class Descent:
         live.direction_values = omega * live.direction_values - live.gradient_values
 
     def _step_size(self, live: _Columns, energy_step: FloatArray) -> FloatArray:
-        problem, nodes = self._problem, self._problem.nodes
+        problem, nodes = self.problem, self.problem.nodes
         space, direction_values = problem.space, live.direction_values
         inside = self._inside(direction_values, live)
         # left and slope of (E11) without the losses
@@ -254,13 +245,13 @@ class Descent:
 
     def _product_with(self, live: _Columns, coef: FloatArray, intercept: FloatArray) -> FloatArray:
         """The gradient's product with another function, in the space."""
-        inner = self._problem.space.inner(coef, live.gradient, live.gradient_values)
+        inner = self.problem.space.inner(coef, live.gradient, live.gradient_values)
         return inner + intercept * live.gradient_intercept
 
     def _scale(self, live: _Columns) -> FloatArray:
         """The measure at the zero function; the objective there where its decrease is measured."""
-        problem = self._problem
-        if self._measure_name == "objective":
+        problem = self.problem
+        if self.measure == "objective":
             return np.asarray(0.5 * np.square(problem.targets).sum(axis=0))
         zero = live.kept(np.ones(live.index.size, bool))
         zero.coef, zero.intercept = np.zeros_like(live.coef), np.zeros_like(live.intercept)
@@ -272,14 +263,14 @@ class Descent:
     def _size(self, live: _Columns) -> FloatArray:
         """The gradient's size, as the measure has it."""
         intercept = np.square(live.gradient_intercept)
-        if self._measure_name == "gradient":
+        if self.measure == "gradient":
             return np.asarray(np.sqrt(np.square(live.gradient_values).sum(axis=0) + intercept))
-        if self._measure_name == "preconditioned-gradient":
+        if self.measure == "preconditioned-gradient":
             return np.asarray(np.sqrt(np.square(live.gradient).sum(axis=0) + intercept))
         return np.sqrt(np.maximum(self._squared_norm(live), 0.0))
 
     def _measured(self, live: _Columns, decrease: FloatArray) -> FloatArray:
-        size = decrease if self._measure_name == "objective" else self._size(live)
+        size = decrease if self.measure == "objective" else self._size(live)
         return np.asarray(size / live.scale)
 
     def _retired(self, state: DescentState) -> DescentState:
@@ -288,9 +279,9 @@ class Descent:
         state.coef[:, live.index], state.intercept[live.index] = live.coef, live.intercept
         if state.status is not None:
             return state
-        done = live.measure <= self._rtol
+        done = live.measure <= self.rtol
         stuck = state.n_iter - live.least_at > _PATIENCE
-        if self._early is not None:  # all functions end together
+        if self.early is not None:  # all functions end together
             if done.all():
                 state.status = Status.CONVERGED
             return state
@@ -311,8 +302,7 @@ def descend(
     rtol: float = 1e-8,
     early: EarlyStop | None = None,
     max_iter: int = 1000,
-    progress: Progress | None = None,
-    cancelled: Cancelled | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Minimum:
     """The minimum of a problem by conjugate gradients, (E9) to (E11).
 
@@ -326,8 +316,7 @@ def descend(
         As in `Descent`.
     max_iter : int
         Most iterations.
-    progress, cancelled
-        As in `peewit.solvers.iterate.iterate`.
+    watch : Watch
 
     References
     ----------
@@ -336,9 +325,7 @@ def descend(
     if start is None:
         start = np.zeros((problem.space.n_coef, problem.n_functions)), np.zeros(problem.n_functions)
     method = Descent(problem, *start, measure=measure, rtol=rtol, early=early)
-    outcome = iterate(
-        method, max_iter=max_iter, phase=PHASE, progress=progress, cancelled=cancelled
-    )
+    outcome = watch.run(method, max_iter=max_iter, phase=PHASE)
     state = outcome.state
     is_early = early is not None and bool((state.live.measure > rtol).any())
     stopped_by = early.rule if is_early and early is not None else measure

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 from peewit.solvers.solution import Status
 from peewit.solvers.svm.labeled_system import LabeledProblem
 from peewit.solvers.svm.newton import LabeledMinimum
@@ -39,7 +39,7 @@ def maximize(
     *,
     loss: LossName,
     max_iter: int = MAX_STEPS,
-    teller: Teller | None = None,
+    teller: Teller = untold,
 ) -> LabeledMinimum:
     """The minimum of the problem by its dual, a program for each function.
 
@@ -51,7 +51,7 @@ def maximize(
     loss : {'hinge', 'squared-hinge'}
     max_iter : int
         Most interior-point iterations.
-    teller : callable or None
+    teller : callable
         Told of functions done, of how many.
 
     Notes
@@ -90,7 +90,7 @@ class BoxMinimum:
     shares : (size,) float64
         In [0, 1].
     multiplier : float
-        Of the balance; 0 without one.
+        Of the balance.
     status : Status
     """
 
@@ -99,14 +99,12 @@ class BoxMinimum:
     status: Status
 
 
-def box_program(
-    matrix: FloatArray, *, gain: FloatArray, balance: FloatArray | None, max_iter: int = MAX_STEPS
-) -> BoxMinimum:
+def box_program(matrix: FloatArray, *, gain: FloatArray, balance: FloatArray) -> BoxMinimum:
     """Minimise 1/2 b' matrix b - gain' b over b in [0, 1], balance' b = 0."""
-    answer = _solve(matrix, gain, balance, True, max_iter)
+    answer = _solve(matrix, gain, balance, True, MAX_STEPS)
     return BoxMinimum(
         shares=np.clip(np.array(answer.x), 0.0, 1.0),
-        multiplier=0.0 if balance is None else float(answer.z[0]),
+        multiplier=float(answer.z[0]),
         status=_status_of(answer),
     )
 

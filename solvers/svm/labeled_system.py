@@ -17,7 +17,7 @@ from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.gram.feature_maps import FeatureMap, symmetric
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Space
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 from peewit.solvers.laplacian.iterated import IteratedLaplacian
 from peewit.solvers.svm.problem import BiasName
 
@@ -172,7 +172,7 @@ class FactoredInverse:
 
     @classmethod
     def of(
-        cls, space: FeatureMap, laplacian: IteratedLaplacian, teller: Teller | None = None
+        cls, space: FeatureMap, laplacian: IteratedLaplacian, teller: Teller = untold
     ) -> "FactoredInverse":
         """The eigenproblem solved, for penalties of 1 and 0; see `with_penalties`."""
         matrix = space.penalty_matrix(laplacian.product, teller)
@@ -216,7 +216,7 @@ class DenseInverse:
     space : DenseGram
     laplacian : IteratedLaplacian
     norm_penalty, graph_penalty : float
-    teller : callable or None
+    teller : callable
         Told of the parts of the matrix as it is filled.
     """
 
@@ -227,7 +227,7 @@ class DenseInverse:
         norm_penalty: float,
         graph_penalty: float,
         *,
-        teller: Teller | None = None,
+        teller: Teller = untold,
     ) -> None:
         self.space = space
         self._laplacian = laplacian
@@ -334,7 +334,7 @@ class DenseInverse:
         return np.asarray(answer, np.float64)
 
     def _factored(
-        self, dtype: type[np.float32 | np.float64], teller: Teller | None = None
+        self, dtype: type[np.float32 | np.float64], teller: Teller = untold
     ) -> tuple[RealArray, RealArray]:
         """LU factors of the transpose: rows in memory are columns for LAPACK."""
         gram, n_rows = self.space.matrix, self.space.n_rows
@@ -348,8 +348,7 @@ class DenseInverse:
 
         starts = range(0, n_rows, _CHUNK_COLUMNS)
         for start, _ in zip(starts, self.space.parallel(fill, starts), strict=True):
-            if teller is not None:
-                teller(start, n_rows)
+            teller(start, n_rows)
         matrix[np.diag_indices(n_rows)] += 1.0
         factors: tuple[RealArray, RealArray] = sl.lu_factor(
             matrix.T, overwrite_a=True, check_finite=False

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from peewit.solvers.arrays import BoolArray, FloatArray
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 from peewit.solvers.solution import Status
 from peewit.solvers.svm.labeled_system import LabeledProblem, LabeledSystem
 from peewit.solvers.svm.line_search import exact_step
@@ -45,20 +45,18 @@ class LabeledMinimum:
         cls,
         targets: FloatArray,
         solved: Callable[[FloatArray], tuple[FloatArray, float, int, Status]],
-        teller: Teller | None,
+        teller: Teller,
     ) -> "LabeledMinimum":
         """One function after another: ``solved`` gives dual, intercept, steps and end of each."""
         n_functions = targets.shape[1]
         dual, free = np.zeros_like(targets), np.zeros(n_functions)
         n_iter, status = 0, Status.CONVERGED
         for column in range(n_functions):
-            if teller is not None:
-                teller(column, n_functions)
+            teller(column, n_functions)
             dual[:, column], free[column], n_own, ended = solved(targets[:, column])
             n_iter = max(n_iter, n_own)
             status = status if ended is Status.CONVERGED else ended
-        if teller is not None:
-            teller(n_functions, n_functions)
+        teller(n_functions, n_functions)
         return cls(dual=dual, free=free, status=status, n_iter=n_iter)
 
     def lifted(self, system: LabeledSystem) -> Minimum:
@@ -77,7 +75,7 @@ def minimize(
     *,
     is_hinge: bool,
     max_iter: int = MAX_STEPS,
-    teller: Teller | None = None,
+    teller: Teller = untold,
 ) -> LabeledMinimum:
     """The exact minimum: for every function the active labels that reproduce themselves.
 
@@ -90,7 +88,7 @@ def minimize(
         Squared hinge; else the squared loss, all labels active (E12).
     max_iter : int
         Most Newton steps of one function.
-    teller : callable or None
+    teller : callable
         Told of functions done, of how many.
 
     Notes

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.spaces import Space
 from peewit.solvers.laplacian.iterated import IteratedLaplacian
@@ -58,24 +56,6 @@ class Problem:
     def n_functions(self) -> int:
         """Number of functions, each with a column of targets."""
         return int(self.targets.shape[1])
-
-    def losses(self, outputs: FloatArray) -> FloatArray:
-        """(n_functions,) sums of the losses of ``outputs`` at the labeled nodes."""
-        if self.loss == "squared":
-            return np.asarray(np.square(self.targets - outputs).sum(axis=0))
-        slack = np.maximum(0.0, 1.0 - self.targets * outputs)
-        return np.asarray((slack if self.loss == "hinge" else np.square(slack)).sum(axis=0))
-
-    def objective(self, coef: FloatArray, intercept: FloatArray) -> FloatArray:
-        """(n_functions,) objectives; a product with the Gram matrix and one with L^p."""
-        values = self.space.values(coef)
-        inside = values + intercept if self.bias == "penalized" else values
-        energy = np.einsum("ij,ij->j", inside, self.laplacian.product(inside))
-        norm = self.space.inner(coef, coef, values)
-        losses = self.losses(values[self.nodes] + intercept)
-        scale = 1.0 if self.loss == "hinge" else 0.5  # (E1) has no half, (E4) has one
-        penalties = self.norm_penalty * norm + self.graph_penalty * energy
-        return np.asarray(scale * (losses + penalties))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,22 +1,17 @@
 """When conjugate gradients may end: at the optimum, or once predictions have settled."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 
 StopName = Literal["optimal", "stability", "validation", "mixed"]
-STOPS: tuple[StopName, ...] = ("optimal", "stability", "validation", "mixed")
+STOPS: tuple[StopName, ...] = get_args(StopName)
 
 MeasureName = Literal["gradient", "preconditioned-gradient", "mixed-product", "objective"]
-MEASURES: tuple[MeasureName, ...] = (
-    "gradient",
-    "preconditioned-gradient",
-    "mixed-product",
-    "objective",
-)
+MEASURES: tuple[MeasureName, ...] = get_args(MeasureName)
 
 RTOL = {"gradient": 1e-8, "preconditioned-gradient": 1e-8, "mixed-product": 1e-8, "objective": 1e-6}
 """What each measure has to fall to, of its value at the zero function, by default."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iterate import UNWATCHED, Watch
 from peewit.solvers.kernels.total_variation import sweep_cuts
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Status
@@ -67,7 +67,7 @@ def descend(
     weight: FloatArray,
     *,
     parallel: Parallel = map,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
     max_iter: int = _MAX_STEPS,
 ) -> Descent:
     """Minimise TV(f) / sum_i w_i |f_i - med f| from several starts at once, w of mean 1.
@@ -81,7 +81,7 @@ def descend(
     weight : (n_nodes,) float64
         > 0; its scale does not count.
     parallel : callable
-    watch : Watch or None
+    watch : Watch
     max_iter : int
         Most steps.
 
@@ -149,7 +149,7 @@ def best_cut(
     weight: FloatArray,
     *,
     parallel: Parallel = map,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Cut:
     """The best threshold of the function that wins the race of steepest descents.
 

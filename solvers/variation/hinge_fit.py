@@ -7,7 +7,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_maps import symmetric
-from peewit.solvers.iterate import Teller
+from peewit.solvers.iterate import Teller, untold
 from peewit.solvers.solution import Status, first_failure
 from peewit.solvers.svm.dual import box_program
 from peewit.solvers.variation.penalties import PenaltyInverse
@@ -17,7 +17,7 @@ _CHUNK_COLUMNS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HingeFit:
-    """argmin_f penalty(f) + pull / 2 |f - values|^2 + hinges; build it with `of`.
+    """argmin_f penalty(f) + pull / 2 |f - values|^2 + hinges of f + b, b free; build it with `of`.
 
     Attributes
     ----------
@@ -28,8 +28,6 @@ class HingeFit:
         1 or -1.
     label_weight : float
         mu.
-    offset : (n_columns,) float64 or None
-        What the hinge adds to f; None for a free intercept b.
     margin : float
         What the hinge asks of y f: label_weight max(0, 1 - y f / margin).
     kernel : (n_labeled, n_labeled) float64
@@ -40,7 +38,6 @@ class HingeFit:
     nodes: Int64Array
     targets: FloatArray
     label_weight: float
-    offset: FloatArray | None
     margin: float
     kernel: FloatArray
 
@@ -53,27 +50,23 @@ class HingeFit:
         n_nodes: int,
         *,
         label_weight: float,
-        offset: FloatArray | None = None,
         margin: float = 1.0,
-        teller: Teller | None = None,
+        teller: Teller = untold,
     ) -> "HingeFit":
         """One solve for each label, some at a time."""
         kernel = np.empty((nodes.size, nodes.size))
         for start in range(0, nodes.size, _CHUNK_COLUMNS):
-            if teller is not None:
-                teller(start, nodes.size)
+            teller(start, nodes.size)
             some = nodes[start : start + _CHUNK_COLUMNS]
             unit = np.zeros((n_nodes, some.size))
             unit[some, np.arange(some.size)] = 1.0
             kernel[:, start : start + some.size] = inverse.apply(unit)[nodes]
-        if teller is not None:
-            teller(nodes.size, nodes.size)
+        teller(nodes.size, nodes.size)
         return cls(
             inverse=inverse,
             nodes=nodes,
             targets=targets,
             label_weight=label_weight,
-            offset=offset,
             margin=margin,
             kernel=symmetric(kernel),
         )
@@ -88,12 +81,9 @@ class HingeFit:
     def _dual(self, smooth: FloatArray) -> tuple[FloatArray, FloatArray, Status]:
         """Y b of (G11) for every column, with b <= label_weight / margin."""
         most = self.label_weight / self.margin
-        kernel, constant = self.kernel, np.zeros(self.nodes.size)
-        if self.offset is not None:
-            smooth = smooth + self.offset
-        else:  # constants cost nothing, and may be nearly all of it
-            constant = kernel.mean(axis=0)  # what centring takes off f is put into b again
-            kernel = kernel - constant - constant[:, None] + kernel.mean()
+        # constants cost nothing, and may be nearly all of it
+        constant = self.kernel.mean(axis=0)  # what centring takes off f is put into b again
+        kernel = self.kernel - constant - constant[:, None] + self.kernel.mean()
         dual, intercepts = np.zeros_like(smooth), np.zeros(smooth.shape[1])
         status = Status.CONVERGED
         for column in range(smooth.shape[1]):
@@ -101,10 +91,9 @@ class HingeFit:
             found = box_program(
                 most * kernel * np.outer(target, target),
                 gain=self.margin - target * smooth[:, column],
-                balance=target if self.offset is None else None,
+                balance=target,
             )
             dual[:, column] = most * target * found.shares
-            if self.offset is None:
-                intercepts[column] = found.multiplier - constant @ dual[:, column]
+            intercepts[column] = found.multiplier - constant @ dual[:, column]
             status = first_failure(status, found.status)
         return dual, intercepts, status

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iterate import UNWATCHED, Watch
 from peewit.solvers.solution import Status
 from peewit.solvers.variation.cheeger import partition_balances, ratio
 from peewit.solvers.variation.penalties import Smoothing
@@ -69,7 +69,7 @@ class PartitionDescent:
         What nodes count in the balance, > 0; 0 takes them out.
     smoothing : Smoothing or None
         What a step's target goes through first: the regularised fit of section G.4 or (G11).
-    watch : Watch or None
+    watch : Watch
         Asked within proximal steps, too, whether to go on.
     """
 
@@ -79,7 +79,7 @@ class PartitionDescent:
     fixed: Int64Array
     weight: FloatArray
     smoothing: Smoothing | None = None
-    watch: Watch | None = None
+    watch: Watch = UNWATCHED
 
     def init(self) -> PartitionState:
         """The first partition."""

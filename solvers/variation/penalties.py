@@ -13,7 +13,7 @@ import scipy.linalg as sl
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_maps import FeatureMap
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Stopped, Teller, Watch
+from peewit.solvers.iterate import UNWATCHED, Stopped, Teller, Watch, untold
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Status, first_failure
@@ -83,7 +83,7 @@ class SpaceInverse:
         norm_penalty: float,
         graph_penalty: float,
         pull: float,
-        teller: Teller | None = None,
+        teller: Teller = untold,
     ) -> Self:
         """One with ``norm_penalty`` > 0, the others >= 0; L is the combinatorial Laplacian."""
 
@@ -132,7 +132,7 @@ class GraphInverse:
     squares : (n_nodes,) float64 or None
         Weights of further squares.
     parallel : callable
-    watch : Watch or None
+    watch : Watch
         Told of solves and asked within them whether to go on.
 
     Attributes
@@ -149,12 +149,12 @@ class GraphInverse:
         pull: float,
         squares: FloatArray | None = None,
         parallel: Parallel = map,
-        watch: Watch | None = None,
+        watch: Watch = UNWATCHED,
     ) -> None:
         self.pull = pull
         self.status = Status.CONVERGED
         self._squares = np.zeros(graph.n_nodes) if squares is None else squares
-        self._watch = Watch(progress=None, cancelled=None) if watch is None else watch
+        self._watch = watch
         self._parallel = parallel
         self._solver = LaplacianSolver(
             graph,

@@ -12,7 +12,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iterate import UNWATCHED, Watch
 from peewit.solvers.kernels.total_variation import ascend_rows, primal_rows, variation_rows
 from peewit.solvers.parallel import Parallel, RowRanges
 from peewit.solvers.solution import Status
@@ -94,7 +94,7 @@ class TotalVariation:
         fixed: Int64Array = _NOTHING_FIXED,
         rtol: float = 1e-4,
         max_iter: int = 1_000,
-        watch: Watch | None = None,
+        watch: Watch = UNWATCHED,
     ) -> ProximalPoint:
         """argmin_g penalty TV(g) + pull / 2 |g - target|^2, every column for itself.
 
@@ -113,7 +113,7 @@ class TotalVariation:
             Gap to reach, relative to the objective, or what rounding may leave of a gap. From 1e-4
             on steps are in float32.
         max_iter : int
-        watch : Watch or None
+        watch : Watch
             Asked now and then whether to go on.
 
         Raises
@@ -157,8 +157,7 @@ class TotalVariation:
             momentum, age = (age - 1.0) / older, older  # (G14): omega
             if n_iter % _CHECK_EVERY and n_iter not in (1, max_iter):
                 continue
-            if watch is not None:
-                watch.check()
+            watch.check()
             # the gap is that of the dual itself, not of where momentum leads to
             step.primal(divergence, divergence, np.zeros_like(momentum), point)
             variation, gap, objective = self._gap(point, target, penalty, pull)

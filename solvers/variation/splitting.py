@@ -6,7 +6,7 @@ from typing import Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iterate import UNWATCHED, Watch
 from peewit.solvers.solution import Status
 from peewit.solvers.variation.fidelity import Fidelity
 from peewit.solvers.variation.penalties import Smoothing
@@ -74,7 +74,7 @@ class VariationSplitting:
         Share of the nodes that may still move; without normalization the largest residual.
     proximal_rtol : float
         Gap of the proximal steps.
-    watch : Watch or None
+    watch : Watch
         Asked within proximal steps, too, whether to go on.
 
     Notes
@@ -98,7 +98,7 @@ class VariationSplitting:
     normalization: Normalization
     rtol: float
     proximal_rtol: float
-    watch: Watch | None = None
+    watch: Watch = UNWATCHED
 
     @property
     def of_distributions(self) -> bool:

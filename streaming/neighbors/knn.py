@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arguments import BadArgument, require_one_of
 from peewit.solvers.arrays import INT32_MAX, IntArray
 from peewit.solvers.edge_rows import WeightedEdges
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iterate import Watch
-from peewit.solvers.neighbors.search import Metric, NeighborLists, largest_entries, require_one_of
+from peewit.solvers.neighbors.search import Metric, NeighborLists, largest_entries
 from peewit.solvers.neighbors.ties import (
     LEAST_WEIGHT,
     Symmetrization,

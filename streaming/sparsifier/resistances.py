@@ -122,7 +122,7 @@ def _cards_of(
     everything = range(len(chunks))
     parts = list(parallel(lambda number: choose(chunks[number], on_forest[number]), everything))
     u, v, conductance, full, key = _concatenate(parts)
-    system = ResistanceSystem.of(
+    system = ResistanceSystem(
         u,
         v,
         conductance,

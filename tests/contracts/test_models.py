@@ -18,6 +18,7 @@ from peewit.solvers.models.laplacian_machine import LaplacianMachine
 from peewit.solvers.models.linear_machine import LinearMachine
 from peewit.solvers.models.variational import VariationalModel
 from peewit.solvers.solution import Solution, Status
+from tests.data_sets import labels_in
 
 N_NODES = 90
 HUGE = 10**400
@@ -140,7 +141,7 @@ def test_equal_calls_give_equal_bits(model: Model) -> None:
 def test_one_preparation_serves_many_label_sets(model: Model) -> None:
     graph, classes = communities()
     prepared = model.prepare(graph)
-    first, second = some_labels(classes), Labels.from_vector(np.append(classes, [-1, -1, -1]))
+    first, second = some_labels(classes), labels_in(np.append(classes, [-1, -1, -1]))
     fresh = solve(model, graph, first).scores
     for labels in (second, first):
         scores = model.solve(prepared, labels).scores
@@ -323,7 +324,7 @@ def test_work_ahead_comes_to_an_end_and_changes_no_answer(model: Model) -> None:
     graph, classes = communities()
     labels, prepared = some_labels(classes), model.prepare(graph)
     first = model.solve(prepared, labels)
-    more = Labels.from_vector(np.where(np.arange(N_NODES) % 3, -1, np.append(classes, [-1] * 3)))
+    more = labels_in(np.where(np.arange(N_NODES) % 3, -1, np.append(classes, [-1] * 3)))
     codes = Labels.from_pairs(more.nodes, [f"class {value}" for value in more.classes])
     second = model.solve(prepared, codes, start=first)
     n_rounds = 0

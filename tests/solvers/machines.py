@@ -74,3 +74,16 @@ def twin(problem: Problem, graph: Graph, column: int, laplacian: str, power: int
         bias=problem.bias,
         loss=problem.loss,
     )
+
+
+def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """(n_functions,) values of (E4), or of (E1) for the hinge."""
+    values = problem.space.values(coef)
+    inside = values + intercept if problem.bias == "penalized" else values
+    missed = problem.targets - (values[problem.nodes] + intercept)
+    slack = missed if problem.loss == "squared" else np.maximum(0.0, problem.targets * missed)
+    losses = (slack if problem.loss == "hinge" else np.square(slack)).sum(axis=0)
+    energy = np.einsum("ij,ij->j", inside, problem.laplacian.product(inside))
+    norm = problem.space.inner(coef, coef, values)
+    scale = 1.0 if problem.loss == "hinge" else 0.5  # (E1) has no half, (E4) has one
+    return scale * (losses + problem.norm_penalty * norm + problem.graph_penalty * energy)

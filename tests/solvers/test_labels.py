@@ -31,11 +31,11 @@ def test_targets_are_one_hot_and_their_mean_is_the_prior() -> None:
     assert (labels.n_labeled, labels.n_classes) == (3, 2)
 
 
-def test_vector_entries_equal_to_the_marker_are_unlabeled() -> None:
-    labels = Labels.from_vector(np.array([-1, 4, -1, 3]))
+def test_classes_of_an_array_are_plain_and_sorted() -> None:
+    labels = Labels.from_pairs([1, 3], np.array([4, 3]))
     np.testing.assert_array_equal(labels.nodes, [1, 3])
     assert labels.class_names == (3, 4)
-    words = Labels.from_vector(np.array(["?", "cat", "dog"]), unlabeled="?")
+    words = Labels.from_pairs([1, 2], np.array(["cat", "dog"]))
     assert words.class_names == ("cat", "dog")
     assert all(type(name) is str for name in words.class_names)
 

@@ -89,7 +89,7 @@ def revision_of(connection: Connection) -> str | None:
 def require_known(revision: str) -> None:
     """Raise `DatabaseVersionError` unless this code knows the revision."""
     scripts = ScriptDirectory.from_config(_config())
-    if revision < scripts.get_base():
+    if revision < str(scripts.get_base()):
         raise DatabaseVersionError(
             f"the database must be at schema {scripts.get_base()} or after it, got {revision}: "
             "schemas of before the first release are not read"

@@ -9,8 +9,8 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 
 from peewit.solvers.estimators import RLSC, SVM, LapRLSC, LapSVM
 from peewit.solvers.graph import Graph
-from peewit.solvers.labels import Labels
 from peewit.solvers.neighbors.ties import neighbor_graph
+from tests.data_sets import labels_in
 
 ALL = [LapSVM, LapRLSC, SVM, RLSC]
 LAPLACIAN = [LapSVM, LapRLSC]
@@ -116,7 +116,7 @@ def test_estimators_are_their_models(digits) -> None:
     fitted = LapSVM(norm_penalty=0.1, power=1).fit(points, y)
     model = LapSVM._model(norm_penalty=0.1, power=1)
     graph = neighbor_graph(points.astype(np.float64), 10, weights="heat", symmetrize="max")
-    labels = Labels.from_vector(y)
+    labels = labels_in(y)
     expected = model.solve(model.prepare(graph, points, kept_bytes=4 << 30), labels)
     np.testing.assert_array_equal(fitted.decision_, expected.scores)
     assert fitted.stats_ == expected.stats

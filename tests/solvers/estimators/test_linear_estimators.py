@@ -9,8 +9,8 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 
 from peewit.solvers.estimators import DASVM, TSVM, LinearSVM
 from peewit.solvers.graph import Graph
-from peewit.solvers.labels import Labels
 from peewit.solvers.neighbors.ties import neighbor_graph
+from tests.data_sets import labels_in
 
 ALL = [LinearSVM, TSVM, DASVM]
 TRANSDUCTIVE = [TSVM, DASVM]
@@ -122,7 +122,7 @@ def test_estimators_are_their_models(digits) -> None:
         fitted = DASVM(norm_penalty=0.1).fit(points, y)
     model = DASVM._model(norm_penalty=0.1)
     empty = Graph.from_edges([], [], [], n_nodes=len(points))
-    expected = model.solve(model.prepare(empty, points), Labels.from_vector(y))
+    expected = model.solve(model.prepare(empty, points), labels_in(y))
     assert len(expected.warnings) == 1
     np.testing.assert_array_equal(fitted.decision_, expected.scores)
     assert fitted.stats_ == expected.stats

@@ -252,16 +252,9 @@ def test_passes_are_reported_with_the_share_of_digits() -> None:
     assert 0.0 < seen[1].fraction < 1.0
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"max_passes": 1}, "max_passes must be at least 2, got 1"),
-        ({"inner_rtol": 0.0}, r"rtol must lie in \(0, 1\), got 0.0"),
-    ],
-)
-def test_wrong_arguments_are_named(changes, message: str) -> None:
+def test_too_few_passes_are_refused() -> None:
     full = dense_graph()
-    with pytest.raises(ValueError, match=message):
-        solved(full, system_of(full, np.zeros((full.n_nodes, 1))), **changes)
+    with pytest.raises(ValueError, match="max_passes must be at least 2, got 1"):
+        solved(full, system_of(full, np.zeros((full.n_nodes, 1))), max_passes=1)
     with pytest.raises(ValueError, match=r"rtol must lie in \(0, 1\), got 1.0"):
         solved(full, system_of(full, np.zeros((full.n_nodes, 1)), rtol=1.0))

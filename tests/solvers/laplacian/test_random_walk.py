@@ -10,9 +10,9 @@ from hypothesis import example, given
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import iterate
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
-from peewit.solvers.laplacian.random_walk import RandomWalk
+from peewit.solvers.laplacian.random_walk import RandomWalk, WalkLanczos
 from peewit.solvers.laplacian.resistance import ResistanceSystem
-from peewit.solvers.laplacian.spectrum import SpectralBounds
+from peewit.solvers.laplacian.spectrum import SpectralBounds, bounds_of_ritz_values
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Status
 from tests.reference.laplacian import dense_laplacian
@@ -31,7 +31,13 @@ def walk_on(graph: Graph, *, ridge: float = 0.0, parallel: Parallel = map) -> Ra
 
 
 def bounds_of(graph: Graph, *, seed: int = 0, ridge: float = 0.0, **settings) -> SpectralBounds:
-    return walk_on(graph, ridge=ridge).spectral_bounds(seed=seed, max_iter=500, run=RUN, **settings)
+    return bounds_by(walk_on(graph, ridge=ridge), seed=seed, **settings)
+
+
+def bounds_by(walk: RandomWalk, *, seed: int, max_iter: int = 500, **settings) -> SpectralBounds:
+    return bounds_of_ritz_values(
+        RUN(WalkLanczos(walk=walk, seed=seed, **settings), max_iter=max_iter)
+    )
 
 
 def spectrum_of(graph: Graph, *, ridge: float = 0.0) -> np.ndarray:
@@ -78,7 +84,7 @@ def test_hardly_a_seed_overlooks_a_weak_cut() -> None:
     walk, spectrum = walk_on(graph), spectrum_of(graph)
     assert spectrum[0] < 1e-3 * spectrum[1]
     for seed in range(200):
-        bounds = walk.spectral_bounds(seed=seed, max_iter=500, run=RUN)
+        bounds = bounds_by(walk, seed=seed)
         assert bounds.lowest < spectrum[0]
 
 
@@ -111,7 +117,7 @@ def test_a_cut_too_weak_for_float32_is_never_taken_for_a_gap(n_nodes: int, weigh
     for seed in range(20):
         bounds = bounds_of(graph, seed=seed, give_up_below=0.015)
         assert bounds.status is Status.STAGNATED
-        system = ResistanceSystem.of(heads, tails, weights, keys, n_nodes=2 * n_nodes, seed=seed)
+        system = ResistanceSystem(heads, tails, weights, keys, n_nodes=2 * n_nodes, seed=seed)
         assert system.spectral_gap() == 0.0
         assert system.embedding(n_probes=4).status is Status.CONVERGED
 
@@ -129,7 +135,7 @@ def test_a_single_slow_direction_is_not_overlooked() -> None:
         )
         spectrum, walk = spectrum_of(graph), walk_on(graph)
         for seed in range(100):
-            bounds = walk.spectral_bounds(seed=seed, max_iter=500, run=RUN)
+            bounds = bounds_by(walk, seed=seed)
             n_missed += bounds.lowest > spectrum[0] or bounds.highest < spectrum[-1]
     assert n_missed == 0
 
@@ -176,7 +182,7 @@ def test_a_graph_without_edges_has_bounds() -> None:
 
 def test_too_few_steps_are_a_status() -> None:
     graph = two_communities(300, 0.3, 1, seed=0).graph()
-    bounds = walk_on(graph).spectral_bounds(seed=0, max_iter=3, run=RUN)
+    bounds = bounds_by(walk_on(graph), seed=0, max_iter=3)
     assert bounds.status is Status.MAX_ITER
 
 
@@ -204,8 +210,6 @@ def test_threads_change_nothing() -> None:
     graph = heavy_tailed(300, 0.1, seed=0).graph()
     with ThreadPoolExecutor(3) as pool:
         alone, together = walk_on(graph), walk_on(graph, parallel=pool.map)
-        assert alone.spectral_bounds(seed=1, max_iter=50, run=RUN) == together.spectral_bounds(
-            seed=1, max_iter=50, run=RUN
-        )
+        assert bounds_by(alone, seed=1, max_iter=50) == bounds_by(together, seed=1, max_iter=50)
         returns = [walk.returns(2, last_factor=1.0, seed=1) for walk in (alone, together)]
     assert np.array_equal(*returns)

@@ -474,9 +474,7 @@ def test_bad_pairs_are_refused() -> None:
 def test_local_bounds_are_above_every_resistance_and_close_to_it(name: str, edges) -> None:
     graph = edges.graph()
     keys = np.arange(edges.u.size, dtype=np.uint64)
-    system = ResistanceSystem.of(
-        edges.u, edges.v, edges.weight, keys, n_nodes=edges.n_nodes, seed=0
-    )
+    system = ResistanceSystem(edges.u, edges.v, edges.weight, keys, n_nodes=edges.n_nodes, seed=0)
     factor = system.local_bounds()
     assert factor is not None
     first, second = np.triu_indices(edges.n_nodes, 1)
@@ -494,7 +492,7 @@ def test_parallel_records_count_as_one_edge_in_local_bounds() -> None:
     factors = []
     for u, v, weight in ((edges.u, edges.v, edges.weight), copies):
         keys = np.arange(u.size, dtype=np.uint64)
-        system = ResistanceSystem.of(u, v, weight, keys, n_nodes=150, seed=0)
+        system = ResistanceSystem(u, v, weight, keys, n_nodes=150, seed=0)
         factors.append(system.local_bounds())
     np.testing.assert_allclose(factors[0], factors[1], rtol=0.02)
 
@@ -502,9 +500,7 @@ def test_parallel_records_count_as_one_edge_in_local_bounds() -> None:
 def test_no_local_bounds_without_a_spectral_gap() -> None:
     edges = two_communities(400, 0.3, 2, seed=0)
     keys = np.arange(edges.u.size, dtype=np.uint64)
-    system = ResistanceSystem.of(
-        edges.u, edges.v, edges.weight, keys, n_nodes=edges.n_nodes, seed=0
-    )
+    system = ResistanceSystem(edges.u, edges.v, edges.weight, keys, n_nodes=edges.n_nodes, seed=0)
     assert system.spectral_gap() == 0.0
     assert system.local_bounds() is None
     assert system.embedding(n_probes=4).stats["preconditioner"] == "approx-chol"

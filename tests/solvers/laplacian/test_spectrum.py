@@ -9,7 +9,7 @@ from peewit.solvers.iterate import iterate
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.preconditioned_chebyshev import Chebyshev
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
-from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, spectral_bounds
+from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, bounds_of_ritz_values
 from peewit.solvers.solution import Status
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse, zero_sum_projection
 from tests.strategies import graphs
@@ -27,7 +27,7 @@ def operator_of(graph: Graph) -> ShiftedLaplacian:
 def bounds_of(graph: Graph, kind=Jacobi) -> SpectralBounds:
     operator = operator_of(graph)
     lanczos = Lanczos(operator=operator, preconditioner=kind(operator), seed=0)
-    return spectral_bounds(lanczos, max_iter=500, run=RUN)
+    return bounds_of_ritz_values(RUN(lanczos, max_iter=500))
 
 
 def nonzero_spectrum(graph: Graph, kind=Jacobi) -> np.ndarray:
@@ -75,7 +75,7 @@ def test_hardly_a_seed_overlooks_a_weak_cut() -> None:
     jacobi = Jacobi(operator)
     for seed in range(200):
         lanczos = Lanczos(operator=operator, preconditioner=jacobi, seed=seed)
-        assert spectral_bounds(lanczos, max_iter=500, run=RUN).lowest < spectrum[0]
+        assert bounds_of_ritz_values(RUN(lanczos, max_iter=500)).lowest < spectrum[0]
 
 
 def test_well_connected_graphs_need_a_dozen_steps() -> None:

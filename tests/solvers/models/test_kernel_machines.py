@@ -26,7 +26,7 @@ from peewit.solvers.svm.newton import minimize
 from peewit.solvers.svm.problem import Minimum, Problem
 from peewit.solvers.svm.stopping import MEASURES, RTOL, EarlyStop, Validation
 from tests.reference.kernel_machines import laplacian_power
-from tests.solvers.machines import small, twin
+from tests.solvers.machines import objectives, small, twin
 
 BIASES = ["none", "free", "penalized"]
 LAPLACIANS = [("normalized", 1), ("normalized", 2), ("combinatorial", 1), ("combinatorial", 3)]
@@ -91,7 +91,7 @@ def test_newton_and_conjugate_gradients_find_the_minimum(
         for minimum in (exact, iterated):
             found = decisions_of(problem, minimum)[:, column]
             np.testing.assert_allclose(found, outputs, atol=1e-5)
-            objective = problem.objective(minimum.coef, minimum.intercept)[column]
+            objective = objectives(problem, minimum.coef, minimum.intercept)[column]
             assert objective == pytest.approx(dense.objective(expected), rel=1e-8)
 
 
@@ -105,8 +105,8 @@ def test_the_dual_of_the_squared_hinge_is_the_same_problem(bias: str, seed: int)
     assert dual.status is Status.CONVERGED
     np.testing.assert_allclose(decisions_of(problem, dual), decisions_of(problem, exact), atol=1e-5)
     np.testing.assert_allclose(
-        problem.objective(dual.coef, dual.intercept),
-        problem.objective(exact.coef, exact.intercept),
+        objectives(problem, dual.coef, dual.intercept),
+        objectives(problem, exact.coef, exact.intercept),
         rtol=1e-8,
     )
 
@@ -121,7 +121,7 @@ def test_the_dual_of_the_hinge_is_its_minimum(bias: str, seed: int) -> None:
     dense = twin(problem, case.graph, 0, "normalized", 2)
     found = np.concatenate([dual.intercept, dual.coef[:, 0]])
     least = dense.objective(found)
-    assert problem.objective(dual.coef, dual.intercept)[0] == pytest.approx(least, rel=1e-12)
+    assert objectives(problem, dual.coef, dual.intercept)[0] == pytest.approx(least, rel=1e-12)
     rng = np.random.default_rng(seed)
     for _ in range(200):
         step = rng.standard_normal(found.size) * 10.0 ** rng.uniform(-6, 0)
@@ -157,8 +157,8 @@ def test_every_measure_ends_at_the_optimum(measure: str) -> None:
     exact = newton(problem)
     tolerance = 1e-3 if measure == "objective" else 1e-5
     np.testing.assert_allclose(
-        problem.objective(minimum.coef, minimum.intercept),
-        problem.objective(exact.coef, exact.intercept),
+        objectives(problem, minimum.coef, minimum.intercept),
+        objectives(problem, exact.coef, exact.intercept),
         rtol=tolerance,
     )
 

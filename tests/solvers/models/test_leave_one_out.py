@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.iterate import ProgressReport, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.models.labeled_kernel import LabeledKernel
@@ -156,7 +156,7 @@ def test_a_cancelled_choice_says_so() -> None:
     graph, classes = digits_graph()
     labels = Labels.from_pairs(np.arange(30), classes[:30])
     kernel = kernel_of(graph)
-    choice = choose_penalty(kernel, labels, zero_mean=True, cancelled=lambda: True)
+    choice = choose_penalty(kernel, labels, zero_mean=True, watch=Watch(cancelled=lambda: True))
     assert choice.status is Status.CANCELLED
     assert choice.n_used == 0
     assert kernel.nodes.size == 0
