@@ -1,4 +1,4 @@
-"""Which nodes to label next: the unsure ones, those that tell most, or some that lie far apart.
+"""Active learning, which nodes to label next: the unsure, those that tell most, or far apart.
 
 A node is a point of a resistance embedding (`peewit.solvers.laplacian.resistance`): nodes that a
 short, wide path joins lie close together. Three choices, each of nodes that may be labeled:

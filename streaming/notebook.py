@@ -1,4 +1,4 @@
-"""One call from edges to a sparsifier, for notebooks and scripts; nothing is kept on disk.
+"""`sparsify` for notebooks and scripts: one call from edges to a sparsifier, nothing kept on disk.
 
 The stream of a graph that is to be kept, followed and resumed is ``pipeline.Stream``.
 """
@@ -21,7 +21,7 @@ from scipy.sparse import issparse
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.parallel import Parallel
-from peewit.streaming.cluster.shares import ShareSettings, absorb_group, index_in_memory
+from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind
 from peewit.streaming.edges.columns import node_ids, read_columns
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet

@@ -19,8 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from peewit.service.api.request_log import Observed
 from peewit.service.api.request_metrics import RequestMetrics
+from peewit.service.api.request_middleware import Observed
 from peewit.service.logs import configure_logging
 from peewit.service.settings import LogLevel
 

@@ -19,8 +19,8 @@ from peewit.service.api import errors
 from peewit.service.api.bodies import BodyCap
 from peewit.service.api.long_poll import Arrivals
 from peewit.service.api.rate_limit import RateLimits
-from peewit.service.api.request_log import Observed
 from peewit.service.api.request_metrics import RequestMetrics
+from peewit.service.api.request_middleware import Observed
 from peewit.service.api.routes import (
     edges,
     features,

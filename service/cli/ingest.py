@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
     INTERRUPTED,
@@ -19,7 +20,6 @@ from peewit.service.cli.session import (
     stderr_console,
 )
 from peewit.service.database.lease_keeper import LeaseHeld
-from peewit.service.inbox.locations import absolute_url
 from peewit.service.inbox.records import FileRecord, SourceRecord
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor

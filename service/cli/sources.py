@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -15,7 +16,6 @@ from peewit.service.cli.session import (
     print_rows,
     say,
 )
-from peewit.service.inbox.locations import absolute_url
 from peewit.service.inbox.records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained
 from peewit.service.redaction import shown_url

@@ -9,16 +9,16 @@ from starlette.types import Scope
 
 from peewit.service.api.app import create_app as create_api
 from peewit.service.dashboard.items import Items
-from peewit.service.dashboard.label_next import Rounds
 from peewit.service.dashboard.pages import STATIC
+from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes import (
     graphs,
     jobs,
+    label_next,
     labels,
     models,
     predictions,
     sign_in,
-    suggestions,
 )
 from peewit.service.dashboard.sessions import Sessions
 from peewit.service.dashboard.summary import Summaries
@@ -60,7 +60,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.summaries = Summaries()
     app.state.rounds = Rounds(stores.suggester, stores.labels)
     app.state.items = Items(stores.settings.items_directory)
-    for each in (sign_in, graphs, labels, jobs, models, predictions, suggestions):
+    for each in (sign_in, graphs, labels, jobs, models, predictions, label_next):
         app.include_router(each.router)
     app.mount("/static", _Assets(directory=STATIC), name="static")
     return app

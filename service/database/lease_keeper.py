@@ -1,4 +1,4 @@
-"""Holds a lease for as long as a block of code runs; a thread renews it."""
+"""Lease keeper: a lease held for as long as a block of code runs; a thread renews it."""
 
 import threading
 from collections.abc import Iterator

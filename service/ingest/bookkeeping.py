@@ -1,4 +1,4 @@
-"""What ingest has done to one graph, into the manifest: files, features, snapshots, growth.
+"""Bookkeeping of ingest in the manifest: files, features, snapshots and growth of one graph.
 
 The stream's checkpoint comes first and the manifest follows in one fenced transaction; only then do
 files go that nobody needs.

@@ -25,7 +25,7 @@ from peewit.service.predictions.store import PredictionsNotFound, PredictionStor
 from peewit.solvers.gram.functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.spaces import Expansion
 from peewit.solvers.linear.functions import LinearFunctions
-from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.inductive import InductiveModel
 from peewit.solvers.solution import Functions
@@ -89,7 +89,7 @@ def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:
 
 
 def _read_linear(parts: Mapping[str, Any]) -> LinearFunctions:
-    form = RowForm(
+    form = RowScaling(
         is_unit=bool(parts["is_unit"]),
         constant=float(parts["constant"]),
         center=parts["center"],

@@ -1,4 +1,4 @@
-"""Predictions: one file per finished job; finds, opens and retires them.
+"""Predictions, one file per finished job: finding, opening, and retention.
 
 A file is written under the name of its job and attempt, and counts once the job's row names it: an
 attempt that lost its lease leaves a file that nobody will ever read, and `PredictionStore.clean`

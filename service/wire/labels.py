@@ -1,4 +1,4 @@
-"""Labels of nodes."""
+"""Records of labels, as they go over the wire."""
 
 from peewit.service.wire.records import described, record
 

@@ -1,4 +1,4 @@
-"""What estimators share, and those of graph models: the graph of what is passed.
+"""Base of estimators, and of those of graph models: the graph of what is passed.
 
 An estimator is a model's hyperparameters with a graph in front. Whatever is learned is kept in
 attributes that end in an underscore; nothing is kept from one `fit` to the next.

@@ -1,4 +1,4 @@
-"""What y says: which entries are labels, their classes, and what stands where no class is known."""
+"""Targets ``y``: which entries are labels, their classes, and what stands where none is known."""
 
 from dataclasses import dataclass
 from numbers import Real

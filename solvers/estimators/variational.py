@@ -8,7 +8,7 @@ from typing import Literal
 
 from peewit.solvers.estimators.classifiers import ScoreClassifier
 from peewit.solvers.models import cheeger, simplex_machines, total_variation
-from peewit.solvers.models.variational import InitialName
+from peewit.solvers.models.variational_base import InitialName
 from peewit.solvers.variation.splitting import Normalization
 
 

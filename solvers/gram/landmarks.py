@@ -8,7 +8,7 @@ import scipy.linalg as sl
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.features import Rows
-from peewit.solvers.gram.feature_maps import CHUNK_BYTES, FeatureMap, Product, symmetric
+from peewit.solvers.gram.feature_spaces import CHUNK_BYTES, FeatureMap, Product, symmetric
 from peewit.solvers.gram.functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.spaces import Expansion, block_bytes
 from peewit.solvers.iterate import Teller, untold

@@ -1,4 +1,4 @@
-"""Which form of a Gram matrix fits the memory, said before anything is computed."""
+"""Gram plan: the form of a Gram matrix that fits the memory, said before it is computed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from peewit.solvers.iterate import Outcome
 from peewit.solvers.laplacian.leading import LEAST_COLUMNS, LeadingDirections
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.pcg import PCGState
-from peewit.solvers.laplacian.system import System
+from peewit.solvers.laplacian.preconditioned_system import System
 from peewit.solvers.solution import Status
 
 _LEFT_OUT: Final = 0.75  # of rtol; of the start's residual, when a few directions stand for it

@@ -13,7 +13,7 @@ from peewit.solvers.arrays import FloatArray, RealArray
 from peewit.solvers.kernels.block_products import advance, column_dots, redirect
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.preconditioners import Preconditioner
-from peewit.solvers.laplacian.spectrum import SpectralBounds
+from peewit.solvers.laplacian.spectral_bounds import SpectralBounds
 from peewit.solvers.solution import Status
 
 _MAX_CYCLES = 6

@@ -19,7 +19,7 @@ from peewit.solvers.kernels.random_walk import (
     walk_rows,
 )
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
-from peewit.solvers.laplacian.spectrum import CHECK_EVERY, certainty
+from peewit.solvers.laplacian.spectral_bounds import CHECK_EVERY, certainty
 from peewit.solvers.parallel import Parallel, RowRanges
 from peewit.solvers.solution import Status
 

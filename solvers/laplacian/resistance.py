@@ -53,7 +53,7 @@ from peewit.solvers.laplacian.resistance_records import (
     record_matrix,
     right_hand_sides,
 )
-from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, bounds_of_ritz_values
+from peewit.solvers.laplacian.spectral_bounds import Lanczos, SpectralBounds, bounds_of_ritz_values
 from peewit.solvers.parallel import Parallel, RowRanges
 from peewit.solvers.solution import Status
 

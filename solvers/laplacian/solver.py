@@ -23,8 +23,8 @@ from peewit.solvers.laplacian.led import lead
 from peewit.solvers.laplacian.multigrid import Multigrid
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.pcg import FIRST_FORECAST
+from peewit.solvers.laplacian.preconditioned_system import System
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
-from peewit.solvers.laplacian.system import System
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Status
 

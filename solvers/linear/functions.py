@@ -10,7 +10,7 @@ from scipy.special import expit
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.features import checked_points
 from peewit.solvers.labels import class_scores
-from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.linear.rows import rows_of
 
 
@@ -22,14 +22,14 @@ class LinearFunctions:
     ----------
     weights : (n_columns + 1, n_functions) float64
         The last are those of the constant feature.
-    form : RowForm
+    form : RowScaling
     sigmoid : (2, n_functions) float64, or None
         Slopes a and offsets c under which 1 / (1 + exp(-(a f + c))) is the probability of the
         function's class; None where scores are decision values.
     """
 
     weights: FloatArray
-    form: RowForm
+    form: RowScaling
     sigmoid: FloatArray | None = None
 
     @property

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.features import Rows
 from peewit.solvers.kernels.sparse_rows import adjoint_rows, normal_rows, output_rows
-from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.parallel import Parallel
 
 _N_RANGES: Final = 8
@@ -38,19 +38,19 @@ class Passes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinearRows(ABC):
-    """Rows in a `RowForm`; weights have ``n_weights`` entries, the last of the constant.
+    """Rows in a `RowScaling`; weights have ``n_weights`` entries, the last of the constant.
 
     Attributes
     ----------
     scale : (n_rows,) float64
         What each row is multiplied by.
-    form : RowForm
+    form : RowScaling
     passes : Passes
         Counts the calls of the methods.
     """
 
     scale: FloatArray
-    form: RowForm
+    form: RowScaling
     passes: Passes = field(default_factory=Passes)
 
     @property
@@ -303,7 +303,7 @@ def some_of(rows: HeldRows, places: IntArray) -> HeldRows:
     return replace(rows, matrix=rows.matrix[places], scale=rows.scale[places], passes=Passes())
 
 
-def rows_of(matrix: Any, scale: FloatArray, form: RowForm, parallel: Parallel = map) -> HeldRows:
+def rows_of(matrix: Any, scale: FloatArray, form: RowScaling, parallel: Parallel = map) -> HeldRows:
     """Rows in memory or mapped."""
     if sp.issparse(matrix):
         return SparseRows(matrix=matrix, scale=scale, form=form, parallel=parallel)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.gram.feature_maps import FeatureMap
+from peewit.solvers.gram.feature_spaces import FeatureMap
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Expansion, Space
 from peewit.solvers.hyperparameters import Rule, hyperparameter

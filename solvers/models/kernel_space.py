@@ -6,7 +6,7 @@ from typing import Final, Literal
 import numpy as np
 
 from peewit.solvers.features import Rows
-from peewit.solvers.gram.feature_maps import LinearMap
+from peewit.solvers.gram.feature_spaces import LinearMap
 from peewit.solvers.gram.functions import KERNELS, KernelFunction
 from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
 from peewit.solvers.gram.landmarks import LandmarkMap

@@ -1,4 +1,4 @@
-"""What kernel machines with a graph penalty share: the penalty, its inverse, and their solution."""
+"""Base of kernel machines with a graph penalty: the penalty, its inverse, and their solution."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import FloatArray, Int64Array, frozen
-from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
+from peewit.solvers.gram.feature_spaces import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Space
 from peewit.solvers.hyperparameters import Rule, hyperparameter

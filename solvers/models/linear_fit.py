@@ -1,4 +1,4 @@
-"""What a linear machine works on, and what becomes of one search for its functions."""
+"""Fit of a linear machine: what a search works on, and what becomes of its functions."""
 
 from dataclasses import dataclass, field
 from mmap import mmap
@@ -12,7 +12,7 @@ from peewit.solvers.features import Rows
 from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels, one_against_rest
 from peewit.solvers.laplacian.iterated import IteratedLaplacian
-from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.linear.rows import HeldRows, LinearRows, rows_of, some_of
 from peewit.solvers.linear.transduction import Figures
 from peewit.solvers.solution import Status
@@ -28,7 +28,7 @@ class Table:
         As they are given.
     scale : (n_rows,) float64
         What each is multiplied by.
-    form : RowForm
+    form : RowScaling
     rows : LinearRows
         All of them.
     laplacian : IteratedLaplacian or None
@@ -37,7 +37,7 @@ class Table:
 
     features: Rows
     scale: FloatArray
-    form: RowForm
+    form: RowScaling
     rows: LinearRows
     laplacian: IteratedLaplacian | None
 

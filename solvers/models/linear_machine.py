@@ -22,7 +22,7 @@ from peewit.solvers.linear.finite_newton import (
     minimize,
 )
 from peewit.solvers.linear.functions import LinearFunctions
-from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.linear.rows import LinearRows, StreamedRows, rows_of
 from peewit.solvers.models.base import ScoreKind
 from peewit.solvers.models.class_balance import asked_shares, unknown_classes
@@ -196,7 +196,7 @@ class LinearMachine(InductiveModel):
         form = prepared.latest(
             "row form",
             key,
-            lambda: RowForm.fitted(rows, is_unit=is_unit, constant=float(self.constant)),
+            lambda: RowScaling.fitted(rows, is_unit=is_unit, constant=float(self.constant)),
         )
         scale = prepared.latest(
             "row scale",

@@ -14,7 +14,7 @@ import scipy.linalg as sl
 from scipy.linalg.blas import dgemm, dgemv
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
-from peewit.solvers.gram.feature_maps import FeatureMap, symmetric
+from peewit.solvers.gram.feature_spaces import FeatureMap, symmetric
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.spaces import Space
 from peewit.solvers.iterate import Teller, untold

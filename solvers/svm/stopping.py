@@ -1,4 +1,4 @@
-"""When conjugate gradients may end: at the optimum, or once predictions have settled."""
+"""Stop rules of conjugate gradients: at the optimum, or once predictions have settled."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args

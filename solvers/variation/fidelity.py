@@ -1,4 +1,4 @@
-"""What binds a function to the labels: the proximal steps of the squared loss and of the hinge."""
+"""Fidelity to the labels: the proximal steps of the squared loss and of the hinge."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from peewit.solvers.arrays import FloatArray, Int64Array
-from peewit.solvers.gram.feature_maps import FeatureMap
+from peewit.solvers.gram.feature_spaces import FeatureMap
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import UNWATCHED, Stopped, Teller, Watch, untold
 from peewit.solvers.laplacian.solver import LaplacianSolver

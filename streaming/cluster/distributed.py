@@ -46,7 +46,7 @@ except ModuleNotFoundError as error:  # whoever imports this module was given a 
 
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.parallel import Parallel
-from peewit.streaming.cluster.shares import (
+from peewit.streaming.cluster.sparsified_shares import (
     Share,
     ShareSettings,
     code_share,
@@ -60,8 +60,8 @@ from peewit.streaming.cluster.shares import (
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.nodes.index import DenseNodes, NodeIndex, Nodes
-from peewit.streaming.sparsifier.cards import NodeCards
 from peewit.streaming.sparsifier.merge_tree import fold_tree, leaf, merge, without_embedding
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import buffer_cap
 

@@ -28,7 +28,7 @@ from peewit.streaming.edges.blocks import (
 )
 from peewit.streaming.edges.columns import node_ids, values_of
 from peewit.streaming.kernels.node_table import COLLISION, DONE
-from peewit.streaming.nodes.ids import IdColumn, IntegerIds, StringIds
+from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds
 from peewit.streaming.nodes.segments import (
     CorruptSegment,
     MappedIds,

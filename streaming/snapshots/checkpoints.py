@@ -40,7 +40,7 @@ from peewit.streaming.snapshots.record_segments import (
     read_records,
     write_records,
 )
-from peewit.streaming.sparsifier.cards import NodeCards
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import SparsifierState
 
 _CARDS = "cards.npy"

@@ -29,7 +29,7 @@ from peewit.solvers.laplacian.resistance import ResistanceSystem
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Status
 from peewit.streaming.kernels.sampling import choose_coarse, stale_leverages
-from peewit.streaming.sparsifier.cards import NodeCards
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import Records, SparsifierSettings
 
 EMBEDDING_RTOL = 0.1

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from peewit.solvers.parallel import Parallel
-from peewit.streaming.cluster.shares import ShareSettings
+from peewit.streaming.cluster.sparsified_shares import ShareSettings
 from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_parts

@@ -16,7 +16,7 @@ from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model, parameter_schema
 from peewit.solvers.models.laplacian_machine import LaplacianMachine
 from peewit.solvers.models.linear_machine import LinearMachine
-from peewit.solvers.models.variational import VariationalModel
+from peewit.solvers.models.variational_base import VariationalModel
 from peewit.solvers.solution import Solution, Status
 from tests.data_sets import labels_in
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.linear.finite_newton import Hinges, LinearProblem
-from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.linear.rows import LinearRows, rows_of
 from peewit.solvers.linear.transduction import Transduction
 from tests.reference.linear_machines import DenseMachine, DenseTransduction, formed
@@ -19,7 +19,7 @@ def in_memory(
     matrix: Any, *, is_unit: bool = True, constant: float = 1.0, parallel=map
 ) -> LinearRows:
     rows = FeatureRows.of(matrix, matrix.shape[0])
-    form = RowForm.fitted(rows, is_unit=is_unit, constant=constant)
+    form = RowScaling.fitted(rows, is_unit=is_unit, constant=constant)
     return rows_of(rows.values, form.scale(rows.values), form, parallel)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from docs.benchmarks.lapsvm.cases import Case
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
+from peewit.solvers.gram.feature_spaces import FeatureMap, GramFactor
 from peewit.solvers.gram.spaces import Space
 from peewit.solvers.laplacian.iterated import IteratedLaplacian
 from peewit.solvers.svm.dual import maximize

@@ -1,4 +1,4 @@
-"""Parameters that several resources have."""
+"""Query parameters that several resources have."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Features of nodes."""
+"""Routes of features: upload of tables, sparse matrices and status."""
 
 from http import HTTPStatus
 from typing import Any

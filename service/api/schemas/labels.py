@@ -1,4 +1,4 @@
-"""Labels of nodes."""
+"""Request bodies of labels."""
 
 from peewit.service.api.schemas.base import Body, NodeIn
 from peewit.service.wire.labels import LabelReceipt

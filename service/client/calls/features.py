@@ -1,4 +1,4 @@
-"""Features of nodes."""
+"""Calls about features of nodes."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Labels of nodes."""
+"""Calls about labels of nodes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

@@ -13,7 +13,7 @@ from itsdangerous import TimestampSigner
 from peewit.service.api.keys import KeyStore
 from peewit.service.dashboard import sessions
 from peewit.service.dashboard.api_with_dashboard import create_app
-from peewit.service.dashboard.routes import graphs, jobs, labels, models, predictions, suggestions
+from peewit.service.dashboard.routes import graphs, jobs, label_next, labels, models, predictions
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
 from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, serving
@@ -93,7 +93,7 @@ def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
 def test_no_page_is_left_out_of_these_tests() -> None:
     routes = {
         (method, route.path_regex)
-        for each in (graphs, jobs, labels, models, predictions, suggestions)
+        for each in (graphs, jobs, labels, models, predictions, label_next)
         for route in each.router.routes
         if isinstance(route, APIRoute)
         for method in route.methods

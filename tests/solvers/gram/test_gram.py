@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram import kernel_spaces, landmarks
-from peewit.solvers.gram.feature_maps import GramFactor, LinearMap
+from peewit.solvers.gram.feature_spaces import GramFactor, LinearMap
 from peewit.solvers.gram.functions import KernelFunction
 from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
 from peewit.solvers.gram.landmarks import LandmarkMap

@@ -12,7 +12,7 @@ from peewit.solvers.iterate import iterate
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.random_walk import RandomWalk, WalkLanczos
 from peewit.solvers.laplacian.resistance import ResistanceSystem
-from peewit.solvers.laplacian.spectrum import SpectralBounds, bounds_of_ritz_values
+from peewit.solvers.laplacian.spectral_bounds import SpectralBounds, bounds_of_ritz_values
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.solution import Status
 from tests.reference.laplacian import dense_laplacian

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from peewit.solvers.features import BLOCK_BYTES, FeatureRows, SourceRows
-from peewit.solvers.linear.row_form import RowForm
+from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.linear.rows import DenseRows, LinearRows, SparseRows, StreamedRows, rows_of
 from tests.reference.linear_machines import formed
 from tests.solvers.linear_problems import in_memory
@@ -75,7 +75,7 @@ def mapped_csr(path: Path, matrix: sp.csr_array) -> sp.csr_array:
 
 def streamed(matrix: Any, **form: Any) -> StreamedRows:
     source = SourceRows(Blocks(matrix, (0, 7, 1, 0, 30, 22, 0)))
-    fitted = RowForm.fitted(source, **form)
+    fitted = RowScaling.fitted(source, **form)
     scale = np.concatenate([fitted.scale(block) for _, block in source.blocks()])
     return StreamedRows(source=source, scale=scale, form=fitted)
 
@@ -187,10 +187,10 @@ def test_rows_of_unit_length_have_it_and_those_of_zeros_stay() -> None:
 
 def test_dense_rows_are_centred_and_sparse_ones_are_not() -> None:
     data = values() + 5
-    dense = RowForm.fitted(FeatureRows.of(data, 60), is_unit=True, constant=1.0)
+    dense = RowScaling.fitted(FeatureRows.of(data, 60), is_unit=True, constant=1.0)
     np.testing.assert_allclose(dense.center, data.mean(axis=0), rtol=1e-14)
-    sparse = RowForm.fitted(FeatureRows.of(csr(data), 60), is_unit=True, constant=1.0)
-    given = RowForm.fitted(FeatureRows.of(data, 60), is_unit=False, constant=1.0)
+    sparse = RowScaling.fitted(FeatureRows.of(csr(data), 60), is_unit=True, constant=1.0)
+    given = RowScaling.fitted(FeatureRows.of(data, 60), is_unit=False, constant=1.0)
     assert sparse.center.size == given.center.size == 0
     np.testing.assert_allclose(sparse.scale(csr(data)), 1 / np.linalg.norm(data, axis=1))
     np.testing.assert_array_equal(given.scale(data), 1.0)
@@ -199,7 +199,7 @@ def test_dense_rows_are_centred_and_sparse_ones_are_not() -> None:
 def test_a_form_is_the_same_for_points_in_other_blocks() -> None:
     data = values(5).astype(np.float32)
     for matrix in (data, csr(data, np.float32)):
-        form = RowForm.fitted(FeatureRows.of(matrix, 60), is_unit=True, constant=1.0)
+        form = RowScaling.fitted(FeatureRows.of(matrix, 60), is_unit=True, constant=1.0)
         whole = rows_of(matrix, form.scale(matrix), form).values(np.eye(10))
         part = matrix[20:31]
         own = rows_of(part, form.scale(part), form).values(np.eye(10))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize_scalar
 
-from peewit.solvers.gram.feature_maps import GramFactor
+from peewit.solvers.gram.feature_spaces import GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.landmarks import LandmarkMap
 from peewit.solvers.graph import Graph

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from peewit.solvers.gram.feature_maps import GramFactor
+from peewit.solvers.gram.feature_spaces import GramFactor
 from peewit.solvers.iterate import Stopped, Watch
 from peewit.solvers.solution import Status
 from peewit.solvers.variation.hinge_fit import HingeFit

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.variational import held_classes
+from peewit.solvers.models.variational_base import held_classes
 from peewit.solvers.solution import Status
 from peewit.solvers.variation.cheeger import Balances, partition_balances
 from peewit.solvers.variation.partition import PartitionDescent

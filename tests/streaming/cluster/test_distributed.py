@@ -21,7 +21,7 @@ from distributed import Client, LocalCluster
 
 from peewit.streaming import sparsify
 from peewit.streaming.cluster.distributed import Cluster, ClusterError
-from peewit.streaming.cluster.shares import ShareSettings, absorb_group
+from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.staging import stage

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from peewit.service.dashboard.label_next import N_NODES, Rounds
+from peewit.service.dashboard.rounds import N_NODES, Rounds
 from peewit.service.predictions.suggestions import Strategy, Suggester
 from peewit.solvers import active_learning
 from peewit.streaming.graph_paths import GraphPaths
@@ -77,7 +77,7 @@ def test_what_choosing_needs_is_loaded_once_and_meanwhile(
         loaded.set()
 
     real = active_learning.preload
-    monkeypatch.setattr("peewit.service.dashboard.label_next.preload", preload)
+    monkeypatch.setattr("peewit.service.dashboard.rounds.preload", preload)
     for path in ("/", "/", "/sign-in"):
         assert pages.client.get(path).status_code == 200
     assert loaded.wait(30)

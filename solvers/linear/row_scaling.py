@@ -1,4 +1,4 @@
-"""What becomes of a row of features before it is multiplied: its length, center and constant."""
+"""Row scaling of features before they are multiplied: length, center and a constant."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,7 +14,7 @@ _LARGEST: Final = 1e150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowForm:
+class RowScaling:
     """What becomes of a row x before it is multiplied: ((x - center) / |x - center|, constant).
 
     Attributes
@@ -37,7 +37,7 @@ class RowForm:
     length: float = 1.0
 
     @classmethod
-    def fitted(cls, rows: Rows, *, is_unit: bool, constant: float) -> "RowForm":
+    def fitted(cls, rows: Rows, *, is_unit: bool, constant: float) -> "RowScaling":
         """For these rows; one pass over them unless they are sparse and brought to unit length."""
         if not is_unit:
             lengths = np.concatenate([_lengths(block) for _, block in rows.blocks()])

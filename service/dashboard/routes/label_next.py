@@ -11,8 +11,8 @@ from peewit.service.api.schemas.base import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
-from peewit.service.dashboard.label_next import Rounds
 from peewit.service.dashboard.pages import form_of, page, page_router, piece
+from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes.common import Seen, label_of
 from peewit.service.dashboard.routes.predictions import node_values
 from peewit.service.dashboard.summary import Summaries

@@ -9,7 +9,7 @@ from peewit.solvers.iterate import iterate
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.preconditioned_chebyshev import Chebyshev
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
-from peewit.solvers.laplacian.spectrum import Lanczos, SpectralBounds, bounds_of_ritz_values
+from peewit.solvers.laplacian.spectral_bounds import Lanczos, SpectralBounds, bounds_of_ritz_values
 from peewit.solvers.solution import Status
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse, zero_sum_projection
 from tests.strategies import graphs

@@ -1,4 +1,4 @@
-"""Request log: an id, a line in the log and a count in the metrics for every request.
+"""Request middleware: an id, a line in the log and a count in the metrics for every request.
 
 The outermost middleware, in plain ASGI. It also answers what no handler knows, so that such a fault
 has its id in the log and in the answer.

@@ -1,4 +1,4 @@
-"""What the total variation family shares: starts, labels as targets, and the kernel's space."""
+"""Base of the total variation family: starts, labels as targets, and the kernel's space."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
@@ -6,7 +6,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
-from peewit.solvers.gram.feature_maps import FeatureMap, GramFactor
+from peewit.solvers.gram.feature_spaces import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.planning import GramPlan
 from peewit.solvers.hyperparameters import Rule, hyperparameter

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peewit.streaming.cluster import shares as shares_module
-from peewit.streaming.cluster.shares import (
+from peewit.streaming.cluster import sparsified_shares
+from peewit.streaming.cluster.sparsified_shares import (
     CodedShare,
     Share,
     ShareSettings,
@@ -96,7 +96,7 @@ def test_shares_hold_every_part_in_order_and_end_with_row_groups(
 
 
 def test_a_row_group_beyond_bounds_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares_module, "SHARE_ROWS", 500)
+    monkeypatch.setattr(sparsified_shares, "SHARE_ROWS", 500)
     parts = [part(number, 100 * number, 100) for number in range(23)]
     assert [len(share) for share in cut_shares(parts, share_blocks=2)] == [5, 5, 5, 5, 3]
     assert [len(share) for share in cut_shares(parts, share_blocks=8)] == [8, 8, 7]

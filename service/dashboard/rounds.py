@@ -1,4 +1,4 @@
-"""Label next: nodes suggested some at a time, shown one after another.
+"""Rounds of label next: nodes suggested some at a time, shown one after another.
 
 Context: to choose nodes by where they lie takes up to a fifth of a second, and an annotator wants
 the next one at once; labels come faster than predictions that know them, so that a choice made

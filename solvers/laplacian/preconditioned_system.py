@@ -1,4 +1,4 @@
-"""One system as it is solved: its matrix, preconditioner and numbering."""
+"""Preconditioned system of a Laplacian: its matrix, preconditioner and numbering."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Locations of edges, as paths that mean the same from every directory."""
+"""Absolute URLs: locations of edges that mean the same from every directory."""
 
 from pathlib import Path
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from peewit.service.api.request_log import HEADER
+from peewit.service.api.request_middleware import HEADER
 from tests.service.api.conftest import Api
 
 
