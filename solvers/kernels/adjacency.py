@@ -80,7 +80,7 @@ def fill_buckets(
         bucket = (low >> shift) - first
         if not 0 <= bucket < cursor.size or low == high or is_gone(keep_probability, record):
             continue
-        slot = cursor[bucket]
+        slot = cursor[bucket]  # a counting sort by the bits above shift
         if slot >= limit[bucket]:
             return False
         cursor[bucket] = slot + 1

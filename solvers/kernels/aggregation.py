@@ -180,6 +180,7 @@ def relax_rows(
         laplacian_rows(indptr, indices, weight, shift, block, out, first, last)
         for row in range(first, last):
             for column in range(n_columns):
+                # damped Jacobi: x + omega D^-1 (b - (L + S) x), factor = omega D^-1
                 missing = rhs[row, column] - out[row, column]
                 out[row, column] = block[row, column] + factor[row] * missing
 

@@ -36,6 +36,7 @@ def slope_along(
         step = steps[row]
         output = outputs[row] + length * step
         if output < 1.0:
+            # d/dt and d2/dt2 of .5 c (1 - o)^2, and of .5 c (1 + o)^2 below
             slope -= positive[row] * (1.0 - output) * step
             curvature += positive[row] * step * step
         if output > -1.0:

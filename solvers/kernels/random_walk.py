@@ -123,6 +123,7 @@ def lanczos_rows(
             value = normalized[entry]
             first -= value * current[other, 0]
             second -= value * current[other, 1]
+        # three terms: w = a (1 - N) q_j - b q_(j-1)
         first = first_scale * first - first_coupling * previous[row, 0]
         second = second_scale * second - second_coupling * previous[row, 1]
         previous[row, 0] = first

@@ -225,7 +225,7 @@ def take_survivors(
         taken_weight[n_taken] = weight[record]
         taken_probability[n_taken] = lowered[record]
         taken_key[n_taken] = key[record]
-        n_taken += lowered[record] > 0.0
+        n_taken += lowered[record] > 0.0  # no branch, which coins would mispredict
 
 
 @numba.njit(cache=True, nogil=True)
