@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import Request, Response
-from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.json_response import json_response
@@ -16,7 +15,6 @@ from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.geometry import Spectrum
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
-from peewit.service.database.engine import now
 from peewit.service.graphs.history import IngestHistory, edges_per_second
 from peewit.service.inbox.records import FileNotListed
 from peewit.service.jobs.job import JobStatus
@@ -101,12 +99,10 @@ def _row(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     return {
         "graph": graph,
         "state": _state(files, has_job=bool(running)),
-        "fresh_at": None if latest is None else _moment(snapshots.meta(latest).created_at),
+        "fresh_at": None
+        if latest is None
+        else datetime.fromtimestamp(snapshots.meta(latest).created_at, UTC),
     }
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
@@ -124,13 +120,11 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     paths = _paths(graph, stores)
     kept = SnapshotStore(paths.snapshots).list()[::-1][:_SNAPSHOTS_SHOWN]
     certificates = CertificateStore(paths.snapshots).list()
-    with stores.database.read() as connection:
-        moment = connection.execute(select(now())).scalar_one()
-    points = IngestHistory(stores.database).latest(graph.id)
-    speed = edges_per_second(points, moment)
+    history = IngestHistory(stores.database)
+    points = history.latest(graph.id)
     return {
         "details": details,
-        "speed": speed,
+        "speed": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
         "sources": stores.manifest.sources.list(graph.id),
         "quarantined": stores.manifest.list_files(
