@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped
 from peewit.service.cli.progress import RowProgress
 from peewit.service.cli.session import (
-    INTERRUPTED,
     AsJson,
     GraphName,
     Session,
@@ -27,13 +27,12 @@ from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
 from peewit.service.ingest.ingestor import Ingestor
-from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
+from peewit.service.lifetime import StopSignal, exit_after_signal
 from peewit.streaming.features.contract import FeatureBlock
 from peewit.streaming.pipeline import Interrupted
 
 app = command_group()
 
-_STOP_SECONDS = 3.5
 _WATCH_SECONDS = 1.0
 
 
@@ -78,8 +77,8 @@ def features(
     started = time.monotonic()
     with open_session() as session:
         graph = session.graph(name)
-        with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):
-            try:
+        with StopSignal() as stop, exit_after_signal(STOP_SECONDS):
+            with ended_when_stopped("nothing was taken"):
                 blocks = path_blocks(
                     graph,
                     paths,
@@ -95,14 +94,10 @@ def features(
                         _watch_blocks(blocks, stop, progress, is_quiet=json),
                         mode="add" if add else "replace",
                     )
-            except Interrupted:
-                say("stopped; nothing was taken")
-                end_now(INTERRUPTED)
-            try:
+            with ended_when_stopped(
+                f"the features are on disk, `peewit ingest {name}` takes them in"
+            ):
                 ended = _commit(session, graph, taken, stop)
-            except Interrupted:
-                say(f"stopped; the features are on disk, `peewit ingest {name}` takes them in")
-                end_now(INTERRUPTED)
         _tell(session, name, ended, time.monotonic() - started, as_json=json)
     if ended.status == "refused":
         say(f"peewit: {ended.fault}")

@@ -11,8 +11,8 @@ from peewit.service.cli.session import (
     Session,
     command_group,
     open_session,
-    print_json,
     say,
+    tell,
 )
 from peewit.service.cli.tables import print_bytes, table_format, write_table
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
@@ -91,13 +91,12 @@ def predict(
         return
     write_table(output, predictor.schema, told)
     n_points = sum(block.shape[0] for block in blocks)
-    if json:
-        print_json({"path": output, "n_points": n_points, "job": meta.job_id, "model": meta.model})
-    else:
-        say(
-            f"wrote {n_points:,} predictions of {meta.model} to {output} (job {meta.job_id}, "
-            f"features_version {meta.features_version}, labels_seq {meta.labels_seq})"
-        )
+    tell(
+        f"wrote {n_points:,} predictions of {meta.model} to {output} (job {meta.job_id}, "
+        f"features_version {meta.features_version}, labels_seq {meta.labels_seq})",
+        {"path": output, "n_points": n_points, "job": meta.job_id, "model": meta.model},
+        as_json=json,
+    )
 
 
 def _job(session: Session, store: PredictionStore, name: str, job_id: str | None) -> Job:

@@ -65,8 +65,18 @@ def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
         name, equals, value = setting.partition("=")
         if not (name and equals):
             raise typer.BadParameter(f"must read NAME=VALUE, got {setting!r}", param_hint="--set")
-        try:
-            parsed[name] = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            parsed[name] = value
+        parsed[name] = json_or_text(value)
     return parsed
+
+
+def json_or_text(text: str) -> Any:
+    """The value of a JSON document; of what is none, the text itself."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were not left out."""
+    return {name: value for name, value in options.items() if value is not None}
