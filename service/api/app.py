@@ -11,7 +11,6 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
 from pydantic.json_schema import models_json_schema
 
@@ -128,7 +127,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         summary="Label a few nodes of a large graph; get every other node's label.",
         version=version("peewit"),
         openapi_tags=_TAGS,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=lambda route: route.name,  # of methods of generated clients
         lifespan=_lifespan(stores, stopping),
     )
     app.state.stores = stores
@@ -160,11 +159,6 @@ def _lifespan(stores: Stores, stopping: Stopping) -> Any:
         stores.close()
 
     return lifespan
-
-
-def _operation_id(route: APIRoute) -> str:
-    """Clients that are generated have methods of these names."""
-    return route.name
 
 
 def _openapi_of(app: FastAPI) -> Any:

@@ -27,6 +27,7 @@ from peewit.service.settings import Settings
 from peewit.service.tables.uploads import UploadLimits
 from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.stores import JobStores
+from peewit.streaming.graph_paths import GraphPaths
 
 _Value = TypeVar("_Value")
 
@@ -129,6 +130,10 @@ class Stores:
         if self.recent.is_cached(key):
             return self.recent.get(key, load)
         return await run_in_threadpool(self.recent.get, key, load)
+
+    def paths(self, graph: GraphRecord) -> GraphPaths:
+        """The files of a graph."""
+        return GraphPaths(root=self.settings.graphs_directory / graph.id)
 
     def close(self) -> None:
         """Close the connections."""

@@ -22,7 +22,7 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
-from peewit.service.cli.tables import table_format
+from peewit.service.cli.tables import ZeroBased, table_format
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
@@ -54,10 +54,7 @@ def features(
         bool,
         typer.Option("--from-libsvm", help="One file of libsvm text, row i being node i."),
     ] = False,
-    zero_based: Annotated[
-        bool,
-        typer.Option("--zero-based", help="Columns of libsvm text count from 0, not from 1."),
-    ] = False,
+    zero_based: ZeroBased = False,
     add: Annotated[
         bool,
         typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),

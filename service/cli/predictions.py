@@ -18,7 +18,13 @@ from peewit.service.cli.session import (
     print_rows,
     tell,
 )
-from peewit.service.cli.tables import labels_of_file, print_bytes, table_format, write_table
+from peewit.service.cli.tables import (
+    OutputFile,
+    labels_of_file,
+    print_bytes,
+    table_format,
+    write_table,
+)
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.evaluation import Evaluation, RealEvaluation
 from peewit.service.predictions.evaluation import evaluate as compare
@@ -37,10 +43,7 @@ ModelName = Annotated[
 @app.command()
 def predictions(
     name: GraphName,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="By suffix; CSV on stdout when left out."),
-    ] = None,
+    output: OutputFile = None,
     model: ModelName = None,
     json: AsJson = False,
 ) -> None:

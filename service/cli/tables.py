@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import pyarrow as pa
@@ -14,6 +14,13 @@ from peewit.service.tables.formats import Format, encode
 from peewit.service.tables.uploads import UploadedLabels, read_labels
 from peewit.streaming.durable import publish_file
 from peewit.streaming.edges.blocks import NodeKind
+
+OutputFile = Annotated[
+    Path | None, typer.Option("-o", "--output", help="By suffix; CSV on stdout when left out.")
+]
+ZeroBased = Annotated[
+    bool, typer.Option("--zero-based", help="Columns of libsvm text count from 0, not from 1.")
+]
 
 
 def table_format(path: Path, option: str) -> Format:

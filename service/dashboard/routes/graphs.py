@@ -19,7 +19,6 @@ from peewit.service.graphs.history import IngestHistory, edges_per_second
 from peewit.service.inbox.records import FileNotListed
 from peewit.service.jobs.job import JobStatus
 from peewit.service.tasks.kinds import KINDS
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotStore
 
@@ -94,7 +93,7 @@ def _row(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     """What the catalog's page says of a graph."""
     files = stores.manifest.counts(graph.id)
     running = stores.jobs.list(graph_id=graph.id, status=JobStatus.RUNNING, limit=1).jobs
-    snapshots = SnapshotStore(_paths(graph, stores).snapshots)
+    snapshots = SnapshotStore(stores.paths(graph).snapshots)
     latest = snapshots.latest()
     return {
         "graph": graph,
@@ -117,9 +116,9 @@ def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
 def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     """What the page of a graph shows of this moment."""
     details = graph_details(graph, stores)
-    paths = _paths(graph, stores)
-    kept = SnapshotStore(paths.snapshots).list()[::-1][:_SNAPSHOTS_SHOWN]
-    certificates = CertificateStore(paths.snapshots).list()
+    directory = stores.paths(graph).snapshots
+    kept = SnapshotStore(directory).list()[::-1][:_SNAPSHOTS_SHOWN]
+    certificates = CertificateStore(directory).list()
     history = IngestHistory(stores.database)
     points = history.latest(graph.id)
     return {
@@ -133,7 +132,3 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
         "snapshots": [snapshot_of(meta, certificates.get(meta.number)) for meta in kept],
         "spectrum": Spectrum.of(details),
     }
-
-
-def _paths(graph: GraphRecord, stores: Stores) -> GraphPaths:
-    return GraphPaths(root=stores.settings.graphs_directory / graph.id)

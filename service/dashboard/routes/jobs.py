@@ -34,7 +34,6 @@ class Run:
 
     job: Job
     accuracy: float | None
-    folds: int | None
     seconds: float | None
     n_labels: int | None
     solver_status: str
@@ -48,7 +47,6 @@ class Run:
         return cls(
             job=job,
             accuracy=validated.get("accuracy"),
-            folds=validated.get("n_folds"),
             seconds=sum(seconds.values()) if isinstance(seconds, Mapping) else seconds,
             n_labels=result.get("n_labels"),
             solver_status=str(result.get("status", "")),
