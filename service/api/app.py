@@ -120,7 +120,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     if settings.admin_key_file is not None:
         stores.keys.ensure_admin_key(settings.admin_key_file.read_text())
     stopping = Stopping()
-    stores.metrics.register(ProcessTreeCollector(_first_process()))
+    # the process that all of the API's are below, or are
+    first_process = os.getpid() if metrics_directory() is None else os.getppid()
+    stores.metrics.register(ProcessTreeCollector(first_process))
     app = FastAPIOffline(
         redoc_url=None,
         title="Peewit",
@@ -144,11 +146,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(edges.pushes)
     app.openapi = _openapi_of(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
-
-
-def _first_process() -> int:
-    """The process that all of the API's are below, or are."""
-    return os.getpid() if metrics_directory() is None else os.getppid()
 
 
 def _lifespan(stores: Stores, stopping: Stopping) -> Any:

@@ -84,10 +84,8 @@ async def verified(request: Request, stores: Stores, presented: str) -> KeyRecor
     rates: RateLimits = request.app.state.rates
     address = _address_of(request)
     rates.before_key(address, presented)
-    key = await stores.recently(
-        ("key", digest_of(presented)),
-        lambda: stores.keys.verify(presented),
-    )
+    known_as = "key", digest_of(presented)
+    key = await stores.recently(known_as, lambda: stores.keys.verify(presented))
     if key is None:
         rates.note_wrong_key(address)
         raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")

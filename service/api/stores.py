@@ -78,10 +78,7 @@ class Stores:
         nodes = KnownNodes(settings.graphs_directory, manifest)
         recent = Recent(database)
         predictions = PredictionReader(
-            store=job_stores.predictions,
-            jobs=jobs,
-            nodes=nodes,
-            recent=recent,
+            store=job_stores.predictions, jobs=jobs, nodes=nodes, recent=recent
         )
         return cls(
             settings=settings,
@@ -111,10 +108,8 @@ class Stores:
             job_stores=job_stores,
             predictions=predictions,
             suggester=Suggester(
-                jobs=jobs,
                 labels=labels,
                 predictions=predictions,
-                nodes=nodes,
                 graphs_directory=settings.graphs_directory,
             ),
             nodes=nodes,

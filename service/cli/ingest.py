@@ -130,11 +130,7 @@ def ended_when_stopped(what_now: str) -> Iterator[None]:
 
 def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     configure_logging(settings.log_level, settings.log_format)
-    with (
-        StopSignal() as stop,
-        exit_after_signal(STOP_SECONDS),
-        open_session(settings) as session,
-    ):
+    with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_session(settings) as session:
         if until_stdin_ends:
             stop_when_stdin_ends()
         IngestDaemon(session.database, settings).run(stop)

@@ -107,9 +107,8 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
 def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Read nothing more from a source; its committed files stay in the graph."""
     with open_session() as session:
-        graph_id = session.graph(name).id
         found = _find_source(session, name, source)
-        session.manifest.sources.remove(graph_id, found.id)
+        session.manifest.sources.remove(found.graph_id, found.id)
     tell(f"removed {shown_url(found.url)}", {"removed": _public(found)}, as_json=json)
 
 
@@ -117,9 +116,8 @@ def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
 def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Offer the quarantined files of a source again; try it at once if it could not be read."""
     with open_session() as session:
-        graph_id = session.graph(name).id
         found = _find_source(session, name, source)
-        n_files = session.manifest.retry_source(graph_id, found.id)
+        n_files = session.manifest.retry_source(found.graph_id, found.id)
     files = "1 file waits" if n_files == 1 else f"{n_files} files wait"
     tell(f"{files} to be read again", {"n_files": n_files}, as_json=json)
 

@@ -66,17 +66,16 @@ class IngestHistory:
         memory_bytes: int,
     ) -> None:
         """Store how a graph stands now; raises what the database raises."""
-        values = {
-            "graph_id": graph_id,
-            "n_nodes": n_nodes,
-            "edges_seen": edges_seen,
-            "edges_kept": edges_kept,
-            "n_records": n_records,
-            "memory_bytes": memory_bytes,
-        }
         self._n_noted += 1
         with self._database.write() as connection:
-            point = insert_into(connection, ingest_points).values(**values)
+            point = insert_into(connection, ingest_points).values(
+                graph_id=graph_id,
+                n_nodes=n_nodes,
+                edges_seen=edges_seen,
+                edges_kept=edges_kept,
+                n_records=n_records,
+                memory_bytes=memory_bytes,
+            )
             connection.execute(point.on_conflict_do_nothing())  # one of this millisecond will do
             if self._n_noted % _THIN_EVERY == 1:
                 mine = ingest_points.c.graph_id == graph_id

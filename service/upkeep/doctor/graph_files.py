@@ -102,8 +102,7 @@ def check_predictions(patient: Patient) -> Iterator[Finding]:
         solved = select(jobs.c.model).where(
             jobs.c.graph_id == graph.id, jobs.c.kind == "solve", jobs.c.status == "succeeded"
         )
-        with patient.database.read() as connection:
-            models = sorted(set(connection.execute(solved).scalars()))
+        models = sorted({row.model for row in patient.rows(solved)})
         latest = [job for model in models if (job := store.latest(graph.id, model))]
         for job in {job.id: job for job in [*latest, *store.kept(graph.id)]}.values():
             try:
