@@ -39,7 +39,6 @@ class GraphNotFound(LookupError):
 
     def __init__(self, graph: str) -> None:
         super().__init__(f"no graph {graph!r}; `peewit graph list` shows those there are")
-        self.graph = graph
 
 
 class GraphExists(BadArgument):
@@ -49,7 +48,6 @@ class GraphExists(BadArgument):
         super().__init__(
             "name", f"must be new, got {name!r}, which another graph has; delete it first"
         )
-        self.name = name
 
 
 class TooManyGraphs(ValueError):
@@ -264,9 +262,8 @@ class Catalog:
             There are as many as there may be.
         """
         if settings.seed is None:
-            settings = replace(
-                settings, seed=secrets.randbits(53)
-            )  # any JSON reader keeps it exact
+            seed = secrets.randbits(53)  # any JSON reader keeps it exact
+            settings = replace(settings, seed=seed)
         with _unique_name(settings.name), self._database.write() as connection:
             present = select(func.count()).where(graphs.c.state == "active")
             n_graphs = connection.execute(present).scalar_one()

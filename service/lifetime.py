@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import connection, parent_process
 from pathlib import Path
 from threading import Event, Thread
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, NoReturn, Self
 
 GRACE_SECONDS: Final = 10.0
@@ -45,12 +45,7 @@ class StopSignal:
         self._handlers = [signal.signal(number, self._note) for number in _SIGNALS]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Give the signals back."""
         for number, handler in zip(_SIGNALS, self._handlers, strict=True):
             signal.signal(number, handler)

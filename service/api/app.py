@@ -11,7 +11,6 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
 from pydantic.json_schema import models_json_schema
 
@@ -121,14 +120,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     if settings.admin_key_file is not None:
         stores.keys.ensure_admin_key(settings.admin_key_file.read_text())
     stopping = Stopping()
-    stores.metrics.register(ProcessTreeCollector(_first_process()))
+    # the process that all of the API's are below, or are
+    first_process = os.getpid() if metrics_directory() is None else os.getppid()
+    stores.metrics.register(ProcessTreeCollector(first_process))
     app = FastAPIOffline(
         redoc_url=None,
         title="Peewit",
         summary="Label a few nodes of a large graph; get every other node's label.",
         version=version("peewit"),
         openapi_tags=_TAGS,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=lambda route: route.name,  # of methods of generated clients
         lifespan=_lifespan(stores, stopping),
     )
     app.state.stores = stores
@@ -147,11 +148,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
-def _first_process() -> int:
-    """The process that all of the API's are below, or are."""
-    return os.getpid() if metrics_directory() is None else os.getppid()
-
-
 def _lifespan(stores: Stores, stopping: Stopping) -> Any:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -160,11 +156,6 @@ def _lifespan(stores: Stores, stopping: Stopping) -> Any:
         stores.close()
 
     return lifespan
-
-
-def _operation_id(route: APIRoute) -> str:
-    """Clients that are generated have methods of these names."""
-    return route.name
 
 
 def _openapi_of(app: FastAPI) -> Any:

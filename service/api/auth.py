@@ -3,8 +3,6 @@
 A route says beside itself which scope it needs: ``dependencies=[requires("label")]``.
 """
 
-from hashlib import sha256
-from ipaddress import IPv6Address, ip_address
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -12,7 +10,8 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from peewit.service.api.keys import KeyRecord, Scope
-from peewit.service.api.rate_limit import RateLimits
+from peewit.service.api.port import is_loopback
+from peewit.service.api.rate_limit import RateLimits, digest_of
 from peewit.service.api.stores import Stores, StoresHere
 
 _bearer: Final = HTTPBearer(
@@ -52,30 +51,41 @@ def requires(scope: Scope) -> Any:
     """A dependency that lets a request pass only with a key of this scope."""
 
     async def check(request: Request, credentials: Credentials, stores: StoresHere) -> None:
-        rates: RateLimits = request.app.state.rates
-        if credentials is None:
-            has_key = await stores.recently("any key", stores.keys.any_active)
-            require_local(request, has_key=has_key)
-            rates.admit(f"address {address_of(request)}")
-            return
-        key = await verified(request, stores, credentials.credentials)
-        rates.admit(f"key {key.prefix}")
-        request.state.key_prefix = key.prefix
-        if not key.allows(scope):
-            raise ScopeMissing(key.prefix, scope)
+        key = None
+        if credentials is not None:
+            key = await verified(request, stores, credentials.credentials)
+        await admit(request, stores, key, scope)
 
     return Depends(check)
+
+
+async def admit(request: Request, stores: Stores, key: KeyRecord | None, scope: Scope) -> None:
+    """Count a request and let it pass if its key may do this; one without a key as a local one.
+
+    Raises
+    ------
+    KeyMissing, ScopeMissing, TooManyRequests
+        Otherwise.
+    """
+    rates: RateLimits = request.app.state.rates
+    if key is None:
+        has_key = await stores.recently("any key", stores.keys.any_active)
+        _require_local(request, has_key=has_key)
+        rates.admit(f"address {_address_of(request)}")
+        return
+    rates.admit(f"key {key.prefix}")
+    request.state.key_prefix = key.prefix
+    if not key.allows(scope):
+        raise ScopeMissing(key.prefix, scope)
 
 
 async def verified(request: Request, stores: Stores, presented: str) -> KeyRecord:
     """Verify a key; raises `KeyRefused`, or `TooManyRequests` after too many wrong ones."""
     rates: RateLimits = request.app.state.rates
-    address = address_of(request)
+    address = _address_of(request)
     rates.before_key(address, presented)
-    key = await stores.recently(
-        ("key", sha256(presented.encode("utf-8", "surrogatepass")).digest()),
-        lambda: stores.keys.verify(presented),
-    )
+    known_as = "key", digest_of(presented)
+    key = await stores.recently(known_as, lambda: stores.keys.verify(presented))
     if key is None:
         rates.note_wrong_key(address)
         raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")
@@ -83,22 +93,15 @@ async def verified(request: Request, stores: Stores, presented: str) -> KeyRecor
     return key
 
 
-def address_of(request: Request) -> str:
-    """Where a request comes from."""
+def _address_of(request: Request) -> str:
     return "unknown" if request.client is None else request.client.host
 
 
-def require_local(request: Request, *, has_key: bool) -> None:
-    """Let a request without a key pass only while there is none, from this machine.
-
-    Raises
-    ------
-    KeyMissing
-        Otherwise.
-    """
+def _require_local(request: Request, *, has_key: bool) -> None:
+    """Let a request without a key pass only while there is none, from this machine."""
     if has_key:
         raise KeyMissing("the header must be there: Authorization: Bearer <prefix>.<secret>")
-    if request.client is None or not _is_loopback(request.client.host):
+    if request.client is None or not is_loopback(request.client.host):
         raise KeyMissing(
             "without any key only this machine may call; make one with `peewit key create NAME`"
         )
@@ -112,18 +115,7 @@ def require_local(request: Request, *, has_key: bool) -> None:
 def _is_addressed_as_local(request: Request) -> bool:
     """False for a web page that reaches for a server on its reader's machine."""
     host = request.url.hostname
-    if host is None or not _is_loopback(host):
+    if host is None or not is_loopback(host):
         return False
     origin = request.headers.get("origin")
     return origin is None or urlsplit(origin).netloc == request.headers.get("host")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback

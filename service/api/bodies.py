@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Annotated, Any, BinaryIO, Final, cast
 
+import orjson
 from fastapi import Depends, Request
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peewit.service.api.stores import StoresHere
 from peewit.service.tables.formats import Format
+from peewit.service.tables.uploads import BadUpload
 from peewit.solvers.arguments import BadArgument
 
 JSON: Final = "application/json"
@@ -106,6 +108,17 @@ class JsonUpload:
     """A JSON document that has arrived whole."""
 
     content: bytes
+
+    def rows(self, name: str, example: str) -> list[Any]:
+        """The list that is all there is in the document, under its name; raises `BadUpload`."""
+        try:
+            document = orjson.loads(self.content)
+        except orjson.JSONDecodeError as error:
+            raise BadUpload(f"the body must be JSON ({error.msg})") from error
+        rows = document.get(name) if isinstance(document, dict) else None
+        if not isinstance(rows, list) or len(document) > 1:
+            raise BadUpload(f'the body must read {{"{name}": [{example}, ...]}}')
+        return rows
 
 
 async def _table(request: Request, stores: StoresHere) -> AsyncIterator[TableUpload]:

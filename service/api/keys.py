@@ -97,32 +97,18 @@ class KeyStore:
         """
         match = _KEY.fullmatch(key)
         prefix, secret = match.group("prefix", "secret") if match else ("", key)
-        with self._database.read() as connection:
-            found = select(keys, _use_is_due().label("use_is_due")).where(keys.c.prefix == prefix)
-            row = connection.execute(found).one_or_none()
+        row = self._row(prefix)
         stored = _NO_HASH if row is None else row.secret_sha256
         is_right = hmac.compare_digest(stored, _hash(secret))
-        if row is None or not is_right or row.revoked_at is not None:
-            return None
-        if row.use_is_due:
-            self._note_use(prefix)
-        return _record(row)
+        return self._used(row) if row is not None and is_right else None
 
     def active(self, prefix: str) -> KeyRecord | None:
         """The key of a prefix unless it is unknown or revoked; counts as a use of it.
 
         For callers who have seen the secret before.
         """
-        statement = select(keys, _use_is_due().label("use_is_due")).where(
-            keys.c.prefix == prefix, keys.c.revoked_at.is_(None)
-        )
-        with self._database.read() as connection:
-            row = connection.execute(statement).one_or_none()
-        if row is None:
-            return None
-        if row.use_is_due:
-            self._note_use(prefix)
-        return _record(row)
+        row = self._row(prefix)
+        return None if row is None else self._used(row)
 
     def revoke(self, prefix: str) -> None:
         """Refuse the key from now on; raises `KeyNotFound`."""
@@ -187,13 +173,20 @@ class KeyStore:
             )
         return _record(stored)
 
-    def _note_use(self, prefix: str) -> None:
-        with self._database.write() as connection:
-            connection.execute(
-                update(keys)
-                .where(keys.c.prefix == prefix, _use_is_due())
-                .values(last_used_at=now())
-            )
+    def _row(self, prefix: str) -> Row[Any] | None:
+        found = select(keys, _use_is_due().label("use_is_due")).where(keys.c.prefix == prefix)
+        with self._database.read() as connection:
+            return connection.execute(found).one_or_none()
+
+    def _used(self, row: Row[Any]) -> KeyRecord | None:
+        """The record of a key whose use is noted; None of one that was revoked."""
+        if row.revoked_at is not None:
+            return None
+        if row.use_is_due:
+            noted = update(keys).where(keys.c.prefix == row.prefix, _use_is_due())
+            with self._database.write() as connection:
+                connection.execute(noted.values(last_used_at=now()))
+        return _record(row)
 
 
 def _use_is_due() -> ColumnElement[bool]:

@@ -1,7 +1,7 @@
 """Long poll: answers that may wait (``?wait=30``) without blocking the loop."""
 
 from collections.abc import Callable
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import anyio
 from fastapi import Query, Request
@@ -41,10 +41,14 @@ class Arrivals:
             await self._app(scope, receive, send)
 
 
+def _is_settled(record: Any) -> bool:
+    return bool(record.status != "pending")
+
+
 async def wait_until(
     request: Request,
     look: Callable[[], _Value],
-    is_done: Callable[[_Value], bool],
+    is_done: Callable[[_Value], bool] = _is_settled,
     *,
     seconds: float,
 ) -> _Value:
@@ -58,8 +62,8 @@ async def wait_until(
         Its client may hang up, which ends the wait.
     look : callable
         Reads the value; runs in a thread.
-    is_done : callable
-        Tells whether it will not change any more.
+    is_done : callable, optional
+        Tells whether it will not change any more; by default, whether it is pending no more.
     seconds : float
         Longest wait; 0 looks once.
     """

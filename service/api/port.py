@@ -1,7 +1,7 @@
 """Port and address of the API: loopback only, until somebody holds a key."""
 
 import socket
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 from peewit.service.api.keys import KeyStore
 from peewit.service.database.engine import Database
@@ -53,6 +53,8 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ip_address(host).is_loopback
+        address = ip_address(host)
     except ValueError:
         return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback

@@ -145,18 +145,19 @@ class RateLimits:
     def note_right_key(self, key: str) -> None:
         """Remember a key as right for a while; as a hash."""
         with self._lock:
-            self._trusted[_digest(key)] = self._clock()
-            self._trusted.move_to_end(_digest(key))
+            self._trusted[digest_of(key)] = self._clock()
+            self._trusted.move_to_end(digest_of(key))
             if len(self._trusted) > MAX_CALLERS:
                 self._trusted.popitem(last=False)
 
     def _is_trusted(self, key: str) -> bool:
         with self._lock:
-            seen_at = self._trusted.get(_digest(key))
+            seen_at = self._trusted.get(digest_of(key))
         return seen_at is not None and self._clock() - seen_at < _TRUSTED_SECONDS
 
 
-def _digest(key: str) -> bytes:
+def digest_of(key: str) -> bytes:
+    """What a key or a cookie is remembered by; it may hold half of a surrogate pair."""
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -27,6 +27,7 @@ from peewit.service.settings import Settings
 from peewit.service.tables.uploads import UploadLimits
 from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.stores import JobStores
+from peewit.streaming.graph_paths import GraphPaths
 
 _Value = TypeVar("_Value")
 
@@ -77,10 +78,7 @@ class Stores:
         nodes = KnownNodes(settings.graphs_directory, manifest)
         recent = Recent(database)
         predictions = PredictionReader(
-            store=job_stores.predictions,
-            jobs=jobs,
-            nodes=nodes,
-            recent=recent,
+            store=job_stores.predictions, jobs=jobs, nodes=nodes, recent=recent
         )
         return cls(
             settings=settings,
@@ -110,10 +108,8 @@ class Stores:
             job_stores=job_stores,
             predictions=predictions,
             suggester=Suggester(
-                jobs=jobs,
                 labels=labels,
                 predictions=predictions,
-                nodes=nodes,
                 graphs_directory=settings.graphs_directory,
             ),
             nodes=nodes,
@@ -129,6 +125,10 @@ class Stores:
         if self.recent.is_cached(key):
             return self.recent.get(key, load)
         return await run_in_threadpool(self.recent.get, key, load)
+
+    def paths(self, graph: GraphRecord) -> GraphPaths:
+        """The files of a graph."""
+        return GraphPaths(root=self.settings.graphs_directory / graph.id)
 
     def close(self) -> None:
         """Close the connections."""

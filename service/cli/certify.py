@@ -7,7 +7,7 @@ import typer
 
 from peewit.service.cli.session import AsJson, GraphName, command_group, print_fields, say
 from peewit.service.cli.submission import require_valid, run_job
-from peewit.service.cli.tables import parsed_settings
+from peewit.service.cli.tables import given, parsed_settings
 from peewit.service.tasks.kinds import KINDS
 
 app = command_group()
@@ -33,9 +33,7 @@ def certify(
     The job goes through the queue and reads all edges a dozen times or more. While no worker is
     alive this command runs it itself.
     """
-    given: dict[str, Any] = {"snapshot": snapshot, "passes": passes}
-    values = {field: value for field, value in given.items() if value is not None}
-    values = parsed_settings(parameters) | values
+    values = parsed_settings(parameters) | given(snapshot=snapshot, passes=passes)
     require_valid(_KIND, None, values)
     run_job(name, _KIND, values, _tell_result, json=json)
 

@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.ingest import renewer_for
+from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, renewer_for
 from peewit.service.cli.progress import RowProgress
 from peewit.service.cli.session import (
-    INTERRUPTED,
     AsJson,
     GraphName,
     Session,
@@ -23,18 +22,17 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
-from peewit.service.cli.tables import table_format
+from peewit.service.cli.tables import ZeroBased, table_format
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
 from peewit.service.ingest.ingestor import Ingestor
-from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
+from peewit.service.lifetime import StopSignal, exit_after_signal
 from peewit.streaming.features.contract import FeatureBlock
 from peewit.streaming.pipeline import Interrupted
 
 app = command_group()
 
-_STOP_SECONDS = 3.5
 _WATCH_SECONDS = 1.0
 
 
@@ -56,10 +54,7 @@ def features(
         bool,
         typer.Option("--from-libsvm", help="One file of libsvm text, row i being node i."),
     ] = False,
-    zero_based: Annotated[
-        bool,
-        typer.Option("--zero-based", help="Columns of libsvm text count from 0, not from 1."),
-    ] = False,
+    zero_based: ZeroBased = False,
     add: Annotated[
         bool,
         typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),
@@ -79,8 +74,8 @@ def features(
     started = time.monotonic()
     with open_session() as session:
         graph = session.graph(name)
-        with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):
-            try:
+        with StopSignal() as stop, exit_after_signal(STOP_SECONDS):
+            with ended_when_stopped("nothing was taken"):
                 blocks = path_blocks(
                     graph,
                     paths,
@@ -96,14 +91,10 @@ def features(
                         _watch_blocks(blocks, stop, progress, is_quiet=json),
                         mode="add" if add else "replace",
                     )
-            except Interrupted:
-                say("stopped; nothing was taken")
-                end_now(INTERRUPTED)
-            try:
+            with ended_when_stopped(
+                f"the features are on disk, `peewit ingest {name}` takes them in"
+            ):
                 ended = _commit(session, graph, taken, stop)
-            except Interrupted:
-                say(f"stopped; the features are on disk, `peewit ingest {name}` takes them in")
-                end_now(INTERRUPTED)
         _tell(session, name, ended, time.monotonic() - started, as_json=json)
     if ended.status == "refused":
         say(f"peewit: {ended.fault}")

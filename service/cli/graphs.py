@@ -2,11 +2,11 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from peewit.service.catalog import GraphRecord, GraphSettings
+from peewit.service.catalog import GraphSettings
 from peewit.service.cli.graph_options import (
     AutoModel,
     AutoParameters,
@@ -29,8 +29,9 @@ from peewit.service.cli.session import (
     print_json,
     print_rows,
     say,
+    tell,
 )
-from peewit.service.cli.tables import write_table
+from peewit.service.cli.tables import given, write_table
 from peewit.service.graphs.export import snapshot_edges
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_sets import FeaturesStatus
@@ -66,13 +67,7 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Create an empty graph."""
-    given: dict[str, Any] = {
-        "node_ids": node_ids,
-        "expected_nodes": expected_nodes,
-        "max_nodes": max_nodes,
-        "seed": seed,
-    }
-    given = {field: value for field, value in given.items() if value is not None}
+    fixed = given(node_ids=node_ids, expected_nodes=expected_nodes, max_nodes=max_nodes, seed=seed)
     try:
         options = SettingOptions(
             epsilon=epsilon,
@@ -83,15 +78,12 @@ def create(
             auto_solve=auto_solve,
             parameters=parameters,
         )
-        settings = options.applied(GraphSettings(name=name, **given))
+        settings = options.applied(GraphSettings(name=name, **fixed))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     with open_session() as session:
         record = session.catalog.create(settings)
-    if json:
-        print_json(record)
-    else:
-        say(f"created {name}; bring edges with `peewit ingest {name} PATH`")
+    tell(f"created {name}; bring edges with `peewit ingest {name} PATH`", record, as_json=json)
 
 
 @app.command("set")
@@ -168,8 +160,10 @@ def show(name: GraphName, json: AsJson = False) -> None:
         backlog = session.manifest.backlog(record.id)
         counts = session.manifest.counts(record.id)
         classes = LabelStore(session.database).class_counts(record.id)
-        note = _snapshot_note(session.settings.graphs_directory, record)
         paths = GraphPaths(root=session.settings.graphs_directory / record.id)
+        snapshots = SnapshotStore(paths.snapshots)
+        newest = snapshots.latest()
+        note = "" if newest is None else snapshots.meta(newest).note
         certificate = CertificateStore(paths.snapshots).newest()
         features = feature_sets(session).status(record)
     if json:
@@ -220,8 +214,7 @@ def _features_text(features: FeaturesStatus) -> str | None:
     if features.n_pending:
         parts.append(f"{features.n_pending:,} sets wait")
     if features.refused is not None:
-        refused = features.refused
-        parts.append(f"the last set was refused: {refused.fault}")
+        parts.append(f"the last set was refused: {features.refused.fault}")
     return "; ".join(parts) or None
 
 
@@ -246,10 +239,7 @@ def delete(
             typer.confirm(f"Delete {name} with {record.progress.n_nodes:,} nodes?", abort=True)
         queue = JobQueue(session.database)
         session.catalog.delete(record.id, cancel_jobs=queue.cancel_graph)
-    if json:
-        print_json({"deleted": record.id})
-    else:
-        say(f"deleted {name}")
+    tell(f"deleted {name}", {"deleted": record.id}, as_json=json)
 
 
 @app.command()
@@ -267,10 +257,9 @@ def export(
         nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
         edges = snapshot_edges(record, session.settings.graphs_directory, nodes, snapshot)
         write_table(output, edges.schema, edges.batches())
-    if json:
-        print_json({"path": output, "snapshot": edges.number, "n_edges": edges.n_edges})
-    else:
-        say(f"wrote {edges.n_edges:,} edges of snapshot {edges.number} to {output}")
+    text = f"wrote {edges.n_edges:,} edges of snapshot {edges.number} to {output}"
+    value = {"path": output, "snapshot": edges.number, "n_edges": edges.n_edges}
+    tell(text, value, as_json=json)
 
 
 def _setting_fields(settings: GraphSettings) -> dict[str, object]:
@@ -288,10 +277,3 @@ def _setting_fields(settings: GraphSettings) -> dict[str, object]:
         and f"{as_text(every.edges)} edges, {as_text(every.seconds)} seconds",
         "auto_solve": auto and f"{auto.model} {as_text(auto.parameters)}".rstrip(),
     }
-
-
-def _snapshot_note(graphs_directory: Path, record: GraphRecord) -> str:
-    """What the newest snapshot says about its own accuracy."""
-    store = SnapshotStore(GraphPaths(root=graphs_directory / record.id).snapshots)
-    newest = store.latest()
-    return "" if newest is None else store.meta(newest).note

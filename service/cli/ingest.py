@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Annotated, Any
+from contextlib import contextmanager
+from typing import Annotated, Final
 
 import typer
 
@@ -19,6 +19,7 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
+from peewit.service.cli.tables import given
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.records import FileRecord, SourceRecord
 from peewit.service.ingest.daemon import IngestDaemon
@@ -33,7 +34,7 @@ from peewit.streaming.pipeline import Interrupted
 
 app = command_group()
 
-_STOP_SECONDS = 3.5
+STOP_SECONDS: Final = 3.5
 """Work in hand that a signal does not end by then is left where it is; it is replayed."""
 
 _WATCH_SECONDS = 1.0
@@ -89,13 +90,10 @@ def ingest(
     told to stop, 75 when another process took the graph over. While a daemon ingests the graph,
     this adds the sources and waits for it.
     """
-    given: dict[str, Any] = {
-        "threads": threads,
-        "memory_limit": memory_limit,
-        "metrics_port": metrics_port,
-        "scheduler": scheduler,
-    }
-    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    chosen = given(
+        threads=threads, memory_limit=memory_limit, metrics_port=metrics_port, scheduler=scheduler
+    )
+    settings = Settings(**chosen)
     if follow:
         if name is not None:
             raise typer.BadParameter("--follow serves all graphs and takes no NAME")
@@ -109,12 +107,12 @@ def ingest(
     with open_session(settings) as session:
         graph_id = session.graph(name).id
         sources = _add_sources(session, graph_id, locations or ())
-        with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):
-            try:
-                told = read_all(session, graph_id, sources, stop, is_quiet=json)
-            except Interrupted:
-                say("stopped; the same command goes on from here")
-                end_now(INTERRUPTED)
+        with (
+            StopSignal() as stop,
+            exit_after_signal(STOP_SECONDS),
+            ended_when_stopped("the same command goes on from here"),
+        ):
+            told = read_all(session, graph_id, sources, stop, is_quiet=json)
         refused = _refused_files(session, graph_id, sources)
         _tell_outcome(session, name, refused, time.monotonic() - started, as_json=json)
     for file in () if json else refused:
@@ -125,13 +123,19 @@ def ingest(
         raise typer.Exit(1)
 
 
+@contextmanager
+def ended_when_stopped(what_now: str) -> Iterator[None]:
+    """End the command, and say what becomes of the work, when a signal stops it in the block."""
+    try:
+        yield
+    except Interrupted:
+        say(f"stopped; {what_now}")
+        end_now(INTERRUPTED)
+
+
 def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     configure_logging(settings.log_level, settings.log_format)
-    with (
-        StopSignal() as stop,
-        exit_after_signal(_STOP_SECONDS),
-        open_session(settings) as session,
-    ):
+    with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_session(settings) as session:
         if until_stdin_ends:
             stop_when_stdin_ends()
         with Renewer(session.database) as renewer:
@@ -195,9 +199,11 @@ def _read_pending(
     is_told = False
     while True:
         try:
-            with nullcontext() if is_quiet else progress:
-                on_event = _ignore if is_quiet else progress
-                ingestor.ingest_graph(graph_id, should_stop=stop, on_event=on_event)
+            if is_quiet:
+                ingestor.ingest_graph(graph_id, should_stop=stop)
+            else:
+                with progress:
+                    ingestor.ingest_graph(graph_id, should_stop=stop, on_event=progress)
             return progress.told_refused
         except LeaseHeld:
             if not is_told:
@@ -207,10 +213,6 @@ def _read_pending(
             return progress.told_refused
         if stop.wait(_WATCH_SECONDS):
             raise Interrupted
-
-
-def _ignore(_event: object) -> None:
-    """Say nothing."""
 
 
 def _tell_outcome(

@@ -12,6 +12,7 @@ from peewit.service.cli.session import (
     print_json,
     print_rows,
     say,
+    tell,
 )
 
 app = command_group("Keys of the HTTP API.")
@@ -68,12 +69,10 @@ def revoke(
     json: AsJson = False,
 ) -> None:
     """Refuse a key from now on."""
+    prefix = prefix.partition(".")[0]
     with open_session() as session:
-        KeyStore(session.database).revoke(prefix.partition(".")[0])
-    if json:
-        print_json({"prefix": prefix.partition(".")[0], "revoked": True})
-    else:
-        say(f"revoked {prefix.partition('.')[0]}")
+        KeyStore(session.database).revoke(prefix)
+    tell(f"revoked {prefix}", {"prefix": prefix, "revoked": True}, as_json=json)
 
 
 def _scope(text: str) -> Scope:

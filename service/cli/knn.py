@@ -1,13 +1,12 @@
 """`peewit graph knn`: edges from features."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from peewit.service.cli.ingest import read_all
+from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.session import (
-    INTERRUPTED,
     AsJson,
     GraphName,
     Session,
@@ -16,15 +15,15 @@ from peewit.service.cli.session import (
     print_json,
     say,
 )
-from peewit.service.cli.submission import print_failure, require_valid, submit_and_wait
+from peewit.service.cli.submission import print_failure, require_valid, wait_for_job
+from peewit.service.cli.tables import given
 from peewit.service.inbox.records import FileRecord
 from peewit.service.jobs.job import Job, JobStatus
-from peewit.service.lifetime import StopSignal, end_now, exit_after_signal
+from peewit.service.jobs.queue import JobQueue
+from peewit.service.lifetime import StopSignal, exit_after_signal
 from peewit.service.tasks.kinds import KINDS
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.pipeline import Interrupted
 
-_STOP_SECONDS = 3.5
 _ENOUGH_RECALL = 0.9
 
 
@@ -55,21 +54,21 @@ def knn(
     The job goes through the queue; while no worker is alive this command runs it itself. A graph
     takes such edges once, as edges cannot be deleted.
     """
-    given: dict[str, Any] = {
-        "k": k,
-        "weights": weights,
-        "symmetrize": symmetrize,
-        "metric": metric,
-        "width": width,
-        "method": method,
-        "n_probes": n_probes,
-    }
-    values = {field: value for field, value in given.items() if value is not None}
+    values = given(
+        k=k,
+        weights=weights,
+        symmetrize=symmetrize,
+        metric=metric,
+        width=width,
+        method=method,
+        n_probes=n_probes,
+    )
     kind = KINDS["knn"]
     require_valid(kind, None, values)
     with open_session() as session:
         graph_id = session.graph(name).id
-        job = submit_and_wait(session, kind.spec(graph_id, parameters=values), is_quiet=json)
+        job = JobQueue(session.database).submit(kind.spec(graph_id, parameters=values))
+        job = wait_for_job(session, job, is_quiet=json)
         made = _ingest_edges(session, graph_id, job, is_quiet=json)
         progress = session.graph(name).progress
     refused = [file for file in made if file.status == "quarantined"]
@@ -95,12 +94,12 @@ def _ingest_edges(session: Session, graph_id: str, job: Job, *, is_quiet: bool) 
         for source in session.manifest.sources.list(graph_id)
         if Path(source.url).parent == directory and Path(source.url).name.startswith(job.id)
     ]
-    with StopSignal() as stop, exit_after_signal(_STOP_SECONDS):
-        try:
-            read_all(session, graph_id, sources, stop, is_quiet=is_quiet)
-        except Interrupted:
-            say("stopped; the edges are on disk, `peewit ingest` takes them in")
-            end_now(INTERRUPTED)
+    with (
+        StopSignal() as stop,
+        exit_after_signal(STOP_SECONDS),
+        ended_when_stopped("the edges are on disk, `peewit ingest` takes them in"),
+    ):
+        read_all(session, graph_id, sources, stop, is_quiet=is_quiet)
     return [
         file
         for source in sources

@@ -12,6 +12,7 @@ from peewit.service.cli.session import (
     open_session,
     print_json,
     say,
+    tell,
 )
 from peewit.service.cli.tables import labels_of_file, print_bytes, table_format, write_bytes
 from peewit.service.graphs.known_nodes import KnownNodes
@@ -58,10 +59,8 @@ def put(
             for node in error.receipt.refused[:_SHOWN]:
                 say(f"  unknown node {node}")
             raise typer.Exit(1) from error
-    if json:
-        print_json(receipt)
-    else:
-        say(f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}")
+    text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
+    tell(text, receipt, as_json=json)
 
 
 @app.command()
@@ -85,9 +84,6 @@ def export(
         print_bytes(pieces)
         return
     write_bytes(output, pieces)
-    if json:
-        print_json(
-            {"path": output, "n_labels": len(current.labels), "labels_seq": current.labels_seq}
-        )
-    else:
-        say(f"wrote {len(current.labels):,} labels to {output}")
+    n_labels = len(current.labels)
+    value = {"path": output, "n_labels": n_labels, "labels_seq": current.labels_seq}
+    tell(f"wrote {n_labels:,} labels to {output}", value, as_json=json)

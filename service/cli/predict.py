@@ -11,10 +11,10 @@ from peewit.service.cli.session import (
     Session,
     command_group,
     open_session,
-    print_json,
     say,
+    tell,
 )
-from peewit.service.cli.tables import print_bytes, table_format, write_table
+from peewit.service.cli.tables import OutputFile, ZeroBased, print_bytes, table_format, write_table
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
 from peewit.service.jobs.job import Job, UnknownJob
 from peewit.service.jobs.queue import JobQueue
@@ -45,20 +45,14 @@ def predict(
             dir_okay=False,
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="By suffix; CSV on stdout when left out."),
-    ] = None,
+    output: OutputFile = None,
     job: Annotated[
         str | None, typer.Option(help="Id of the solve; the freshest that can by default.")
     ] = None,
     from_libsvm: Annotated[
         bool, typer.Option("--from-libsvm", help="A file of libsvm text.")
     ] = False,
-    zero_based: Annotated[
-        bool,
-        typer.Option("--zero-based", help="Columns of libsvm text count from 0, not from 1."),
-    ] = False,
+    zero_based: ZeroBased = False,
     json: AsJson = False,
 ) -> None:
     """Predict points that are no nodes of the graph, by a model that was solved on features.
@@ -91,13 +85,12 @@ def predict(
         return
     write_table(output, predictor.schema, told)
     n_points = sum(block.shape[0] for block in blocks)
-    if json:
-        print_json({"path": output, "n_points": n_points, "job": meta.job_id, "model": meta.model})
-    else:
-        say(
-            f"wrote {n_points:,} predictions of {meta.model} to {output} (job {meta.job_id}, "
-            f"features_version {meta.features_version}, labels_seq {meta.labels_seq})"
-        )
+    tell(
+        f"wrote {n_points:,} predictions of {meta.model} to {output} (job {meta.job_id}, "
+        f"features_version {meta.features_version}, labels_seq {meta.labels_seq})",
+        {"path": output, "n_points": n_points, "job": meta.job_id, "model": meta.model},
+        as_json=json,
+    )
 
 
 def _job(session: Session, store: PredictionStore, name: str, job_id: str | None) -> Job:

@@ -16,9 +16,15 @@ from peewit.service.cli.session import (
     print_fields,
     print_json,
     print_rows,
-    say,
+    tell,
 )
-from peewit.service.cli.tables import labels_of_file, print_bytes, table_format, write_table
+from peewit.service.cli.tables import (
+    OutputFile,
+    labels_of_file,
+    print_bytes,
+    table_format,
+    write_table,
+)
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.evaluation import Evaluation, RealEvaluation
 from peewit.service.predictions.evaluation import evaluate as compare
@@ -37,10 +43,7 @@ ModelName = Annotated[
 @app.command()
 def predictions(
     name: GraphName,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="By suffix; CSV on stdout when left out."),
-    ] = None,
+    output: OutputFile = None,
     model: ModelName = None,
     json: AsJson = False,
 ) -> None:
@@ -58,14 +61,13 @@ def predictions(
             print_bytes(encode(file.schema, file.batches(), lines))
             return
         write_table(output, file.schema, file.batches())
-    if json:
-        print_json({"path": output, "n_nodes": file.n_nodes, **asdict(file.meta)})
-    else:
-        meta = file.meta
-        say(
-            f"wrote {file.n_nodes:,} predictions of {meta.model} to {output} "
-            f"(snapshot {meta.snapshot}, labels_seq {meta.labels_seq}, {meta.solver_status})"
-        )
+    meta = file.meta
+    tell(
+        f"wrote {file.n_nodes:,} predictions of {meta.model} to {output} "
+        f"(snapshot {meta.snapshot}, labels_seq {meta.labels_seq}, {meta.solver_status})",
+        {"path": output, "n_nodes": file.n_nodes, **asdict(meta)},
+        as_json=json,
+    )
 
 
 @app.command()
@@ -146,9 +148,8 @@ def _latest(session: Session, name: str, model: str | None) -> PredictionFile:
         command = f"peewit solve {name}"
         if model is None:
             raise PredictionsNotFound(f"{name} has no predictions yet; make some with `{command}`")
-        import_module("peewit.service.tasks.solve_options").model_class(
-            model
-        )  # loads all models: a second
+        # loads all models: a second
+        import_module("peewit.service.tasks.solve_options").model_class(model)
         raise PredictionsNotFound(
             f"{name} has no predictions of {model} yet; make some with `{command} --model {model}`"
         )

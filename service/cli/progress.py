@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
@@ -21,7 +22,53 @@ LINE_SECONDS: Final = 5.0
 _MEGABYTE: Final = 2**20
 
 
-class IngestProgress:
+class LiveLine:
+    """A line of stderr that a terminal shows as long as the context lasts.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        Of stderr.
+    text : str
+        What it says at first.
+    """
+
+    def __init__(self, console: Console, text: str = "") -> None:
+        self._console = console
+        self._live = Live(Text(text), console=console, transient=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Take the line away."""
+        self._live.stop()
+
+    def _say(self, text: str) -> None:
+        """Print a line that stays."""
+        self._console.print(Text(text), soft_wrap=True)
+
+
+class _Figures(LiveLine):
+    """Figures that change; where stderr is no terminal, they are printed now and then."""
+
+    def __init__(self, console: Console, clock: Callable[[], float]) -> None:
+        super().__init__(console, "reading")
+        self._clock = clock
+        self._started = self._printed = clock()
+
+    def _show(self, line: Callable[[], str]) -> None:
+        if self._console.is_terminal:
+            self._live.update(Text(line()), refresh=True)
+        elif self._clock() - self._printed >= LINE_SECONDS:
+            self._printed = self._clock()
+            self._say(line())
+
+
+class IngestProgress(_Figures):
     """Follows ingest events; a context manager that keeps one line of stderr up to date.
 
     Parameters
@@ -46,26 +93,12 @@ class IngestProgress:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._console = console
-        self._clock = clock
-        self._started = self._printed = clock()
+        super().__init__(console, clock)
         self._sizes = {file.path: file.size for file in waiting}
         self._done = dict.fromkeys(self._sizes, 0.0)
-        self._n_rows_of: dict[str, int | None] = {}
         self._n_rows = 0
         self._process = psutil.Process()
         self.told_refused: set[str] = set()
-        self._live = Live(Text("reading"), console=console, transient=True, auto_refresh=False)
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Take the line away."""
-        self._live.stop()
 
     def __call__(self, event: IngestEvent) -> None:
         """Take notice of an event."""
@@ -106,36 +139,19 @@ class IngestProgress:
 
     def _advance(self, event: Progress) -> None:
         self._n_rows += event.n_rows
-        n_rows = self._rows_of(event.path)
+        n_rows = _rows_of(event.path)
         if n_rows:
             done = self._done.get(event.path, 0.0) + event.n_rows / n_rows
             self._done[event.path] = min(done, 1.0)
             self._sizes.setdefault(event.path, 0)
-        if self._console.is_terminal:
-            self._live.update(Text(self.line(event)), refresh=True)
-        elif self._clock() - self._printed >= LINE_SECONDS:
-            self._printed = self._clock()
-            self._say(self.line(event))
-
-    def _say(self, text: str) -> None:
-        self._console.print(Text(text), soft_wrap=True)
+        self._show(lambda: self.line(event))
 
     def _finish(self, path: str) -> None:
         self._sizes.setdefault(path, 0)
         self._done[path] = 1.0
 
-    def _rows_of(self, path: str) -> int | None:
-        """Rows of a local file by its footer; None where that cannot be had for nothing."""
-        if path not in self._n_rows_of:
-            try:
-                is_local = Path(path).is_file()
-                self._n_rows_of[path] = pq.read_metadata(path).num_rows if is_local else None
-            except (OSError, pa.ArrowException):
-                self._n_rows_of[path] = None
-        return self._n_rows_of[path]
 
-
-class RowProgress:
+class RowProgress(_Figures):
     """Counts rows on one line of stderr; a context manager.
 
     Parameters
@@ -155,31 +171,14 @@ class RowProgress:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._console = console
+        super().__init__(console, clock)
         self._n_rows = n_rows
-        self._clock = clock
-        self._started = self._printed = clock()
         self._n_done = 0
-        self._live = Live(Text("reading"), console=console, transient=True, auto_refresh=False)
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Take the line away."""
-        self._live.stop()
 
     def advance(self, n_rows: int) -> None:
         """So many rows more are done."""
         self._n_done += n_rows
-        if self._console.is_terminal:
-            self._live.update(Text(self.line()), refresh=True)
-        elif self._clock() - self._printed >= LINE_SECONDS:
-            self._printed = self._clock()
-            self._console.print(Text(self.line()), soft_wrap=True)
+        self._show(self.line)
 
     def line(self) -> str:
         """The figures of this moment."""
@@ -190,6 +189,15 @@ class RowProgress:
             left = seconds * max(self._n_rows - self._n_done, 0) / self._n_done
             parts.append(f"{shown_time(left)} left")
         return "  ".join(parts)
+
+
+@cache
+def _rows_of(path: str) -> int | None:
+    """Rows of a local file by its footer; None where that cannot be had for nothing."""
+    try:
+        return pq.read_metadata(path).num_rows if Path(path).is_file() else None
+    except (OSError, pa.ArrowException):
+        return None
 
 
 def fault_text(reason: str | None, row: int | None, value: str | None) -> str:

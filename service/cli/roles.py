@@ -1,6 +1,6 @@
 """`peewit serve`, `api` and `worker`: the processes that stay."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import structlog
 import typer
@@ -10,6 +10,7 @@ from uvicorn.supervisors import Multiprocess
 from peewit.service.api.port import check_binding
 from peewit.service.api.request_metrics import shared_metrics
 from peewit.service.cli.session import command_group, open_session, say
+from peewit.service.cli.tables import given
 from peewit.service.lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
 from peewit.service.logs import configure_logging, log_choice
 from peewit.service.settings import Settings
@@ -85,8 +86,7 @@ def api(
 @app.command()
 def worker(metrics_port: MetricsPort = None, until_stdin_ends: UntilStdinEnds = False) -> None:
     """Run the jobs that wait in the queue."""
-    given: dict[str, Any] = {} if metrics_port is None else {"metrics_port": metrics_port}
-    settings = Settings(**given)
+    settings = Settings(**given(metrics_port=metrics_port))
     configure_logging(settings.log_level, settings.log_format)
     with StopSignal() as stop, open_session(settings) as session:
         if until_stdin_ends:

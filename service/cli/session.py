@@ -109,6 +109,14 @@ def print_json(value: object) -> None:
     sys.stdout.flush()
 
 
+def tell(text: str, value: object, *, as_json: bool) -> None:
+    """What was done: a line on stderr, or one JSON value on stdout."""
+    if as_json:
+        print_json(value)
+    else:
+        say(text)
+
+
 def print_fields(values: Mapping[str, object]) -> None:
     """Names and values, one to a line."""
     table = _table()

@@ -52,15 +52,8 @@ def solve(
     worker is alive this command runs it itself.
     """
     values = _check_parameters(model, parameters)
-    run_job(
-        name,
-        _KIND,
-        values,
-        partial(_tell_result, name),
-        model=model,
-        priority=priority,
-        json=json,
-    )
+    tell_result = partial(_tell_result, name)
+    run_job(name, _KIND, values, tell_result, model=model, priority=priority, json=json)
 
 
 @app.command()

@@ -15,6 +15,7 @@ from peewit.service.cli.session import (
     print_json,
     print_rows,
     say,
+    tell,
 )
 from peewit.service.inbox.records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained
@@ -48,11 +49,9 @@ def add(
         say(f"not listed yet, will be tried again: {explained(error)}")
     with open_session() as session:
         source = session.manifest.sources.add(session.graph(name).id, location, follow=follow)
-    if json:
-        print_json(_public(source))
-    else:
-        shown = shown_url(source.url)
-        say(f"added {shown} as {source.id}; `peewit ingest --follow` or `serve` reads it")
+    shown = shown_url(source.url)
+    text = f"added {shown} as {source.id}; `peewit ingest --follow` or `serve` reads it"
+    tell(text, _public(source), as_json=json)
 
 
 @app.command("list")
@@ -108,27 +107,19 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
 def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Read nothing more from a source; its committed files stay in the graph."""
     with open_session() as session:
-        graph_id = session.graph(name).id
         found = _find_source(session, name, source)
-        session.manifest.sources.remove(graph_id, found.id)
-    if json:
-        print_json({"removed": _public(found)})
-    else:
-        say(f"removed {shown_url(found.url)}")
+        session.manifest.sources.remove(found.graph_id, found.id)
+    tell(f"removed {shown_url(found.url)}", {"removed": _public(found)}, as_json=json)
 
 
 @app.command()
 def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Offer the quarantined files of a source again; try it at once if it could not be read."""
     with open_session() as session:
-        graph_id = session.graph(name).id
         found = _find_source(session, name, source)
-        n_files = session.manifest.retry_source(graph_id, found.id)
-    if json:
-        print_json({"n_files": n_files})
-    else:
-        files = "1 file waits" if n_files == 1 else f"{n_files} files wait"
-        say(f"{files} to be read again")
+        n_files = session.manifest.retry_source(found.graph_id, found.id)
+    files = "1 file waits" if n_files == 1 else f"{n_files} files wait"
+    tell(f"{files} to be read again", {"n_files": n_files}, as_json=json)
 
 
 def _public(source: SourceRecord) -> SourceRecord:

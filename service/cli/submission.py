@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 import typer
-from rich.live import Live
 from rich.text import Text
 
+from peewit.service.cli.progress import LiveLine
 from peewit.service.cli.session import (
     INTERRUPTED,
     Session,
@@ -16,7 +16,7 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
-from peewit.service.jobs.job import Job, JobSpec, JobStatus
+from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.lifetime import StopSignal
 from peewit.service.tasks.contract import Kind
@@ -39,7 +39,7 @@ def run_job(
         graph = session.graph(name)
         spec = kind.spec(graph.id, model=model, parameters=values, priority=priority)
         kind.admit(spec, graph, JobStores.create(session.database, session.settings))
-        job = submit_and_wait(session, spec, is_quiet=json)
+        job = wait_for_job(session, JobQueue(session.database).submit(spec), is_quiet=json)
     if json:
         print_json(job)
     elif job.result is None:
@@ -60,18 +60,11 @@ def require_valid(
         raise typer.BadParameter(str(error), param_hint=hint) from error
 
 
-def submit_and_wait(session: Session, spec: JobSpec, *, is_quiet: bool) -> Job:
-    """Submit a job and wait until it is finished; it runs here while no worker is alive.
+def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
+    """Wait until a submitted job is finished; it runs here while no worker is alive.
 
     A signal cancels it and ends the command.
     """
-    job = JobQueue(session.database).submit(spec)
-    return wait_for_job(session, job, is_quiet=is_quiet)
-
-
-def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
-    """Wait until a submitted job is finished; see `submit_and_wait`."""
-    queue = JobQueue(session.database)
     with StopSignal() as stop, _StatePrinter() as teller:
         job = run_until_finished(
             session.database,
@@ -81,7 +74,7 @@ def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
             should_stop=stop,
         )
     if not job.status.is_final:
-        queue.cancel(job.id)
+        JobQueue(session.database).cancel(job.id)
         say(f"stopped; job {job.id} is cancelled")
         raise typer.Exit(INTERRUPTED)
     return job
@@ -92,27 +85,19 @@ def print_failure(job: Job) -> None:
     say(f"peewit: job {job.id} {job.status}" + (f": {job.error}" if job.error else ""))
 
 
-class _StatePrinter:
+class _StatePrinter(LiveLine):
     """Prints each new state of a job once, on stderr; on a terminal, its progress, too."""
 
     def __init__(self) -> None:
+        super().__init__(stderr_console())
         self._said = ""
-        self._live = Live(Text(), console=stderr_console(), transient=True, auto_refresh=False)
-
-    def __enter__(self) -> Self:
-        if self._live.console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._live.stop()
 
     def __call__(self, job: Job) -> None:
         if job.status.is_final:
             return
         state = str(job.status) if job.phase is None else f"{job.status}: {job.phase}"
         if state != self._said:
-            self._live.console.print(f"job {job.id} {state}", soft_wrap=True)
+            self._say(f"job {job.id} {state}")
             self._said = state
         if self._live.is_started:
             self._live.update(Text(_how_far(job)), refresh=True)

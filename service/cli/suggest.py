@@ -86,18 +86,14 @@ def suggest(
 
 def _suggester(session: Session) -> Suggester:
     database, graphs_directory = session.database, session.settings.graphs_directory
-    jobs, nodes = JobQueue(database), KnownNodes(graphs_directory, session.manifest)
+    predictions = PredictionReader(
+        store=PredictionStore(database, graphs_directory),
+        jobs=JobQueue(database),
+        nodes=KnownNodes(graphs_directory, session.manifest),
+        recent=Recent(database),
+    )
     return Suggester(
-        jobs=jobs,
-        labels=LabelStore(database),
-        predictions=PredictionReader(
-            store=PredictionStore(database, graphs_directory),
-            jobs=jobs,
-            nodes=nodes,
-            recent=Recent(database),
-        ),
-        nodes=nodes,
-        graphs_directory=graphs_directory,
+        labels=LabelStore(database), predictions=predictions, graphs_directory=graphs_directory
     )
 
 

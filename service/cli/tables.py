@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import pyarrow as pa
@@ -14,6 +14,13 @@ from peewit.service.tables.formats import Format, encode
 from peewit.service.tables.uploads import UploadedLabels, read_labels
 from peewit.streaming.durable import publish_file
 from peewit.streaming.edges.blocks import NodeKind
+
+OutputFile = Annotated[
+    Path | None, typer.Option("-o", "--output", help="By suffix; CSV on stdout when left out.")
+]
+ZeroBased = Annotated[
+    bool, typer.Option("--zero-based", help="Columns of libsvm text count from 0, not from 1.")
+]
 
 
 def table_format(path: Path, option: str) -> Format:
@@ -65,8 +72,18 @@ def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
         name, equals, value = setting.partition("=")
         if not (name and equals):
             raise typer.BadParameter(f"must read NAME=VALUE, got {setting!r}", param_hint="--set")
-        try:
-            parsed[name] = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            parsed[name] = value
+        parsed[name] = json_or_text(value)
     return parsed
+
+
+def json_or_text(text: str) -> Any:
+    """The value of a JSON document; of what is none, the text itself."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were not left out."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -8,15 +8,9 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    command_group,
-    print_rows,
-    say,
-)
+from peewit.service.cli.session import AsJson, GraphName, command_group, print_rows, say
 from peewit.service.cli.submission import require_valid, run_job
-from peewit.service.cli.tables import parsed_settings
+from peewit.service.cli.tables import given, json_or_text, parsed_settings
 from peewit.service.tasks.kinds import KINDS
 
 app = command_group()
@@ -50,37 +44,24 @@ def tune(
     Every combination of the values is tried on the newest snapshot. The job goes through the
     queue; while no worker is alive this command runs it itself.
     """
-    values = parsed_settings(parameters)
+    values = parsed_settings(parameters) | given(folds=folds)
     if grid:
-        values["grid"] = {key: _split_values(value) for key, value in _pairs(grid).items()}
-    if folds is not None:
-        values["folds"] = folds
+        values["grid"] = _values_to_try(grid)
     require_valid(_KIND, model, values)
     run_job(name, _KIND, values, partial(_tell_result, name, model), model=model, json=json)
 
 
-def _pairs(settings: list[str]) -> dict[str, str]:
-    """``NAME=V1,V2`` options."""
-    pairs = {}
+def _values_to_try(settings: list[str]) -> dict[str, list[Any]]:
+    """``NAME=V1,V2`` options; values are JSON where they can be, else strings."""
+    tried = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not (name and equals and value):
             raise typer.BadParameter(
                 f"must read NAME=V1,V2,..., got {setting!r}", param_hint="--grid"
             )
-        pairs[name] = value
-    return pairs
-
-
-def _split_values(text: str) -> list[Any]:
-    """Values between commas; JSON where they can be, else strings."""
-    values: list[Any] = []
-    for value in text.split(","):
-        try:
-            values.append(orjson.loads(value))
-        except orjson.JSONDecodeError:
-            values.append(value)
-    return values
+        tried[name] = [json_or_text(each) for each in value.split(",")]
+    return tried
 
 
 def _tell_result(name: str, model: str, result: Mapping[str, Any]) -> None:
@@ -107,9 +88,6 @@ def _settings(parameters: Mapping[str, Any]) -> str:
 
 def _setting(value: Any) -> str:
     """A value as ``--set`` reads it: JSON, and a string bare unless it would read as JSON."""
-    if isinstance(value, str):
-        try:
-            orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
+    if isinstance(value, str) and json_or_text(value) == value:
+        return value
     return orjson.dumps(value).decode()

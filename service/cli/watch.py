@@ -13,7 +13,6 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
-from sqlalchemy import select
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.progress import fault_text, shown_time
@@ -25,7 +24,6 @@ from peewit.service.cli.session import (
     open_session,
     print_json,
 )
-from peewit.service.database.clock import now
 from peewit.service.graphs.history import IngestHistory, IngestPoint, edges_per_second
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
@@ -76,8 +74,8 @@ def watch(
 
 def view(session: Session, graph: GraphRecord) -> RenderableType:
     """What is shown of a graph at this moment."""
-    moment = _now(session)
-    points = IngestHistory(session.database).points(graph.id)
+    history = IngestHistory(session.database)
+    moment, points = history.now(), history.points(graph.id)
     jobs = JobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
     pieces: list[RenderableType] = [
         Panel(_ingest(session, graph, points, moment), title=graph.settings.name, expand=False)
@@ -194,23 +192,16 @@ def _took(job: Job, moment: datetime) -> str:
 
 def _figures(session: Session, graph: GraphRecord) -> dict[str, object]:
     """The same as one JSON value."""
-    points = IngestHistory(session.database).latest(graph.id)
-    backlog = session.manifest.backlog(graph.id)
+    history = IngestHistory(session.database)
+    points = history.latest(graph.id)
     jobs = JobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
     return {
         "graph": graph.settings.name,
         "progress": graph.progress,
-        "edges_per_second": edges_per_second(points, _now(session)),
+        "edges_per_second": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
-        "backlog": backlog,
+        "backlog": session.manifest.backlog(graph.id),
         "files": dict(session.manifest.counts(graph.id)),
         "labels_seq": graph.labels_seq,
         "jobs": jobs,
     }
-
-
-def _now(session: Session) -> datetime:
-    """By the clock that the points were noted by."""
-    with session.database.read() as connection:
-        moment: datetime = connection.execute(select(now())).scalar_one()
-        return moment

@@ -6,15 +6,14 @@ one taken: what changes anything must come from a page of this server.
 """
 
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
-from peewit.service.api.auth import ScopeMissing, address_of, require_local
+from peewit.service.api.auth import admit
 from peewit.service.api.keys import KeyRecord, Scope
-from peewit.service.api.rate_limit import RateLimits
+from peewit.service.api.rate_limit import digest_of
 from peewit.service.api.stores import StoresHere
 from peewit.service.dashboard.sessions import COOKIE, Sessions
 
@@ -47,22 +46,13 @@ def viewing(scope: Scope) -> Any:
 
     async def check(request: Request, stores: StoresHere) -> None:
         require_own_form(request)
-        rates: RateLimits = request.app.state.rates
         sessions: Sessions = request.app.state.sessions
         cookie = request.cookies.get(COOKIE)
         key = None
         if cookie is not None:
-            digest = sha256(cookie.encode("utf-8", "surrogatepass")).digest()
-            key = await stores.recently(("session", digest), lambda: sessions.key_of(cookie))
-        if key is None:
-            has_key = await stores.recently("any key", stores.keys.any_active)
-            require_local(request, has_key=has_key)
-            rates.admit(f"address {address_of(request)}")
-        else:
-            rates.admit(f"key {key.prefix}")
-            request.state.key_prefix = key.prefix
-            if not key.allows(scope):
-                raise ScopeMissing(key.prefix, scope)
+            known_as = "session", digest_of(cookie)
+            key = await stores.recently(known_as, lambda: sessions.key_of(cookie))
+        await admit(request, stores, key, scope)
         request.state.viewer = Viewer(key=key)
 
     return Depends(check)

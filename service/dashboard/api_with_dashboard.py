@@ -1,6 +1,6 @@
 """The API with the dashboard beside it, as `peewit serve` and `peewit api` serve it."""
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Final
 
 from fastapi import FastAPI, Request, Response
@@ -24,15 +24,8 @@ from peewit.service.dashboard.sessions import Sessions
 from peewit.service.dashboard.summary import Summaries
 from peewit.service.settings import Settings
 
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """Stands for a route, of which a mounted application has none."""
-
-    path: str
-
-
-_ASSETS: Final = _Named("/static/{path}")
+_ASSETS: Final = SimpleNamespace(path="/static/{path}")
+"""Stands for a route, of which a mounted application has none."""
 
 
 class _Assets(StaticFiles):

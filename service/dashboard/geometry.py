@@ -85,7 +85,7 @@ class Spectrum:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Spot:
     """A node of a small graph."""
 
@@ -95,9 +95,9 @@ class Spot:
     place: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Line:
-    """An edge of a small graph."""
+    """An edge of a small graph: where it begins, where it ends, and how wide it is."""
 
     x1: float
     y1: float
@@ -129,39 +129,25 @@ class SmallGraph:
         """Neighbors on a circle, those that an edge joins side by side where that is easy."""
         order = _order_neighbors(around)
         greatest = float(around.weights.max(initial=0.0)) or 1.0
-        spots: dict[int, Spot] = {}
+        at: dict[int, tuple[float, float]] = {}
         for turn, place in enumerate(order):
             angle = 2 * math.pi * turn / max(len(order), 1) - math.pi / 2
-            share = float(around.weights[place]) / greatest
-            spots[place] = Spot(
-                x=200 + _RADIUS * math.cos(angle),
-                y=200 + _RADIUS * math.sin(angle),
-                radius=7 + 7 * share,
-                place=place,
-            )
+            at[place] = 200 + _RADIUS * math.cos(angle), 200 + _RADIUS * math.sin(angle)
+        spots = [
+            Spot(*at[place], radius=7 + 7 * float(around.weights[place]) / greatest, place=place)
+            for place in order
+        ]
         lines = [
-            Line(
-                x1=200,
-                y1=200,
-                x2=spots[place].x,
-                y2=spots[place].y,
-                width=1 + 4 * float(around.weights[place]) / greatest,
-            )
+            Line(200, 200, *at[place], width=1 + 4 * float(around.weights[place]) / greatest)
             for place in order
         ]
         chords = [
-            Line(
-                x1=spots[first].x,
-                y1=spots[first].y,
-                x2=spots[second].x,
-                y2=spots[second].y,
-                width=0.5 + 2.5 * min(float(weight) / greatest, 1.0),
-            )
+            Line(*at[first], *at[second], width=0.5 + 2.5 * min(float(weight) / greatest, 1.0))
             for (first, second), weight in zip(
                 around.pairs.tolist(), around.pair_weights.tolist(), strict=True
             )
         ]
-        return cls(spots=[spots[place] for place in order], lines=lines, chords=chords)
+        return cls(spots=spots, lines=lines, chords=chords)
 
 
 def _order_neighbors(around: Neighborhood) -> list[int]:

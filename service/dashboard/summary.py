@@ -57,13 +57,12 @@ class PredictionChange:
 
     Attributes
     ----------
-    n_compared, n_changed, n_new : int
-        Nodes in both, those of them whose label differs, and nodes of the later one alone.
+    n_compared, n_changed : int
+        Nodes in both, and those of them whose label differs.
     """
 
     n_compared: int
     n_changed: int
-    n_new: int
 
 
 class Summaries:
@@ -105,13 +104,10 @@ class RowFilter:
         Only nodes predicted so.
     margin_below : float, optional
         Only nodes of a smaller margin.
-    is_reachable : bool, optional
-        Only nodes that a label reaches, or only others.
     """
 
     label: _Label | None = None
     margin_below: float | None = None
-    is_reachable: bool | None = None
 
     def mask(self, batch: pa.RecordBatch) -> BoolArray:
         """Rows of a batch that are wanted."""
@@ -121,9 +117,6 @@ class RowFilter:
         if self.margin_below is not None:
             margin = batch.column("margin").to_numpy(zero_copy_only=False)
             wanted &= margin < self.margin_below
-        if self.is_reachable is not None:
-            reachable = batch.column("reachable").to_numpy(zero_copy_only=False)
-            wanted &= reachable == self.is_reachable
         return wanted
 
 
@@ -250,8 +243,4 @@ def _compare(earlier: PredictionFile, later: PredictionFile) -> PredictionChange
         is_same = pc.equal(before, after).fill_null(False)
         both_null = pc.and_(before.is_null(), after.is_null())
         n_changed += n_rows - (pc.sum(pc.or_(is_same, both_null)).as_py() or 0)
-    return PredictionChange(
-        n_compared=n_compared,
-        n_changed=n_changed,
-        n_new=max(later.n_nodes - earlier.n_nodes, 0),
-    )
+    return PredictionChange(n_compared=n_compared, n_changed=n_changed)

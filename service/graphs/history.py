@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import Select, delete, func, select
 
-from peewit.service.database.engine import Database, insert_into
+from peewit.service.database.engine import Database, insert_into, now
 from peewit.service.database.tables import ingest_points
 
 MAX_POINTS: Final = 1_000
@@ -66,22 +66,27 @@ class IngestHistory:
         memory_bytes: int,
     ) -> None:
         """Store how a graph stands now; raises what the database raises."""
-        values = {
-            "graph_id": graph_id,
-            "n_nodes": n_nodes,
-            "edges_seen": edges_seen,
-            "edges_kept": edges_kept,
-            "n_records": n_records,
-            "memory_bytes": memory_bytes,
-        }
         self._n_noted += 1
         with self._database.write() as connection:
-            point = insert_into(connection, ingest_points).values(**values)
+            point = insert_into(connection, ingest_points).values(
+                graph_id=graph_id,
+                n_nodes=n_nodes,
+                edges_seen=edges_seen,
+                edges_kept=edges_kept,
+                n_records=n_records,
+                memory_bytes=memory_bytes,
+            )
             connection.execute(point.on_conflict_do_nothing())  # one of this millisecond will do
             if self._n_noted % _THIN_EVERY == 1:
                 mine = ingest_points.c.graph_id == graph_id
                 surplus = ingest_points.c.at.in_(_surplus(graph_id))
                 connection.execute(delete(ingest_points).where(mine, surplus))
+
+    def now(self) -> datetime:
+        """By the clock that the points are noted by."""
+        with self._database.read() as connection:
+            moment: datetime = connection.execute(select(now())).scalar_one()
+            return moment
 
     def points(self, graph_id: str) -> Sequence[IngestPoint]:
         """All that are kept, oldest first."""
@@ -96,17 +101,17 @@ class IngestHistory:
             return [_point(row) for row in reversed(connection.execute(statement).all())]
 
 
-def edges_per_second(points: Sequence[IngestPoint], now: datetime) -> float:
+def edges_per_second(points: Sequence[IngestPoint], at: datetime) -> float:
     """The present speed by the points of the last ten seconds; 0 where there are none.
 
     Parameters
     ----------
     points : sequence of IngestPoint
         Oldest first.
-    now : datetime
-        By the database's clock.
+    at : datetime
+        The present, by the database's clock.
     """
-    recent = [each for each in points if (now - each.at).total_seconds() <= _RATE_SECONDS]
+    recent = [each for each in points if (at - each.at).total_seconds() <= _RATE_SECONDS]
     if len(recent) < 2:
         return 0.0
     seconds = (recent[-1].at - recent[0].at).total_seconds()

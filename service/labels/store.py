@@ -12,7 +12,6 @@ from datetime import datetime
 from numbers import Integral, Real
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
@@ -21,7 +20,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, label_events
 from peewit.service.labels.events import insert_events
 from peewit.service.tables.uploads import LabelValue
-from peewit.solvers.arrays import BoolArray, Int64Array
+from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 from peewit.streaming.edges.faults import BadTable
 
@@ -76,15 +75,12 @@ class CurrentLabels:
         (n_labeled,) external ids as text.
     labels : list of str, int or float
         (n_labeled,) as they were given.
-    seqs : (n_labeled,) int64
-        Number of the event of each.
     labels_seq : int
         The event up to which they count.
     """
 
     nodes: pa.LargeStringArray
     labels: list[LabelValue]
-    seqs: Int64Array
     labels_seq: int
 
 
@@ -210,7 +206,6 @@ class LabelStore:
         return CurrentLabels(
             nodes=pa.array([row.node for row in rows], pa.large_string()),
             labels=[values[row.label] for row in rows],
-            seqs=np.array([row.seq for row in rows], dtype=np.int64),
             labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
         )
 
@@ -296,10 +291,6 @@ class LabelStore:
                 )
                 for row in connection.execute(statement)
             ]
-
-    def count(self, graph_id: str) -> int:
-        """Nodes that have a label."""
-        return sum(self.class_counts(graph_id).values())
 
     def class_counts(self, graph_id: str) -> dict[LabelValue, int]:
         """Nodes of each label, most frequent first."""

@@ -19,15 +19,9 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Histogram,
-    generate_latest,
     start_http_server,
 )
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import and_, exists, func, select
 
@@ -193,11 +187,6 @@ def store_registry(
     registry.register(JobCollector(database, kinds))
     registry.register(_SettingsCollector(settings))
     return registry
-
-
-def exposition(registry: CollectorRegistry) -> bytes:
-    """The metrics in Prometheus' text format."""
-    return generate_latest(registry)
 
 
 class IngestMetrics:

@@ -6,10 +6,10 @@ few, and so are the series.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -90,30 +90,23 @@ class JobCollector(Collector):
 
 
 def _families(figures: _Figures) -> Sequence[Metric]:
-    known = GaugeMetricFamily(
-        "peewit_jobs",
-        "Jobs that the database remembers, finished ones for 30 days.",
-        labels=["status", "kind", "lane"],
-    )
-    for labels, n_jobs in figures.n_jobs.items():
-        known.add_metric(list(labels), n_jobs)
-    oldest = GaugeMetricFamily(
-        "peewit_oldest_queued_job_seconds", "Age of the oldest job that waits.", labels=["lane"]
-    )
-    for lane, seconds in figures.oldest_seconds.items():
-        oldest.add_metric([lane], seconds)
-    alive = GaugeMetricFamily(
-        "peewit_workers_alive", "Processes with a fresh heartbeat, by role.", labels=["role"]
-    )
-    for role, n_workers in figures.n_workers.items():
-        alive.add_metric([role], n_workers)
-    held = GaugeMetricFamily(
-        "peewit_leases_held", "Leases that have not run out, by what they are for.", labels=["for"]
-    )
-    for purpose, n_leases in figures.n_leases.items():
-        held.add_metric([purpose], n_leases)
-    again = GaugeMetricFamily(
-        "peewit_job_retries", "Attempts after the first at the jobs that are remembered."
-    )
-    again.add_metric([], figures.n_retries)
-    return [known, oldest, again, alive, held]
+    known = "Jobs that the database remembers, finished ones for 30 days."
+    oldest = "Age of the oldest job that waits."
+    again = "Attempts after the first at the jobs that are remembered."
+    alive = "Processes with a fresh heartbeat, by role."
+    held = "Leases that have not run out, by what they are for."
+    return [
+        _gauge("peewit_jobs", known, ["status", "kind", "lane"], figures.n_jobs),
+        _gauge("peewit_oldest_queued_job_seconds", oldest, ["lane"], figures.oldest_seconds),
+        _gauge("peewit_job_retries", again, [], {(): figures.n_retries}),
+        _gauge("peewit_workers_alive", alive, ["role"], figures.n_workers),
+        _gauge("peewit_leases_held", held, ["for"], figures.n_leases),
+    ]
+
+
+def _gauge(name: str, text: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
+    """A family with a number for each label, or for each tuple of them."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for each, value in values.items():
+        family.add_metric([each] if isinstance(each, str) else list(each), value)
+    return family

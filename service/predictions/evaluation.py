@@ -1,6 +1,5 @@
 """Accuracy of predictions on nodes with a true label and no given one."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,7 +112,14 @@ def evaluate(predictions: pa.Table, truth: UploadedLabels, labels: CurrentLabels
         n_labeled=matched.n_labeled,
         n_absent=matched.n_absent,
         n_unreachable=shown.null_count,
-        classes=_by_class(sorted(set(known.values()), key=_order), true, is_right),
+        classes=tuple(
+            ClassCount(
+                label=label,
+                n_judged=int((true == str(label)).sum()),
+                n_right=int((is_right & (true == str(label))).sum()),
+            )
+            for label in sorted(set(known.values()), key=_order)
+        ),
     )
 
 
@@ -197,19 +203,6 @@ def _require_common_class(known: dict[str, LabelValue], labels: CurrentLabels) -
         raise ValueError(
             f"true labels must be classes of the labels, such as {min(given)!r}, got {min(true)!r}"
         )
-
-
-def _by_class(
-    classes: Sequence[LabelValue], true: np.ndarray, is_right: np.ndarray
-) -> tuple[ClassCount, ...]:
-    return tuple(
-        ClassCount(
-            label=label,
-            n_judged=int((true == str(label)).sum()),
-            n_right=int((is_right & (true == str(label))).sum()),
-        )
-        for label in classes
-    )
 
 
 def _order(label: LabelValue) -> tuple[bool, int, str]:

@@ -90,15 +90,9 @@ def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:
 
 def _read_linear(parts: Mapping[str, Any]) -> LinearFunctions:
     form = RowScaling(
-        is_unit=bool(parts["is_unit"]),
-        constant=float(parts["constant"]),
-        center=parts["center"],
+        is_unit=bool(parts["is_unit"]), constant=float(parts["constant"]), center=parts["center"]
     )
-    return LinearFunctions(
-        weights=parts["weights"],
-        form=form,
-        sigmoid=parts.get("sigmoid"),
-    )
+    return LinearFunctions(weights=parts["weights"], form=form, sigmoid=parts.get("sigmoid"))
 
 
 def _expansion_parts(functions: Expansion) -> dict[str, Any]:

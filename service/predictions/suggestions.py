@@ -15,9 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import Job, JobSpec, JobStatus
-from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.files import Prediction, PredictionFile
 from peewit.service.predictions.reader import PredictionReader
@@ -123,31 +121,20 @@ class Suggester:
 
     Parameters
     ----------
-    jobs : JobQueue
-        Takes the jobs that make embeddings.
     labels : LabelStore
         Knows who has a label.
     predictions : PredictionReader
-        Knows what is predicted.
-    nodes : KnownNodes
-        Knows the ids.
+        Knows what is predicted; its queue takes the jobs that make embeddings.
     graphs_directory : Path
         ``Settings.graphs_directory``.
     """
 
     def __init__(
-        self,
-        *,
-        jobs: JobQueue,
-        labels: LabelStore,
-        predictions: PredictionReader,
-        nodes: KnownNodes,
-        graphs_directory: Path,
+        self, *, labels: LabelStore, predictions: PredictionReader, graphs_directory: Path
     ) -> None:
-        self._jobs = jobs
         self._labels = labels
         self._predictions = predictions
-        self._nodes = nodes
+        self._jobs, self._nodes = predictions.jobs, predictions.nodes
         self._graphs_directory = graphs_directory
         self._candidates: OrderedDict[str, _Candidates] = OrderedDict()
         self._labeled: OrderedDict[str, _LabeledNodes] = OrderedDict()

@@ -234,9 +234,9 @@ def _link_graph(root: Path, target: Path, kind: NodeKind) -> None:
         target.mkdir(parents=True)
         if not root.exists():
             return
-        before = _pointer(root)
+        before = pointer_of(GraphPaths(root=root))
         _link_below(root, target)
-        if _pointer(root) == before and _is_whole(target, kind):
+        if pointer_of(GraphPaths(root=root)) == before and _is_whole(target, kind):
             return
         shutil.rmtree(target)
         sleep(_PAUSE_SECONDS)
@@ -246,11 +246,11 @@ def _link_graph(root: Path, target: Path, kind: NodeKind) -> None:
     )
 
 
-def _pointer(root: Path) -> bytes | None:
-    try:
-        return (GraphPaths(root=root).checkpoints / "current.json").read_bytes()
-    except FileNotFoundError:
-        return None
+def pointer_of(paths: GraphPaths) -> bytes | None:
+    """What names the checkpoint of a graph, another whenever that is replaced; None without one."""
+    with suppress(FileNotFoundError):
+        return (paths.checkpoints / "current.json").read_bytes()
+    return None
 
 
 def _link_below(root: Path, target: Path) -> None:

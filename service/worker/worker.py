@@ -6,7 +6,7 @@ whatever the children do; the last write of an attempt is refused when the lease
 
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from functools import partial
@@ -57,10 +57,6 @@ class _Attempt:
         self.is_lost = Event()
 
 
-def _never() -> bool:
-    return False
-
-
 class Worker:
     """Runs jobs of one database.
 
@@ -70,17 +66,12 @@ class Worker:
         Queue, labels and catalog.
     settings : Settings
         Home directory; handed to the children.
-    lanes : sequence of Lane
-        What to run; one child each.
     """
 
-    def __init__(
-        self, database: Database, settings: Settings, *, lanes: Sequence[Lane] = LANES
-    ) -> None:
+    def __init__(self, database: Database, settings: Settings) -> None:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{token_hex(3)}"
         self._database = database
         self._settings = settings
-        self._lanes = tuple(lanes)
         self._stores = JobStores.create(database, settings)
         self._queue = self._stores.queue
         self._metrics = WorkerMetrics(database, settings)
@@ -114,15 +105,15 @@ class Worker:
                 lambda: registry.beat(self.id), self._sole.renew, self._renew_given_up
             ),
         ):
-            registry.register(self.id, self._lanes)
-            _log.info("worker started", worker=self.id, lanes=self._lanes, metrics_port=port)
+            registry.register(self.id, LANES)
+            _log.info("worker started", worker=self.id, lanes=LANES, metrics_port=port)
             try:
                 self._run_lanes(should_stop)
             finally:
                 registry.remove(self.id)
                 _log.info("worker stopped", worker=self.id)
 
-    def run_one(self, job_id: str, *, should_stop: Callable[[], bool] = _never) -> Job:
+    def run_one(self, job_id: str, *, should_stop: Callable[[], bool] = lambda: False) -> Job:
         """Run one job to its end in a child of its own; the job as it stands then.
 
         It stands as it was when another worker runs it, or an equal one, and as queued when this
@@ -141,8 +132,8 @@ class Worker:
         return self._queue.get(job_id)
 
     def _run_lanes(self, should_stop: Callable[[], bool]) -> None:
-        with ThreadPoolExecutor(len(self._lanes), thread_name_prefix="lane") as pool:
-            lanes = [pool.submit(self._run_lane, lane) for lane in self._lanes]
+        with ThreadPoolExecutor(len(LANES), thread_name_prefix="lane") as pool:
+            lanes = [pool.submit(self._run_lane, lane) for lane in LANES]
             try:
                 while not should_stop() and not self._sole.is_displaced.is_set():
                     if wait(lanes, timeout=0.1, return_when="FIRST_COMPLETED").done:

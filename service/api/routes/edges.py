@@ -1,5 +1,6 @@
 """Edges by push."""
 
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -12,9 +13,9 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import ONE_GRAPH, IdempotencyKey, resource
 from peewit.service.api.schemas.sources import push_of
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.catalog import GraphNotFound, GraphRecord
-from peewit.service.inbox.records import BacklogFull, PushNotFound, PushRecord
+from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.catalog import GraphNotFound
+from peewit.service.inbox.records import BacklogFull, PushNotFound
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.sources import Push
@@ -75,7 +76,8 @@ async def push_edges(
         limits=stores.upload_limits,
     )
     if wait:
-        push = await _wait_for_push(request, stores, graph, push.id, wait)
+        look = partial(stores.manifest.pushes.get, graph.id, push.id)
+        push = await wait_until(request, look, seconds=wait)
     if push.file is not None and push.status == "quarantined":
         reason = push.file.reason or "the block was refused"
         raise BadEdges(reason, row=push.file.row, value=push.file.value)
@@ -96,15 +98,5 @@ async def get_push(
 
     A push without Idempotency-Key is forgotten ten minutes after it went in, others after a month.
     """
-    return push_of(await _wait_for_push(request, stores, graph, push_id, wait))
-
-
-async def _wait_for_push(
-    request: Request, stores: Stores, graph: GraphRecord, push_id: str, seconds: float
-) -> PushRecord:
-    return await wait_until(
-        request,
-        lambda: stores.manifest.pushes.get(graph.id, push_id),
-        lambda push: push.status != "pending",
-        seconds=seconds,
-    )
+    look = partial(stores.manifest.pushes.get, graph.id, push_id)
+    return push_of(await wait_until(request, look, seconds=wait))

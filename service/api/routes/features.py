@@ -1,5 +1,6 @@
 """Routes of features: upload of tables, sparse matrices and status."""
 
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -101,7 +102,8 @@ async def get_feature_set(
     request: Request, set_id: str, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
 ) -> FeatureSet:
     """One set and what became of it; `wait` can wait until it is pending no more."""
-    return feature_set_of(await _wait_for_set(request, stores, graph, set_id, wait))
+    look = partial(stores.manifest.features.get, graph.id, set_id)
+    return feature_set_of(await wait_until(request, look, seconds=wait))
 
 
 async def _take_set(
@@ -120,7 +122,8 @@ async def _take_set(
 
     taken = await run_in_threadpool(add)
     if wait:
-        taken = await _wait_for_set(request, stores, graph, taken.id, wait)
+        look = partial(stores.manifest.features.get, graph.id, taken.id)
+        taken = await wait_until(request, look, seconds=wait)
     if taken.status == "refused":
         raise BadFeatures(
             taken.reason or "the set was refused",
@@ -131,14 +134,3 @@ async def _take_set(
     response.status_code = HTTPStatus.ACCEPTED if taken.status == "pending" else HTTPStatus.OK
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/features/sets/{taken.id}"
     return feature_set_of(taken)
-
-
-async def _wait_for_set(
-    request: Request, stores: Stores, graph: GraphRecord, set_id: str, seconds: float
-) -> FeatureSetRecord:
-    return await wait_until(
-        request,
-        lambda: stores.manifest.features.get(graph.id, set_id),
-        lambda found: found.status != "pending",
-        seconds=seconds,
-    )

@@ -26,7 +26,6 @@ from peewit.service.catalog import (
 )
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import CertificateStore
 
 router = resource("graphs", "/v1/graphs")
@@ -82,15 +81,12 @@ def delete_graph(graph: GraphHere, stores: StoresHere) -> None:
 
 def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
     """A graph with all that is told of it."""
-    backlog = answer_of(Backlog, stores.manifest.backlog(graph.id))
-    files = dict(stores.manifest.counts(graph.id))
-    paths = GraphPaths(root=stores.settings.graphs_directory / graph.id)
-    certificate = CertificateStore(paths.snapshots).newest()
+    certificate = CertificateStore(stores.paths(graph).snapshots).newest()
     return GraphDetails(
         **graph_fields(graph),
         epsilon_certified=None if certificate is None else certificate.epsilon_certified,
         certificate=None if certificate is None else certificate_of(certificate),
         features=features_of(stores.features.status(graph)),
-        backlog=backlog,
-        files=files,
+        backlog=answer_of(Backlog, stores.manifest.backlog(graph.id)),
+        files=dict(stores.manifest.counts(graph.id)),
     )

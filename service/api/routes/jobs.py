@@ -1,6 +1,7 @@
 """Jobs: submit, watch, cancel."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -16,11 +17,7 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
 from peewit.service.api.schemas.base import InvalidArgument, answer_of
-from peewit.service.api.schemas.jobs import (
-    JobIn,
-    SolveIn,
-    job_of,
-)
+from peewit.service.api.schemas.jobs import JobIn, SolveIn, job_of
 from peewit.service.api.shutdown import stopping_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound
@@ -119,13 +116,8 @@ def list_jobs(
 @router.get("/jobs/{job_id}", dependencies=[requires("read")], responses=problems(UnknownJob))
 async def get_job(request: Request, job_id: str, stores: StoresHere, wait: WaitSeconds = 0) -> Job:
     """One job; `wait` can wait until it is finished."""
-    job = await wait_until(
-        request,
-        lambda: stores.jobs.get(job_id),
-        lambda job: job.status.is_final,
-        seconds=wait,
-    )
-    return job_of(job)
+    look = partial(stores.jobs.get, job_id)
+    return job_of(await wait_until(request, look, lambda job: job.status.is_final, seconds=wait))
 
 
 @router.post(

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Final
 
-import orjson
 from fastapi import Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
@@ -45,10 +44,7 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
 @router.put(
     "",
     dependencies=[requires("label")],
-    openapi_extra=body_schema(
-        "Columns `node` and `label`.",
-        json=LabelsIn,
-    ),
+    openapi_extra=body_schema("Columns `node` and `label`.", json=LabelsIn),
     responses=problems(
         GraphNotFound,
         BodyTooLarge,
@@ -122,11 +118,4 @@ def _rows(
 ) -> UploadedLabels:
     if isinstance(body, TableUpload):
         return read_labels(body.file, body.table_format, node_kind, limits=limits)
-    try:
-        document = orjson.loads(body.content)
-    except orjson.JSONDecodeError as error:
-        raise BadUpload(f"the body must be JSON ({error.msg})") from error
-    rows = document.get("labels") if isinstance(document, dict) else None
-    if not isinstance(rows, list) or len(document) > 1:
-        raise BadUpload('the body must read {"labels": [{"node": ..., "label": ...}, ...]}')
-    return json_labels(rows, node_kind)
+    return json_labels(body.rows("labels", '{"node": ..., "label": ...}'), node_kind)

@@ -4,14 +4,13 @@ from importlib.metadata import version
 from inspect import getdoc
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import any_problem, problems
 from peewit.service.api.readiness import NotReady, require_ready
 from peewit.service.api.shutdown import stopping_of
 from peewit.service.api.stores import StoresHere
-from peewit.service.metrics.families import exposition
 from peewit.service.tasks.solve_options import options_schema
 from peewit.service.wire.operations import Health, Model, ModelList, Version
 from peewit.solvers.models import CATALOGUE
@@ -67,4 +66,4 @@ def metrics(stores: StoresHere) -> Response:
 
     The ingest daemon and the worker show theirs on ports of their own.
     """
-    return Response(exposition(stores.metrics), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return Response(generate_latest(stores.metrics), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -22,7 +22,7 @@ from peewit.service.api.tables import (
     table_response,
 )
 from peewit.service.catalog import GraphNotFound, GraphRecord
-from peewit.service.jobs.job import Job, UnknownJob
+from peewit.service.jobs.job import UnknownJob
 from peewit.service.predictions.files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted, PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
@@ -58,7 +58,7 @@ def get_predictions(
 ) -> Response:
     """All predictions, as a table; the freshest unless a job is named."""
     job = stores.predictions.find(graph, model=model, job_id=job_id)
-    tag = _entity_tag(job, table_format)
+    tag = f'"{job.id}-{job.attempt}-{table_format}"'
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
         return unchanged
@@ -137,10 +137,6 @@ def _read_one(
 ) -> tuple[PredictionFile, Prediction]:
     file = reader.open(reader.find(graph, model=model, job_id=job_id))
     return file, reader.one(graph, file, node)
-
-
-def _entity_tag(job: Job, table_format: Format) -> str:
-    return f'"{job.id}-{job.attempt}-{table_format}"'
 
 
 def _provenance(file: PredictionFile) -> dict[str, Any]:

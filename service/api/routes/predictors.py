@@ -1,15 +1,11 @@
 """New points through the model of a job."""
 
-from typing import Any
-
-import orjson
 from fastapi.responses import StreamingResponse
 
 from peewit.service.api.auth import requires
 from peewit.service.api.bodies import (
     BodyTooLarge,
     BodyTypeUnknown,
-    JsonUpload,
     TableOrJsonBody,
     TableUpload,
     body_schema,
@@ -75,7 +71,7 @@ def predict_points(
     if isinstance(body, TableUpload):
         batches = point_batches(body.file, body.table_format, limits=stores.upload_limits)
     else:
-        batches = json_point_batches(_points(body))
+        batches = json_point_batches(body.rows("points", '{"features": [...]}'))
     points = checked_points(batches, n_columns=predictor.n_columns)
     return table_response(
         encode(predictor.schema, predictor.batches(points), table_format),
@@ -83,14 +79,3 @@ def predict_points(
         name=f"job-{job_id}-points",
         headers=provenance_headers(predictor.meta),
     )
-
-
-def _points(body: JsonUpload) -> list[Any]:
-    try:
-        document = orjson.loads(body.content)
-    except orjson.JSONDecodeError as error:
-        raise BadUpload(f"the body must be JSON ({error.msg})") from error
-    rows = document.get("points") if isinstance(document, dict) else None
-    if not isinstance(rows, list) or len(document) > 1:
-        raise BadUpload('the body must read {"points": [{"features": [...]}, ...]}')
-    return rows

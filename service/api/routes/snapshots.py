@@ -22,7 +22,6 @@ from peewit.service.catalog import GraphNotFound
 from peewit.service.graphs.export import snapshot_edges
 from peewit.service.tables.formats import encode
 from peewit.service.wire.graphs import SnapshotList
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
@@ -32,9 +31,9 @@ router = resource("snapshots", f"{ONE_GRAPH}/snapshots")
 @router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
 def list_snapshots(graph: GraphHere, stores: StoresHere) -> SnapshotList:
     """The snapshots that are kept, newest first, with the accuracy of each."""
-    paths = GraphPaths(root=stores.settings.graphs_directory / graph.id)
-    kept = SnapshotStore(paths.snapshots).list()
-    certificates = CertificateStore(paths.snapshots).list()
+    directory = stores.paths(graph).snapshots
+    kept = SnapshotStore(directory).list()
+    certificates = CertificateStore(directory).list()
     return SnapshotList(
         snapshots=[snapshot_of(meta, certificates.get(meta.number)) for meta in reversed(kept)]
     )

@@ -1,5 +1,6 @@
 """Sources that the ingest daemon reads, and their files."""
 
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -115,13 +116,8 @@ async def get_file(
     request: Request, file_id: FileId, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
 ) -> File:
     """One file; `wait` can wait until it is pending no more."""
-    file = await wait_until(
-        request,
-        lambda: stores.manifest.file(graph.id, file_id),
-        lambda file: file.status != "pending",
-        seconds=wait,
-    )
-    return file_of(file)
+    look = partial(stores.manifest.file, graph.id, file_id)
+    return file_of(await wait_until(request, look, seconds=wait))
 
 
 def _require_readable(url: str) -> None:

@@ -1,5 +1,6 @@
 """Suggestions of nodes to label next."""
 
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -74,13 +75,8 @@ async def get_suggestions(
     if strategy != "margin":
         job = await run_in_threadpool(suggester.request_embedding, graph)
         if job is not None and wait:
-            job_id_to_await = job.id
-            job = await wait_until(
-                request,
-                lambda: stores.jobs.get(job_id_to_await),
-                lambda each: each.status.is_final,
-                seconds=wait,
-            )
+            look = partial(stores.jobs.get, job.id)
+            job = await wait_until(request, look, lambda each: each.status.is_final, seconds=wait)
             if job.status.is_final and job.status is not JobStatus.CANCELLED:
                 # an embedding, or the reason why there is none
                 job = await run_in_threadpool(suggester.request_embedding, graph)

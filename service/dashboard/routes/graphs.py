@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import Request, Response
-from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.json_response import json_response
@@ -16,12 +15,10 @@ from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.geometry import Spectrum
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
-from peewit.service.database.clock import now
 from peewit.service.graphs.history import IngestHistory, edges_per_second
 from peewit.service.inbox.records import FileNotListed
 from peewit.service.jobs.job import JobStatus
 from peewit.service.tasks.kinds import KINDS
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotStore
 
@@ -96,17 +93,15 @@ def _row(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     """What the catalog's page says of a graph."""
     files = stores.manifest.counts(graph.id)
     running = stores.jobs.list(graph_id=graph.id, status=JobStatus.RUNNING, limit=1).jobs
-    snapshots = SnapshotStore(_paths(graph, stores).snapshots)
+    snapshots = SnapshotStore(stores.paths(graph).snapshots)
     latest = snapshots.latest()
     return {
         "graph": graph,
         "state": _state(files, has_job=bool(running)),
-        "fresh_at": None if latest is None else _moment(snapshots.meta(latest).created_at),
+        "fresh_at": None
+        if latest is None
+        else datetime.fromtimestamp(snapshots.meta(latest).created_at, UTC),
     }
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
@@ -121,16 +116,14 @@ def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
 def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     """What the page of a graph shows of this moment."""
     details = graph_details(graph, stores)
-    paths = _paths(graph, stores)
-    kept = SnapshotStore(paths.snapshots).list()[::-1][:_SNAPSHOTS_SHOWN]
-    certificates = CertificateStore(paths.snapshots).list()
-    with stores.database.read() as connection:
-        moment = connection.execute(select(now())).scalar_one()
-    points = IngestHistory(stores.database).latest(graph.id)
-    speed = edges_per_second(points, moment)
+    directory = stores.paths(graph).snapshots
+    kept = SnapshotStore(directory).list()[::-1][:_SNAPSHOTS_SHOWN]
+    certificates = CertificateStore(directory).list()
+    history = IngestHistory(stores.database)
+    points = history.latest(graph.id)
     return {
         "details": details,
-        "speed": speed,
+        "speed": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
         "sources": stores.manifest.sources.list(graph.id),
         "quarantined": stores.manifest.list_files(
@@ -139,7 +132,3 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
         "snapshots": [snapshot_of(meta, certificates.get(meta.number)) for meta in kept],
         "spectrum": Spectrum.of(details),
     }
-
-
-def _paths(graph: GraphRecord, stores: Stores) -> GraphPaths:
-    return GraphPaths(root=stores.settings.graphs_directory / graph.id)

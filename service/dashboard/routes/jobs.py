@@ -34,7 +34,6 @@ class Run:
 
     job: Job
     accuracy: float | None
-    folds: int | None
     seconds: float | None
     n_labels: int | None
     solver_status: str
@@ -48,7 +47,6 @@ class Run:
         return cls(
             job=job,
             accuracy=validated.get("accuracy"),
-            folds=validated.get("n_folds"),
             seconds=sum(seconds.values()) if isinstance(seconds, Mapping) else seconds,
             n_labels=result.get("n_labels"),
             solver_status=str(result.get("status", "")),
@@ -64,16 +62,7 @@ def show_all_jobs(
     seen: Seen = "",
 ) -> Response:
     """The jobs of all graphs."""
-    names = {each.id: each.settings.name for each in stores.catalog.list()}
-    found = stores.jobs.list(status=status, limit=PAGE_ROWS, page=page_id)
-    values: dict[str, Any] = {
-        "jobs": found.jobs,
-        "next_page": found.next_page,
-        "names": names,
-        "status": status,
-        "graph": None,
-        "page_id": page_id,
-    }
+    values = _listed(stores, None, status, page_id)
     if is_piece(request):
         return piece(request, "jobs_table.html", seen=seen, **values)
     return page(request, "jobs.html", seen="", statuses=list(JobStatus), **values)
@@ -89,15 +78,7 @@ def show_jobs(
     seen: Seen = "",
 ) -> Response:
     """The jobs of one graph, runs that can be compared, and a form for a new one."""
-    found = stores.jobs.list(graph_id=graph.id, status=status, limit=PAGE_ROWS, page=page_id)
-    values: dict[str, Any] = {
-        "jobs": found.jobs,
-        "next_page": found.next_page,
-        "names": {graph.id: graph.settings.name},
-        "status": status,
-        "graph": graph,
-        "page_id": page_id,
-    }
+    values = _listed(stores, graph, status, page_id)
     if is_piece(request):
         return piece(request, "jobs_table.html", seen=seen, **values)
     return page(
@@ -156,6 +137,23 @@ async def cancel(request: Request, job_id: str, stores: StoresHere) -> Response:
     graph = await run_in_threadpool(stores.catalog.get_by_id, job.graph_id)
     name = graph.settings.name
     return back_to(f"/graphs/{name}/jobs" if form.get("back") == "graph" else f"/jobs/{job_id}")
+
+
+def _listed(
+    stores: Stores, graph: GraphRecord | None, status: JobStatus | None, page_id: str | None
+) -> dict[str, Any]:
+    """A page of the jobs of one graph, or of all."""
+    graph_id = None if graph is None else graph.id
+    found = stores.jobs.list(graph_id=graph_id, status=status, limit=PAGE_ROWS, page=page_id)
+    shown = stores.catalog.list() if graph is None else [graph]
+    return {
+        "jobs": found.jobs,
+        "next_page": found.next_page,
+        "names": {each.id: each.settings.name for each in shown},
+        "status": status,
+        "graph": graph,
+        "page_id": page_id,
+    }
 
 
 def _submit(graph: GraphRecord, stores: Stores, model: str, parameters: dict[str, Any]) -> Job:

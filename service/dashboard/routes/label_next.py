@@ -98,15 +98,8 @@ def show_effect(
     request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = ""
 ) -> Response:
     """What the labels have changed so far: the solve that runs, and the newest predictions."""
-    values = _effect(request, graph, stores)
-    return piece(
-        request,
-        "label_effect.html",
-        seen=seen,
-        graph=graph,
-        default_model=DEFAULT_MODEL,
-        **values,
-    )
+    values = {"graph": graph, "default_model": DEFAULT_MODEL, **_effect(request, graph, stores)}
+    return piece(request, "label_effect.html", seen=seen, **values)
 
 
 def _nodes_in(text: str) -> set[str]:
@@ -131,13 +124,9 @@ def _card(
     node: str | None = None,
 ) -> Response:
     """The next node with all that helps to label it; or why there is none."""
-    values: dict[str, Any] = {"graph": graph, "strategy": strategy, "done": done, "node": None}
+    waiting = reason = None
     if node is None:
-        node, values["waiting"], values["reason"] = _next_node(
-            request, graph, stores, strategy, skipped
-        )
-    else:
-        values["waiting"] = values["reason"] = None
+        node, waiting, reason = _next_node(request, graph, stores, strategy, skipped)
     shown = node_values(request, graph, stores, node) if node is not None else {}
     file: PredictionFile | None = shown.get("file")
     classes: set[LabelValue] = set(() if file is None else file.meta.class_names)
@@ -146,14 +135,16 @@ def _card(
         for each in stores.labels.page(graph.id, limit=_LABELS_LOOKED_AT)
         if each.label is not None
     }
+    values: dict[str, Any] = {"graph": graph, "node": None, **shown}
     return page(
         request,
         "label_card.html",
-        **{
-            **values,
-            **shown,
-            "classes": _assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN]),
-        },
+        strategy=strategy,
+        done=done,
+        waiting=waiting,
+        reason=reason,
+        classes=_assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN]),
+        **values,
     )
 
 

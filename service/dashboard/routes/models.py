@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from inspect import getdoc
 from typing import Any, Final
 
 from fastapi import Request, Response
 
+from peewit.service.api.routes.operations import list_models
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import page, page_router
-from peewit.service.tasks.solve_options import options_schema
-from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
-from peewit.solvers.models.base import parameter_schema
+from peewit.service.wire.operations import Model
+from peewit.solvers.models import DEFAULT_MODEL
 
 router = page_router()
 
@@ -35,16 +34,6 @@ class Parameter:
     description: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A model as people read of it."""
-
-    name: str
-    description: str
-    uses_features: bool
-    parameters: list[Parameter]
-
-
 @router.get("/models", dependencies=[viewing("read")])
 def show_models(request: Request) -> Response:
     """The catalogue."""
@@ -52,18 +41,11 @@ def show_models(request: Request) -> Response:
 
 
 @cache
-def _models() -> list[Described]:
+def _models() -> list[tuple[Model, list[Parameter]]]:
+    """Each model, and what may be set of it: hyperparameters, then options of the job."""
     return [
-        Described(
-            name=name,
-            description=(getdoc(model) or "").partition("\n")[0],
-            uses_features=model.uses_features,
-            parameters=[
-                *_parameters(parameter_schema(model)),
-                *_parameters(options_schema(model)),
-            ],
-        )
-        for name, model in sorted(CATALOGUE.items())
+        (model, [*_parameters(model.parameters), *_parameters(model.options)])
+        for model in list_models().models
     ]
 
 

@@ -27,7 +27,6 @@ from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import LabelValue, node_array, node_id
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 router = page_router()
@@ -222,13 +221,13 @@ def _around(
     graph: GraphRecord, stores: Stores, dense: int, file: PredictionFile | None
 ) -> Neighborhood | None:
     """The neighborhood in the snapshot of the predictions, or else in the newest."""
-    paths = GraphPaths(root=stores.settings.graphs_directory / graph.id)
+    snapshots = SnapshotStore(stores.paths(graph).snapshots)
     numbers = [] if file is None else [file.meta.snapshot]
     if graph.progress.snapshot is not None:
         numbers.append(graph.progress.snapshot)
     for number in numbers:
         try:
-            return neighborhood(SnapshotStore(paths.snapshots), number, dense)
+            return neighborhood(snapshots, number, dense)
         except SnapshotNotFound:
             continue
     return None

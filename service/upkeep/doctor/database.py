@@ -43,13 +43,11 @@ def _check_sqlite(patient: Patient) -> Iterator[Finding]:
 
 def check_jobs(patient: Patient) -> Iterator[Finding]:
     """Jobs that nobody runs though they are said to run."""
-    lapsed = select(jobs.c.id, jobs.c.worker_id).where(
+    lapsed = select(jobs.c.id, jobs.c.worker_id, jobs.c.lane).where(
         jobs.c.status == "running", jobs.c.lease_expires_at < now()
     )
     alive = {lane for each in WorkerRegistry(patient.database).alive() for lane in each.lanes}
-    with patient.database.read() as connection:
-        rows = connection.execute(lapsed.add_columns(jobs.c.lane)).all()
-    for row in rows:
+    for row in patient.rows(lapsed):
         if row.lane not in alive:
             yield fault(
                 f"job {row.id} was run by {row.worker_id}, which is gone, and no worker "
@@ -61,9 +59,7 @@ def check_jobs(patient: Patient) -> Iterator[Finding]:
 def check_leases(patient: Patient) -> Iterator[Finding]:
     """Leases whose holders have died on this machine and which have not run out."""
     statement = select(leases).where(leases.c.expires_at > now())
-    with patient.database.read() as connection:
-        rows = connection.execute(statement).all()
-    for row in rows:
+    for row in patient.rows(statement):
         if is_dead(row.holder):
             yield fault(
                 f"the lease {row.name} is held by {row.holder}, which has died",
@@ -84,13 +80,12 @@ def check_sources(patient: Patient) -> Iterator[Finding]:
         .where(files.c.status == "quarantined", graphs.c.state == "active")
         .group_by(graphs.c.name)
     )
-    with patient.database.read() as connection:
-        for name, url, error in connection.execute(failing):
-            text = f"source {shown_url(url)} of {name} cannot be read: {redacted(error or '')}"
-            yield information(text)
-        for name, n_files in connection.execute(refused):
-            text = f"{n_files} files of {name} are refused; `peewit source list {name}` says why"
-            yield information(text)
+    for name, url, error in patient.rows(failing):
+        text = f"source {shown_url(url)} of {name} cannot be read: {redacted(error or '')}"
+        yield information(text)
+    for name, n_files in patient.rows(refused):
+        text = f"{n_files} files of {name} are refused; `peewit source list {name}` says why"
+        yield information(text)
 
 
 def _damage(connection: Connection) -> list[str]:

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
+
+from sqlalchemy import Row, Select
 
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
@@ -86,6 +88,11 @@ class Patient:
     def graphs(self) -> Sequence[GraphRecord]:
         """The graphs that are not deleted."""
         return Catalog(self.database).list()
+
+    def rows(self, statement: Select[*tuple[Any, ...]]) -> Sequence[Row[*tuple[Any, ...]]]:
+        """What the database answers."""
+        with self.database.read() as connection:
+            return connection.execute(statement).all()
 
     def paths(self, graph: GraphRecord) -> GraphPaths:
         """The files of a graph."""

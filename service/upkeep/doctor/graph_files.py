@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 from sqlalchemy import select
@@ -16,6 +15,7 @@ from peewit.service.inbox.needed_files import needed_files
 from peewit.service.predictions.files import predictor_path
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.uploads import id_type
+from peewit.service.upkeep.backup import pointer_of
 from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, information, warning
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.segments import CorruptSegment, list_segments, read_ids, truncate_ids
@@ -102,8 +102,7 @@ def check_predictions(patient: Patient) -> Iterator[Finding]:
         solved = select(jobs.c.model).where(
             jobs.c.graph_id == graph.id, jobs.c.kind == "solve", jobs.c.status == "succeeded"
         )
-        with patient.database.read() as connection:
-            models = sorted(set(connection.execute(solved).scalars()))
+        models = sorted({row.model for row in patient.rows(solved)})
         latest = [job for model in models if (job := store.latest(graph.id, model))]
         for job in {job.id: job for job in [*latest, *store.kept(graph.id)]}.values():
             try:
@@ -148,23 +147,17 @@ def _read_index(paths: GraphPaths, kind: pa.DataType) -> None:
 
 def _damage_of(patient: Patient, graph: GraphRecord, load: Callable[[], object]) -> str:
     """Why something cannot be loaded; empty when it can, even if it was replaced meanwhile."""
-    pointer = patient.paths(graph).checkpoints / "current.json"
+    paths = patient.paths(graph)
     for _ in range(_ATTEMPTS):
-        before = _content(pointer)
+        before = pointer_of(paths)
         try:
             load()
         except (*_DAMAGE, CorruptSegment) as error:
-            if _content(pointer) == before:
+            if pointer_of(paths) == before:
                 return str(error) or type(error).__name__
         else:
             return ""
     return ""  # replaced all the time: somebody reads and writes it without trouble
-
-
-def _content(pointer: Path) -> bytes:
-    with suppress(FileNotFoundError):
-        return pointer.read_bytes()
-    return b""
 
 
 def _names(patient: Patient, graph: GraphRecord, store: PredictionStore, number: int) -> bool:

@@ -25,9 +25,7 @@ def check_deleted_graphs(patient: Patient) -> Iterator[Finding]:
     old = select(graphs.c.name, graphs.c.id).where(
         graphs.c.state == "deleted", graphs.c.deleted_at <= now(-GRACE_SECONDS)
     )
-    with patient.database.read() as connection:
-        rows = connection.execute(old).all()
-    for name, graph_id in rows:
+    for name, graph_id in patient.rows(old):
         yield warning(
             f"graph {name} ({graph_id}) was deleted and is still on the disk; the ingest "
             "daemon removes such graphs",
@@ -38,8 +36,7 @@ def check_deleted_graphs(patient: Patient) -> Iterator[Finding]:
 def check_orphan_directories(patient: Patient) -> Iterator[Finding]:
     """Directories below ``graphs`` that belong to no graph."""
     found = patient.old_below(patient.settings.graphs_directory)
-    with patient.database.read() as connection:
-        known = set(connection.execute(select(graphs.c.id)).scalars())
+    known = {row.id for row in patient.rows(select(graphs.c.id))}
     for path in found:
         if path.name not in known:
             yield fault(f"{path} belongs to no graph", repair=partial(patient.put_aside, path))
@@ -80,8 +77,7 @@ def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
         mine = select(jobs.c.id, jobs.c.attempt, jobs.c.status, jobs.c.result).where(
             jobs.c.graph_id == graph.id
         )
-        with patient.database.read() as connection:
-            rows = connection.execute(mine).all()
+        rows = patient.rows(mine)
         named = {row.result["file"] for row in rows if row.result and "file" in row.result}
         named |= {file_name(row.id, row.attempt) for row in rows if row.status == "running"}
         for path in found:

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
@@ -16,7 +17,6 @@ from peewit.service.metrics.families import (
     MAX_GRAPHS,
     OTHERS,
     IngestMetrics,
-    exposition,
     metrics_server,
     store_registry,
 )
@@ -53,7 +53,7 @@ def samples(text: bytes) -> dict[tuple[str, ...], float]:
 def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None:
     graph_id = Catalog(database).create(GraphSettings(name="g")).id
     registry = store_registry(database, Settings(), KINDS)
-    assert samples(exposition(registry))["peewit_edges_ingested_total", "g"] == 0
+    assert samples(generate_latest(registry))["peewit_edges_ingested_total", "g"] == 0
     manifest = Manifest(database)
     source = manifest.sources.add(graph_id, "edges/").id
     manifest.register_files(graph_id, source, [(f"edges/{n}", "1", 100) for n in range(4)])
@@ -71,7 +71,7 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
         lease=lease,
     )
     manifest.sources.note_listing(source, error="OSError: away")
-    found = samples(exposition(registry))
+    found = samples(generate_latest(registry))
     assert {name: found[name, "g"] for name, *labels in found if labels == ["g"]} == {
         "peewit_edges_ingested_total": 9,
         "peewit_snapshots_total": 3,
@@ -96,7 +96,7 @@ def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(
     metrics = IngestMetrics(database, Settings(), KINDS)
     for number in range(MAX_GRAPHS + 3):
         metrics.note_listing(f"g{number}", None)
-    found = samples(exposition(metrics.registry))
+    found = samples(generate_latest(metrics.registry))
     edges = {labels[0]: value for (name, *labels), value in found.items() if "edges_in" in name}
     assert len(edges) == MAX_GRAPHS + 1
     assert edges[OTHERS] == 0 + 1 + 2

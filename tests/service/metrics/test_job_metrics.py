@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from peewit.service.catalog import Catalog, GraphSettings
@@ -12,7 +13,7 @@ from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.store import LabelStore
-from peewit.service.metrics.families import exposition, store_registry
+from peewit.service.metrics.families import store_registry
 from peewit.service.settings import Settings
 from peewit.service.tasks.kinds import KINDS
 
@@ -26,7 +27,8 @@ def database(database_url: str) -> Iterator[Database]:
 
 def scraped(database: Database) -> dict[tuple[str, ...], float]:
     """Values by name and labels, those in the order of the labels' names."""
-    text = exposition(store_registry(database, Settings(max_backlog_bytes=77), KINDS)).decode()
+    registry = store_registry(database, Settings(max_backlog_bytes=77), KINDS)
+    text = generate_latest(registry).decode()
     return {
         (sample.name, *(label for _, label in sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)

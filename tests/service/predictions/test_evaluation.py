@@ -13,7 +13,6 @@ def labels_of(*nodes: str) -> CurrentLabels:
     return CurrentLabels(
         nodes=pa.array(nodes, pa.large_string()),
         labels=[1] * len(nodes),
-        seqs=np.arange(len(nodes)),
         labels_seq=len(nodes),
     )
 
