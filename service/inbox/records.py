@@ -6,8 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 from sqlalchemy import Row
 
-from peewit.service.jobs.job import MAX_KEY_LENGTH
-from peewit.solvers.arguments import BadArgument
+from peewit.service.jobs.job import require_key
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate"]
 """Waits or is being read; is in the graph; broke a rule; the same content was committed before."""
@@ -202,11 +201,7 @@ class NewPush:
     idempotency_key: str | None = None
 
     def __post_init__(self) -> None:
-        key = self.idempotency_key
-        if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
-            raise BadArgument(
-                "Idempotency-Key", f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}"
-            )
+        require_key(self.idempotency_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
-from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
+from peewit.service.tasks.contract import Child, GraphKind, Options
+from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.stores import JobStores

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
-from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
+from peewit.service.tasks.contract import Child, GraphKind, Options
+from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.messages import Advanced, Done, Stopped, Task
 from peewit.service.tasks.stores import JobStores
 from peewit.streaming.graph_paths import GraphPaths

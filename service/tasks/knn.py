@@ -16,7 +16,8 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.records import ListedFile
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
-from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
+from peewit.service.tasks.contract import Child, GraphKind, Options
+from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.stores import JobStores
