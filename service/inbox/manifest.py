@@ -29,8 +29,15 @@ from peewit.service.catalog import Catalog, GraphProgress, lock_graph
 from peewit.service.database.engine import Database, now
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
-from peewit.service.inbox.feature_log import FeatureLog
-from peewit.service.inbox.push_log import PushLog, settle, take_positions, wait_again, waiting_count
+from peewit.service.inbox.feature_log import FeatureLog, set_waits
+from peewit.service.inbox.push_log import (
+    PushLog,
+    push_waits,
+    settle,
+    take_positions,
+    wait_again,
+    waiting_count,
+)
 from peewit.service.inbox.records import (
     FILE_GONE,
     FILE_STATUSES,
@@ -125,12 +132,8 @@ class Manifest:
     def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
         """Whether a file, a push or a set of features waits, asked for nothing."""
         offered = select(files.c.id).where(files.c.graph_id == graph_id, _is_offered(passed_over))
-        pushed = select(pushes.c.position).where(
-            pushes.c.graph_id == graph_id, pushes.c.file_id.is_(None)
-        )
-        features = select(feature_sets.c.id).where(
-            feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending"
-        )
+        pushed = select(pushes.c.position).where(push_waits(graph_id))
+        features = select(feature_sets.c.id).where(set_waits(graph_id))
         with self._database.read() as connection:
             return any(
                 connection.execute(each.limit(1)).first() is not None

@@ -47,8 +47,18 @@ class ListedFile(NamedTuple):
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class RowRecord:
+    """Base of records whose fields are columns of a table."""
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> Self:
+        """The record of a row of the table."""
+        return cls(**{each.name: getattr(row, each.name) for each in fields(cls)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRecord:
+class SourceRecord(RowRecord):
     """A place that ingest reads files from.
 
     Attributes
@@ -85,7 +95,7 @@ class SourceRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileRecord:
+class FileRecord(RowRecord):
     """One version of one file, and what became of it.
 
     Attributes
@@ -126,11 +136,6 @@ class FileRecord:
     n_self_loops: int | None
     created_at: datetime
     finished_at: datetime | None
-
-    @classmethod
-    def of(cls, row: Row[Any]) -> Self:
-        """The record of a row of the table."""
-        return cls(**{each.name: getattr(row, each.name) for each in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
