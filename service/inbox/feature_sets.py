@@ -83,16 +83,7 @@ class FeatureSets:
     def add(
         self, graph: GraphRecord, blocks: Iterable[FeatureBlock], *, mode: SetMode
     ) -> FeatureSetRecord:
-        """A set, durable when this returns.
-
-        Parameters
-        ----------
-        graph : GraphRecord
-            Where it belongs.
-        blocks : iterable of FeatureBlock
-            All of its rows.
-        mode : {"replace", "add"}
-            Whether it takes the place of all rows, or of those of its own nodes.
+        """A set, with all of its rows, durable when this returns.
 
         Raises
         ------

@@ -361,16 +361,7 @@ def requeue_running(connection: Connection, *, reason: str, only_lapsed: bool = 
     """Let running jobs wait again, where their workers are known to be gone; how many there were.
 
     Not counted as an attempt. One that was to be cancelled is, and so is one that a newer equal
-    job waits behind.
-
-    Parameters
-    ----------
-    connection : Connection
-        A transaction of ``Database.write``.
-    reason : str
-        For the history of the jobs.
-    only_lapsed : bool
-        Whether jobs that a worker may still hold are left alone.
+    job waits behind. With ``only_lapsed`` jobs that a worker may still hold are left alone.
     """
     chosen = _has_lapsed if only_lapsed else _is_running
     statement = select(jobs).where(chosen).with_for_update(skip_locked=only_lapsed)

@@ -42,19 +42,7 @@ class CertifyOptions(CertifySettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifyTask(Task):
-    """Measure one snapshot against its raw edges.
-
-    Attributes
-    ----------
-    snapshot : int
-        What was captured when the attempt began.
-    parameters : mapping
-        As asked for.
-    keep_raw : bool
-        Whether the graph keeps raw edges for later passes.
-    n_threads : int
-        Threads to compute with.
-    """
+    """Measure one snapshot against its raw edges; fields as of `LabelsTask`."""
 
     kind: ClassVar[str] = "certify"
 

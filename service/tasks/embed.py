@@ -22,15 +22,7 @@ class EmbedOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedTask(Task):
-    """Find where the nodes of a snapshot lie.
-
-    Attributes
-    ----------
-    snapshot : int
-        What was captured when the attempt began.
-    n_threads : int
-        Threads to compute with.
-    """
+    """Find where the nodes of a snapshot lie; fields as of `LabelsTask`."""
 
     kind: ClassVar[str] = "embed"
 

@@ -44,19 +44,7 @@ class NoFeatures(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnTask(Task):
-    """Make edges from features.
-
-    Attributes
-    ----------
-    node_kind : {"string", "int64", "dense"}
-        Kind of the node ids.
-    features_version, n_nodes : int
-        What was captured when the attempt began.
-    seed : int
-        Of random choices.
-    parameters : mapping
-        As asked for.
-    """
+    """Make edges from features, of what was captured when the attempt began."""
 
     kind: ClassVar[str] = "knn"
 
