@@ -156,3 +156,11 @@ def remove_abandoned(root: Path, *, keep: Path, now: float) -> None:
     for other in root.iterdir():
         if other != keep and now - other.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(other, ignore_errors=True)
+
+
+def make_durable_directory(directory: Path) -> None:
+    """Make a directory of a graph that survives a power failure once files in it do."""
+    if not directory.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        for parent in directory.parents[:3]:  # graph, graphs, home
+            fsync_directory(parent)

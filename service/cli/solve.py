@@ -19,9 +19,9 @@ from peewit.service.cli.session import (
 from peewit.service.cli.submission import require_valid, run_job
 from peewit.service.cli.tables import parsed_settings
 from peewit.service.jobs.job import MAX_PRIORITY
-from peewit.service.tasks.estimate import Estimate
 from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.stores import JobStores
+from peewit.service.wire.jobs import Estimate
 from peewit.solvers.models import DEFAULT_MODEL
 
 app = command_group()

@@ -2,8 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import anyio
 import httpx
@@ -19,14 +18,13 @@ from peewit.service.client.calls import server as server_calls
 from peewit.service.client.calls import suggestions as suggestions_calls
 from peewit.service.client.exchange import (
     Answer,
-    AskRetries,
     Call,
+    Errand,
     Flow,
     Item,
     NextPiece,
     Pause,
     Request,
-    Step,
     Steps,
 )
 from peewit.service.client.options import Connected
@@ -36,12 +34,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Run(Generic[T]):
+class _Run(Steps[T]):
     """A call that is carried out: `to_item` again and again until there is none, then `answer`."""
 
     def __init__(self, client: "AsyncClient", call: Call[T] | Flow[T]) -> None:
+        super().__init__(call, client.retries)
         self._client = client
-        self._steps = Steps(call)
         self._response: httpx.Response | None = None
         self._pieces: AsyncIterator[bytes]
 
@@ -49,19 +47,14 @@ class _Run(Generic[T]):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._steps.close()
+        self.close()
         await self._hang_up()
-
-    @property
-    def answer(self) -> T:
-        answer: T = self._steps.answer
-        return answer
 
     async def to_item(self) -> Item[T] | None:
         outcome: object = None
         error: httpx.HTTPError | None = None
         while True:
-            step = self._steps.after(outcome, error)
+            step = self.after(outcome, error)
             if step is None or isinstance(step, Item):
                 return step
             outcome = error = None
@@ -70,7 +63,7 @@ class _Run(Generic[T]):
             except httpx.HTTPError as failure:
                 error = failure
 
-    async def _outcome(self, step: Step) -> object:
+    async def _outcome(self, step: Errand) -> object:
         match step:
             case Request():
                 return await self._sent(step)
@@ -79,8 +72,6 @@ class _Run(Generic[T]):
             case Pause(seconds=seconds):
                 await anyio.sleep(seconds)
                 return None
-            case AskRetries():
-                return self._client.retries
 
     async def _sent(self, request: Request) -> Answer:
         await self._hang_up()
@@ -140,12 +131,7 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -3,8 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
@@ -19,14 +18,13 @@ from peewit.service.client.calls import server as server_calls
 from peewit.service.client.calls import suggestions as suggestions_calls
 from peewit.service.client.exchange import (
     Answer,
-    AskRetries,
     Call,
+    Errand,
     Flow,
     Item,
     NextPiece,
     Pause,
     Request,
-    Step,
     Steps,
 )
 from peewit.service.client.options import Connected
@@ -36,12 +34,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Run(Generic[T]):
+class _Run(Steps[T]):
     """A call that is carried out: `to_item` again and again until there is none, then `answer`."""
 
     def __init__(self, client: "Client", call: Call[T] | Flow[T]) -> None:
+        super().__init__(call, client.retries)
         self._client = client
-        self._steps = Steps(call)
         self._response: httpx.Response | None = None
         self._pieces: Iterator[bytes] = iter(())
 
@@ -49,19 +47,14 @@ class _Run(Generic[T]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._steps.close()
+        self.close()
         self._hang_up()
-
-    @property
-    def answer(self) -> T:
-        answer: T = self._steps.answer
-        return answer
 
     def to_item(self) -> Item[T] | None:
         outcome: object = None
         error: httpx.HTTPError | None = None
         while True:
-            step = self._steps.after(outcome, error)
+            step = self.after(outcome, error)
             if step is None or isinstance(step, Item):
                 return step
             outcome = error = None
@@ -70,7 +63,7 @@ class _Run(Generic[T]):
             except httpx.HTTPError as failure:
                 error = failure
 
-    def _outcome(self, step: Step) -> object:
+    def _outcome(self, step: Errand) -> object:
         match step:
             case Request():
                 return self._sent(step)
@@ -79,8 +72,6 @@ class _Run(Generic[T]):
             case Pause(seconds=seconds):
                 time.sleep(seconds)
                 return None
-            case AskRetries():
-                return self._client.retries
 
     def _sent(self, request: Request) -> Answer:
         self._hang_up()
@@ -134,12 +125,7 @@ class Client(Connected[httpx.BaseTransport]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

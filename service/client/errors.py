@@ -23,7 +23,8 @@ PeewitError
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import httpx
 
@@ -222,7 +223,7 @@ def error_of(status: int, headers: Mapping[str, str], content: bytes) -> PeewitE
         text = content[:_MAX_SHOWN].decode("utf-8", "replace").strip()
         refusal = Refusal(title=f"HTTP {status}", detail=text or "the answer is empty")
     return error_class(status, refusal.type)(
-        Refusal(**{**_fields(refusal), "status": status}),
+        replace(refusal, status=status),
         request_id=headers.get("x-request-id"),
         retry_after=_seconds(headers.get("retry-after")),
     )
@@ -240,10 +241,6 @@ def unreachable(error: httpx.HTTPError) -> ServerUnreachable:
     """The exception for an answer that did not come, or broke off."""
     reason = str(error) or type(error).__name__
     return ServerUnreachable(Refusal(title="Server unreachable", detail=reason))
-
-
-def _fields(refusal: Refusal) -> dict[str, Any]:
-    return {name: getattr(refusal, name) for name in Refusal.__dataclass_fields__}
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -161,7 +161,7 @@ class Pause:
 
 
 class AskRetries:
-    """A step: what comes back is the client's `Retries`."""
+    """A step for `Steps` itself: what comes back is the client's `Retries`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,10 @@ class Item(Generic[T]):
     value: T
 
 
-Step: TypeAlias = Request | NextPiece | Pause | AskRetries
+Errand: TypeAlias = Request | NextPiece | Pause
+"""A step that the client carries out."""
+
+Step: TypeAlias = Errand | AskRetries
 
 Call: TypeAlias = Generator[Step, Any, T]
 """A call with one answer."""
@@ -230,29 +233,24 @@ def repeated(request: Request, attempt: Callable[[], Call[T]]) -> Call[T]:
 
 
 class Steps(Generic[T]):
-    """A call that is being carried out.
+    """A call that is being carried out; it has an `answer` once it has ended."""
 
-    Parameters
-    ----------
-    generator : generator
-        The call, not yet begun.
+    answer: T
 
-    Attributes
-    ----------
-    answer : object
-        What it returned; None until then.
-    """
+    def __init__(self, call: Call[T] | Flow[T], retries: Retries) -> None:
+        self._generator: Generator[Step | Item[Any], Any, Any] = call
+        self._retries = retries
 
-    def __init__(self, generator: Generator[Step | Item[Any], Any, T]) -> None:
-        self.answer: Any = None
-        self._generator = generator
-
-    def after(self, outcome: object, error: httpx.HTTPError | None) -> Step | Item[Any] | None:
+    def after(self, outcome: object, error: httpx.HTTPError | None) -> Errand | Item[Any] | None:
         """The step that follows what the last one came to; None at the end."""
         try:
             if error is not None:
-                return self._generator.throw(error)
-            return self._generator.send(outcome)
+                step = self._generator.throw(error)
+            else:
+                step = self._generator.send(outcome)
+            while isinstance(step, AskRetries):
+                step = self._generator.send(self._retries)
+            return step
         except StopIteration as end:
             self.answer = end.value
             return None

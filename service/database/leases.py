@@ -52,16 +52,7 @@ class LeaseStore:
     ) -> Lease | None:
         """The lease, or None while another holder, or this one twice, has it.
 
-        Parameters
-        ----------
-        name : str
-            What for.
-        holder : str
-            Who asks.
-        ttl_seconds : float
-            Runs out so long after each renewal.
-        dead : str, optional
-            A holder that is known to have ended; the lease is taken from it before it runs out.
+        From ``dead``, a holder that is known to have ended, it is taken before it runs out.
 
         Raises
         ------

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from sqlalchemy import Select, delete, func, select
 
-from peewit.service.database.engine import Database, insert_into, now
+from peewit.service.database.clock import now
+from peewit.service.database.engine import Database, insert_into
 from peewit.service.database.tables import ingest_points
 
 MAX_POINTS: Final = 1_000

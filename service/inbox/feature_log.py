@@ -5,12 +5,12 @@ takes them one after the other and raises the graph's ``features_version`` in th
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from uuid import uuid4
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.clock import now
@@ -18,7 +18,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import feature_sets, graphs
 from peewit.service.inbox.push_log import take_positions
-from peewit.service.inbox.records import BacklogFull, printable
+from peewit.service.inbox.records import BacklogFull, RowRecord, printable
 from peewit.streaming.edges.faults import BadTable
 
 SetMode = Literal["replace", "add"]
@@ -59,7 +59,7 @@ class NewFeatureSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureSetRecord:
+class FeatureSetRecord(RowRecord):
     """A set of features, and what became of it.
 
     Attributes
@@ -97,11 +97,6 @@ class FeatureSetRecord:
     value: str | None
     created_at: datetime
     finished_at: datetime | None
-
-    @classmethod
-    def of(cls, row: Row[Any]) -> Self:
-        """The record of a row of the table."""
-        return cls(**{each.name: getattr(row, each.name) for each in fields(cls)})
 
     @property
     def fault(self) -> str:
@@ -156,9 +151,7 @@ class FeatureLog:
     def waiting(self, graph_id: str) -> Sequence[FeatureSetRecord]:
         """Sets that are not in the graph yet, in order."""
         statement = (
-            select(feature_sets)
-            .where(feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending")
-            .order_by(feature_sets.c.position)
+            select(feature_sets).where(set_waits(graph_id)).order_by(feature_sets.c.position)
         )
         with self._database.read() as connection:
             return [FeatureSetRecord.of(row) for row in connection.execute(statement)]
@@ -172,7 +165,7 @@ class FeatureLog:
         """The set that was committed or refused last."""
         statement = (
             select(feature_sets)
-            .where(feature_sets.c.graph_id == graph_id, feature_sets.c.status != "pending")
+            .where(_has_ended(graph_id))
             .order_by(feature_sets.c.position.desc())
             .limit(1)
         )
@@ -197,12 +190,11 @@ class FeatureLog:
         LeaseExpired
             Another process may ingest the graph; nothing is stored.
         """
-        lock_graph(connection, graph_id)
-        confirm(connection, lease)
         _end(
             connection,
             graph_id,
             set_id,
+            lease,
             status="committed",
             features_version=features_version,
             n_new_nodes=n_new_nodes,
@@ -214,12 +206,11 @@ class FeatureLog:
     def refuse(self, graph_id: str, set_id: str, fault: BadTable, *, lease: Lease) -> None:
         """Nothing of a set is in the graph; raises `LeaseExpired`."""
         with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, lease)
             _end(
                 connection,
                 graph_id,
                 set_id,
+                lease,
                 status="refused",
                 reason=printable(fault.reason, limit=2_000),
                 argument=fault.argument,
@@ -229,7 +220,7 @@ class FeatureLog:
 
     def forget(self, graph_id: str, *, older_than_seconds: float) -> None:
         """Forget sets that ended so long ago, but for the last one."""
-        mine = and_(feature_sets.c.graph_id == graph_id, feature_sets.c.status != "pending")
+        mine = _has_ended(graph_id)
         last = select(func.max(feature_sets.c.position)).where(mine).scalar_subquery()
         old = feature_sets.c.finished_at < now(-older_than_seconds)
         statement = select(feature_sets.c.id).where(mine, old, feature_sets.c.position < last)
@@ -240,20 +231,25 @@ class FeatureLog:
                 connection.execute(delete(feature_sets).where(feature_sets.c.id == set_id))
 
 
+def set_waits(graph_id: str) -> ColumnElement[bool]:
+    """Of a set of the graph, whether it waits."""
+    return and_(feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending")
+
+
+def _has_ended(graph_id: str) -> ColumnElement[bool]:
+    return and_(feature_sets.c.graph_id == graph_id, feature_sets.c.status != "pending")
+
+
 def _waiting_bytes(connection: Connection, graph_id: str) -> int:
-    statement = select(func.sum(feature_sets.c.n_bytes)).where(
-        feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending"
-    )
+    statement = select(func.sum(feature_sets.c.n_bytes)).where(set_waits(graph_id))
     return int(connection.execute(statement).scalar() or 0)
 
 
-def _end(connection: Connection, graph_id: str, set_id: str, **values: Any) -> None:
+def _end(connection: Connection, graph_id: str, set_id: str, lease: Lease, **values: Any) -> None:
+    lock_graph(connection, graph_id)
+    confirm(connection, lease)
     connection.execute(
         update(feature_sets)
-        .where(
-            feature_sets.c.graph_id == graph_id,
-            feature_sets.c.id == set_id,
-            feature_sets.c.status == "pending",
-        )
+        .where(set_waits(graph_id), feature_sets.c.id == set_id)
         .values(finished_at=now(), **values)
     )

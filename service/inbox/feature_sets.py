@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.feature_log import FeatureLog, FeatureSetRecord, NewFeatureSet, SetMode
 from peewit.service.inbox.records import BacklogFull
-from peewit.streaming.durable import fsync_directory
+from peewit.streaming.durable import make_durable_directory
 from peewit.streaming.features.contract import FeatureBlock
 from peewit.streaming.features.files import write_set
 from peewit.streaming.features.store import (
@@ -83,16 +83,7 @@ class FeatureSets:
     def add(
         self, graph: GraphRecord, blocks: Iterable[FeatureBlock], *, mode: SetMode
     ) -> FeatureSetRecord:
-        """A set, durable when this returns.
-
-        Parameters
-        ----------
-        graph : GraphRecord
-            Where it belongs.
-        blocks : iterable of FeatureBlock
-            All of its rows.
-        mode : {"replace", "add"}
-            Whether it takes the place of all rows, or of those of its own nodes.
+        """A set, with all of its rows, durable when this returns.
 
         Raises
         ------
@@ -105,7 +96,8 @@ class FeatureSets:
         OSError
             The disk is full, or fails.
         """
-        directory = self._make_directory(graph.id)
+        directory = GraphPaths(root=self._graphs_directory / graph.id).feature_sets
+        make_durable_directory(directory)
         path = directory / f"{uuid4().hex}.arrow"
         shape = write_set(path, blocks)
         try:
@@ -147,12 +139,3 @@ class FeatureSets:
             return FeatureStore(paths.features).meta(graph.features_version)
         except FeaturesNotFound:
             return None
-
-    def _make_directory(self, graph_id: str) -> Path:
-        """Where sets wait; it survives a power failure once files in it do."""
-        directory = GraphPaths(root=self._graphs_directory / graph_id).feature_sets
-        if not directory.exists():
-            directory.mkdir(parents=True, exist_ok=True)
-            for parent in directory.parents[:3]:  # graph, graphs, home
-                fsync_directory(parent)
-        return directory

@@ -198,14 +198,8 @@ def matrix_blocks(graph: GraphRecord, rows: Any) -> Iterator[FeatureBlock]:
     matrix = _real_matrix(rows)
     for first_row in range(0, matrix.shape[0], _NUMBERED_ROWS):
         some = matrix[first_row : first_row + _NUMBERED_ROWS]
-        starts = pa.array(some.indptr.astype(np.int32))
-        batch = pa.record_batch(
-            {
-                "node": np.arange(first_row, first_row + some.shape[0], dtype=np.int64),
-                "indices": pa.ListArray.from_arrays(starts, pa.array(some.indices)),
-                "values": pa.ListArray.from_arrays(starts, pa.array(some.data)),
-            }
-        )
+        nodes = np.arange(first_row, first_row + some.shape[0], dtype=np.int64)
+        batch = pa.record_batch({"node": nodes, **_sparse_columns(some)})
         block = read_features(
             batch, node_kind=kind, max_nodes=graph.settings.max_nodes, first_row=first_row
         )
@@ -229,14 +223,15 @@ def point_rows(path: Path, *, is_libsvm: bool = False, zero_based: bool = False)
         The file is neither, or its entries are no real numbers.
     """
     rows = _libsvm(path, zero_based=zero_based) if is_libsvm else _load_matrix(path)
-    matrix = _real_matrix(rows)
+    return pa.record_batch(_sparse_columns(_real_matrix(rows)))
+
+
+def _sparse_columns(matrix: Any) -> dict[str, pa.ListArray]:
     starts = pa.array(matrix.indptr.astype(np.int32))
-    return pa.record_batch(
-        {
-            "indices": pa.ListArray.from_arrays(starts, pa.array(matrix.indices)),
-            "values": pa.ListArray.from_arrays(starts, pa.array(matrix.data)),
-        }
-    )
+    return {
+        "indices": pa.ListArray.from_arrays(starts, pa.array(matrix.indices)),
+        "values": pa.ListArray.from_arrays(starts, pa.array(matrix.data)),
+    }
 
 
 def _real_matrix(rows: Any) -> Any:

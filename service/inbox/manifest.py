@@ -30,8 +30,15 @@ from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
-from peewit.service.inbox.feature_log import FeatureLog
-from peewit.service.inbox.push_log import PushLog, settle, take_positions, wait_again, waiting_count
+from peewit.service.inbox.feature_log import FeatureLog, set_waits
+from peewit.service.inbox.push_log import (
+    PushLog,
+    push_waits,
+    settle,
+    take_positions,
+    wait_again,
+    waiting_count,
+)
 from peewit.service.inbox.records import (
     FILE_GONE,
     FILE_STATUSES,
@@ -113,12 +120,7 @@ class Manifest:
     def pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> Sequence[FileRecord]:
         """Files to be ingested, in the order to do it: gathered pushes, then files of sources.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        passed_over : sequence of str
-            Ids of sources whose files are left out.
+        Those of the sources ``passed_over`` are left out.
         """
         statement = select(files).where(files.c.graph_id == graph_id, _is_offered(passed_over))
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
@@ -126,12 +128,8 @@ class Manifest:
     def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
         """Whether a file, a push or a set of features waits, asked for nothing."""
         offered = select(files.c.id).where(files.c.graph_id == graph_id, _is_offered(passed_over))
-        pushed = select(pushes.c.position).where(
-            pushes.c.graph_id == graph_id, pushes.c.file_id.is_(None)
-        )
-        features = select(feature_sets.c.id).where(
-            feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending"
-        )
+        pushed = select(pushes.c.position).where(push_waits(graph_id))
+        features = select(feature_sets.c.id).where(set_waits(graph_id))
         with self._database.read() as connection:
             return any(
                 connection.execute(each.limit(1)).first() is not None
@@ -163,13 +161,7 @@ class Manifest:
         raise FileNotListed(f"no file {file_id} in the manifest of this graph")
 
     def add_file(self, graph_id: str, file: ListedFile, connection: Connection) -> None:
-        """List a file that we have made ourselves, as the one file of a source of its own.
-
-        Parameters
-        ----------
-        connection : sqlalchemy.Connection
-            A writing transaction to join.
-        """
+        """List a file that we have made ourselves, as the one file of a source of its own."""
         require_path("path", file.path)
         lock_graph(connection, graph_id)
         source_id = uuid4().hex
@@ -247,20 +239,8 @@ class Manifest:
         """Store how files ended and how far the graph is, together and only by the lease's holder.
 
         Telling the same outcome again changes nothing, so that a process which died between its
-        checkpoint and this call repeats it.
-
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        outcomes : sequence of FileOutcome
-            Of pending files; may be empty when only a snapshot was published.
-        progress : GraphProgress
-            The graph with the committed ones.
-        lease : Lease
-            The right to ingest this graph; renewed.
-        connection : sqlalchemy.Connection, optional
-            A writing transaction to join.
+        checkpoint and this call repeats it. ``outcomes`` may be empty when only a snapshot was
+        published; ``progress`` is the graph with the committed files. The lease is renewed.
 
         Raises
         ------

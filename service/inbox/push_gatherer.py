@@ -28,16 +28,7 @@ _LOOK_AT: Final = 20_000
 def gather_pushes(log: PushLog, graph: GraphRecord, directory: Path, *, lease: Lease) -> int:
     """Make pending files of the pushes that wait; returns the number of files.
 
-    Parameters
-    ----------
-    log : PushLog
-        Knows them.
-    graph : GraphRecord
-        Which graph.
-    directory : Path
-        Receives the files; it need not exist.
-    lease : Lease
-        The right to ingest the graph.
+    The directory need not exist.
 
     Raises
     ------

@@ -5,7 +5,7 @@ what becomes of it. Its content, in the database or in a file of its own, stays 
 ended, so that a gathered file with a fault can be taken apart again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 from uuid import uuid4
@@ -13,7 +13,6 @@ from uuid import uuid4
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     and_,
     delete,
     exists,
@@ -91,11 +90,10 @@ class PushLog:
                     answers.append(full)
                 else:
                     waiting, total = waiting + each.n_bytes, total + each.n_bytes
-                    record = _new_record(each, position=graph.files_seq + len(rows) + 1)
-                    rows.append(
-                        asdict(each)
-                        | {"id": record.id, "graph_id": graph_id, "position": record.position}
-                    )
+                    position = graph.files_seq + len(rows) + 1
+                    place = {"id": uuid4().hex, "graph_id": graph_id, "position": position}
+                    rows.append(asdict(each) | place)
+                    record = _record(rows[-1], None)
                     answers.append(record)
                     if key is not None:
                         earlier[key] = record
@@ -122,7 +120,8 @@ class PushLog:
     def get(self, graph_id: str, push_id: str) -> PushRecord:
         """One push at this moment; raises `PushNotFound`."""
         with self._database.read() as connection:
-            for found in _records(connection, [push_id], pushes.c.graph_id == graph_id):
+            is_it = and_(pushes.c.id == push_id, pushes.c.graph_id == graph_id)
+            for found in _records(connection, is_it):
                 return found
         raise PushNotFound(f"no push {push_id!r} of this graph, or it went in long ago")
 
@@ -138,7 +137,7 @@ class PushLog:
         """Pushes that are in no file yet, in order."""
         columns = [pushes.c[each.name] for each in fields(WaitingPush)]
         statement = (
-            select(*columns).where(_is_waiting(graph_id)).order_by(pushes.c.position).limit(limit)
+            select(*columns).where(push_waits(graph_id)).order_by(pushes.c.position).limit(limit)
         )
         with self._database.read() as connection:
             return [WaitingPush(**row._mapping) for row in connection.execute(statement)]
@@ -186,7 +185,7 @@ class PushLog:
             ).scalar_one()
             between = pushes.c.position.between(first.position, last.position)
             connection.execute(
-                update(pushes).where(_is_waiting(graph_id), between).values(file_id=file_id)
+                update(pushes).where(push_waits(graph_id), between).values(file_id=file_id)
             )
 
     def take_apart(self, graph_id: str, file_id: int, *, lease: Lease) -> bool:
@@ -290,11 +289,12 @@ def wait_again(connection: Connection, graph_id: str, file_ids: Sequence[int]) -
 def waiting_count(connection: Connection, graph_id: str) -> tuple[int, int]:
     """Number and bytes of the pushes that are in no file yet."""
     statement = select(func.count(), func.coalesce(func.sum(pushes.c.n_bytes), 0))
-    n_pushes, n_bytes = connection.execute(statement.where(_is_waiting(graph_id))).one()
+    n_pushes, n_bytes = connection.execute(statement.where(push_waits(graph_id))).one()
     return n_pushes, int(n_bytes)
 
 
-def _is_waiting(graph_id: str) -> ColumnElement[bool]:
+def push_waits(graph_id: str) -> ColumnElement[bool]:
+    """Of a push of the graph, whether it is in no file yet."""
     return and_(pushes.c.graph_id == graph_id, pushes.c.file_id.is_(None))
 
 
@@ -314,19 +314,6 @@ def backlog_full(whose: str, limit: int, waiting: int) -> BacklogFull:
     )
 
 
-def _new_record(new: NewPush, *, position: int) -> PushRecord:
-    return PushRecord(
-        id=uuid4().hex,
-        position=position,
-        idempotency_key=new.idempotency_key,
-        body_digest=new.body_digest,
-        path=new.path,
-        n_rows=new.n_rows,
-        n_bytes=new.n_bytes,
-        file=None,
-    )
-
-
 def _of_keys(
     connection: Connection, graph_id: str, keys: Sequence[str | None]
 ) -> dict[str, PushRecord]:
@@ -334,18 +321,12 @@ def _of_keys(
     if not named:
         return {}
     is_one = and_(pushes.c.graph_id == graph_id, pushes.c.idempotency_key.in_(named))
-    ids = list(connection.execute(select(pushes.c.id).where(is_one)).scalars())
-    found = _records(connection, ids)
+    found = _records(connection, is_one)
     return {record.idempotency_key: record for record in found if record.idempotency_key}
 
 
-def _records(
-    connection: Connection, push_ids: Sequence[str], *rules: ColumnElement[bool]
-) -> list[PushRecord]:
-    if not push_ids:
-        return []
-    statement = select(*_LISTED).where(pushes.c.id.in_(push_ids), *rules)
-    rows = list(connection.execute(statement))
+def _records(connection: Connection, rule: ColumnElement[bool]) -> list[PushRecord]:
+    rows = connection.execute(select(*_LISTED).where(rule)).all()
     file_ids = {row.file_id for row in rows if row.file_id is not None}
     found = {
         row.id: FileRecord.of(row)
@@ -353,14 +334,12 @@ def _records(
             connection.execute(select(files).where(files.c.id.in_(file_ids))) if file_ids else ()
         )
     }
-    return [_record(row, found.get(row.file_id)) for row in rows]
+    return [_record(row._asdict(), found.get(row.file_id)) for row in rows]
 
 
-def _record(row: Row[Any], file: FileRecord | None) -> PushRecord:
-    values = {
-        each.name: getattr(row, each.name) for each in fields(PushRecord) if each.name != "file"
-    }
-    return PushRecord(**values, file=file)
+def _record(row: Mapping[str, Any], file: FileRecord | None) -> PushRecord:
+    names = {each.name for each in fields(PushRecord)} - {"file"}
+    return PushRecord(file=file, **{name: row[name] for name in names})
 
 
 def _same_body(earlier: PushRecord, body_digest: str) -> PushRecord | IdempotencyConflict:

@@ -24,7 +24,7 @@ from peewit.service.inbox.push_log import PushLog, backlog_full
 from peewit.service.inbox.records import BacklogFull, NewPush, PushLimits, PushRecord
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches, id_type
-from peewit.streaming.durable import fsync_directory, publish_file
+from peewit.streaming.durable import make_durable_directory, publish_file
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.graph_paths import GraphPaths
 
@@ -173,7 +173,8 @@ class PushStore:
         idempotency_key: str | None,
     ) -> NewPush:
         name = uuid4().hex
-        directory = _make_directory(GraphPaths(root=self._graphs_directory / graph.id).pushes)
+        directory = GraphPaths(root=self._graphs_directory / graph.id).pushes
+        make_durable_directory(directory)
         path = directory / f"{name}.parquet"
 
         def tables() -> Iterator[pa.Table]:
@@ -238,15 +239,6 @@ def _in_row(
         content=content,
         idempotency_key=idempotency_key,
     )
-
-
-def _make_directory(directory: Path) -> Path:
-    """The directory, which survives a power failure once files in it do."""
-    if not directory.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        for parent in directory.parents[:3]:  # graph, graphs, home
-            fsync_directory(parent)
-    return directory
 
 
 def block_schema(graph: GraphRecord, name: str | None = None) -> pa.Schema:

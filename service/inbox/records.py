@@ -6,8 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 from sqlalchemy import Row
 
-from peewit.service.jobs.job import MAX_KEY_LENGTH
-from peewit.solvers.arguments import BadArgument
+from peewit.service.jobs.job import require_key
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate"]
 """Waits or is being read; is in the graph; broke a rule; the same content was committed before."""
@@ -48,8 +47,18 @@ class ListedFile(NamedTuple):
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class RowRecord:
+    """Base of records whose fields are columns of a table."""
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> Self:
+        """The record of a row of the table."""
+        return cls(**{each.name: getattr(row, each.name) for each in fields(cls)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRecord:
+class SourceRecord(RowRecord):
     """A place that ingest reads files from.
 
     Attributes
@@ -86,7 +95,7 @@ class SourceRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileRecord:
+class FileRecord(RowRecord):
     """One version of one file, and what became of it.
 
     Attributes
@@ -127,11 +136,6 @@ class FileRecord:
     n_self_loops: int | None
     created_at: datetime
     finished_at: datetime | None
-
-    @classmethod
-    def of(cls, row: Row[Any]) -> Self:
-        """The record of a row of the table."""
-        return cls(**{each.name: getattr(row, each.name) for each in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,11 +206,7 @@ class NewPush:
     idempotency_key: str | None = None
 
     def __post_init__(self) -> None:
-        key = self.idempotency_key
-        if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
-            raise BadArgument(
-                "Idempotency-Key", f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}"
-            )
+        require_key(self.idempotency_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

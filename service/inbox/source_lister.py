@@ -6,12 +6,13 @@ with a source is stored with the source, for people to see, and never held again
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from glob import has_magic
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from fsspec.core import url_to_fs
@@ -177,7 +178,7 @@ class SourceLister:
                 each.registered = {}
 
     def _begin(self, each: _Watched) -> None:
-        if not each.source.follow and (each.is_settled or self._has_given(each)):
+        if not each.source.follow and (each.is_settled or self._manifest.has_files(each.source.id)):
             each.is_settled = True
             each.list_at = float("inf")
             return
@@ -186,9 +187,6 @@ class SourceLister:
         with self._changed:
             self._n_listing += 1
         threading.Thread(target=self._list, args=(each,), name="list", daemon=True).start()
-
-    def _has_given(self, each: _Watched) -> bool:
-        return self._manifest.has_files(each.source.id)
 
     def _list(self, each: _Watched) -> None:
         """Work of a thread: one listing of one source."""
@@ -350,13 +348,7 @@ def _is_local(url: str) -> bool:
 
 
 def _before_magic(path: str) -> str:
-    names = path.split("/")
-    plain: Sequence[Any] = names
-    for number, name in enumerate(names):
-        if has_magic(name):
-            plain = names[:number]
-            break
-    return "/".join(plain)
+    return "/".join(takewhile(lambda name: not has_magic(name), path.split("/")))
 
 
 def _local_directory(url: str) -> str | None:

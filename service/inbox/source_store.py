@@ -1,11 +1,10 @@
 """Sources of all graphs: where ingest looks for files, and how the last look ended."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Final
 from uuid import uuid4
 
-from sqlalchemy import Connection, Row, and_, func, insert, select, update
+from sqlalchemy import Connection, and_, func, insert, select, update
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.clock import now
@@ -83,7 +82,7 @@ class SourceStore:
                 }
                 statement = insert(sources).values(**values).returning(sources)
                 row = connection.execute(statement).one()
-        return _source(row)
+        return SourceRecord.of(row)
 
     def list(self, graph_id: str) -> Sequence[SourceRecord]:
         """The sources that are not removed, by URL."""
@@ -93,7 +92,7 @@ class SourceStore:
             .order_by(sources.c.url)
         )
         with self._database.read() as connection:
-            return [_source(row) for row in connection.execute(statement)]
+            return [SourceRecord.of(row) for row in connection.execute(statement)]
 
     def confinements(self, graph_id: str) -> Mapping[str, str]:
         """What sources added over HTTP may read, by id; of removed ones too."""
@@ -162,7 +161,3 @@ def require_source(connection: Connection, graph_id: str, source_id: str) -> Non
     )
     if connection.execute(statement).first() is None:
         raise SourceNotFound(f"no source {source_id!r} of this graph")
-
-
-def _source(row: Row[Any]) -> SourceRecord:
-    return SourceRecord(**{each.name: getattr(row, each.name) for each in fields(SourceRecord)})

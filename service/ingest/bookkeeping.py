@@ -6,6 +6,7 @@ files go that nobody needs.
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -239,19 +240,18 @@ class Bookkeeper:
         )
 
     def _progress(self, summary: StreamSummary) -> GraphProgress:
-        if summary.snapshot is None:
-            return GraphProgress(
-                n_nodes=summary.n_nodes,
-                edges_seen=summary.edges_seen,
-                self_loops=summary.self_loops,
-            )
-        meta = self._snapshots.meta(summary.snapshot)
-        self._edges_kept = meta.edges_kept
-        return GraphProgress(
+        progress = GraphProgress(
             n_nodes=summary.n_nodes,
             edges_seen=summary.edges_seen,
-            edges_kept=meta.edges_kept,
             self_loops=summary.self_loops,
+        )
+        if summary.snapshot is None:
+            return progress
+        meta = self._snapshots.meta(summary.snapshot)
+        self._edges_kept = meta.edges_kept
+        return replace(
+            progress,
+            edges_kept=meta.edges_kept,
             epsilon_expected=meta.epsilon_expected,
             snapshot=summary.snapshot,
         )

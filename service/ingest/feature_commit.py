@@ -56,12 +56,7 @@ class FeatureCommitter:
     def publish(self, waiting: FeatureSetRecord, *, present: int) -> FeaturesMeta:
         """Publish a set as version ``present + 1``, and a snapshot where it brings nodes.
 
-        Parameters
-        ----------
-        waiting : FeatureSetRecord
-            Which set.
-        present : int
-            The version there is; 0 for none.
+        ``present`` is the version there is; 0 for none.
 
         Raises
         ------

@@ -31,17 +31,7 @@ def request_auto_solve(connection: Connection, graph_id: str) -> Job | None:
     ``snapshot`` or ``labels_seq``). The lock on that row puts the first snapshot and the first
     label in an order, so that whoever comes second sees both.
 
-    Parameters
-    ----------
-    connection : Connection
-        The caller's transaction of ``Database.write``.
-    graph_id : str
-        The graph that changed.
-
-    Returns
-    -------
-    Job or None
-        None when the graph has no ``auto_solve``, no snapshot or no label yet, or is deleted.
+    None when the graph has no ``auto_solve``, no snapshot or no label yet, or is deleted.
     """
     row = connection.execute(select(graphs).where(graphs.c.id == graph_id)).one()
     spec = _spec(row)
@@ -64,15 +54,10 @@ def _spec(graph: Row[Any]) -> JobSpec | None:
 
 
 def renew_given_up(database: Database) -> list[Job]:
-    """Ask again for the ``auto_solve`` of graphs whose last one used up its attempts.
+    """Ask again for the ``auto_solve`` of graphs whose last used up its attempts; the new jobs.
 
     One that fails of itself, as for want of a second class, fails at its first attempt: only a
     change can help it. Any number of processes may call this at any time.
-
-    Returns
-    -------
-    list of Job
-        The jobs that were asked for.
     """
     with database.read() as connection:
         found = connection.execute(_given_up_jobs(FIRST_REST_SECONDS)).all()

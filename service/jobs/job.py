@@ -37,6 +37,14 @@ def lane_of(model: str, parameters: Mapping[str, Any]) -> Lane:
     return "fast" if model in FAST_MODELS and not is_heavy else "heavy"
 
 
+def require_key(key: str | None) -> None:
+    """Refuse an Idempotency-Key that is empty or too long."""
+    if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
+        raise BadArgument(
+            "Idempotency-Key", f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}"
+        )
+
+
 class JobStatus(StrEnum):
     """Where a job stands."""
 
@@ -118,11 +126,7 @@ class JobSpec:
             )
         if self.max_attempts < 1:
             raise BadArgument("max_attempts", f"must be at least 1, got {self.max_attempts}")
-        if self.idempotency_key is not None and not 0 < len(self.idempotency_key) <= MAX_KEY_LENGTH:
-            raise BadArgument(
-                "Idempotency-Key",
-                f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(self.idempotency_key)}",
-            )
+        require_key(self.idempotency_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,7 +164,7 @@ class JobQueue:
     def cancel(self, job_id: str, connection: Connection | None = None) -> Job:
         """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
         with self._database.joined(connection) as joined:
-            return job_from_row(_cancel(joined, _lock(joined, job_id)))
+            return _cancel(joined, _find(joined, select(jobs).with_for_update(), job_id))
 
     def cancel_graph(self, graph_id: str, connection: Connection | None = None) -> int:
         """Cancel every unfinished job of a graph; how many there were."""
@@ -304,27 +304,22 @@ class JobQueue:
         """End the job with its result, or as cancelled when that was asked for before."""
         with self._database.joined(connection) as joined:
             row = _current(joined, job_id, attempt)
-            if row.cancel_requested:
-                return job_from_row(_end(joined, row, JobStatus.CANCELLED))
-            return job_from_row(_end(joined, row, JobStatus.SUCCEEDED, result=dict(result)))
+            return _end_or_cancel(joined, row, JobStatus.SUCCEEDED, result=dict(result))
 
     def fail(self, job_id: str, attempt: int, error: str, *, retry: bool = False) -> Job:
         """End the job with a reason; with ``retry`` only when no attempt is left."""
         with self._database.write() as connection:
             row = _current(connection, job_id, attempt)
-            if row.cancel_requested:
-                return job_from_row(_end(connection, row, JobStatus.CANCELLED))
             if retry and row.attempt < row.max_attempts:
-                return job_from_row(_requeue(connection, row, {}, reason=error))
+                return _requeue(connection, row, reason=error)
             if retry:
                 error = f"{error}; given up after {row.attempt} attempts"
-            return job_from_row(_end(connection, row, JobStatus.FAILED, error=error))
+            return _end_or_cancel(connection, row, JobStatus.FAILED, error=error)
 
     def cancelled(self, job_id: str, attempt: int) -> Job:
         """End a job that has stopped because it was asked to."""
         with self._database.write() as connection:
-            row = _current(connection, job_id, attempt)
-            return job_from_row(_end(connection, row, JobStatus.CANCELLED))
+            return _end(connection, _current(connection, job_id, attempt), JobStatus.CANCELLED)
 
     def release(self, job_id: str, attempt: int) -> Job:
         """Give the job back without counting the attempt.
@@ -333,12 +328,7 @@ class JobQueue:
         """
         with self._database.write() as connection:
             row = _current(connection, job_id, attempt)
-            if row.cancel_requested:
-                return job_from_row(_end(connection, row, JobStatus.CANCELLED))
-            allowed = {"max_attempts": row.max_attempts + 1}
-            return job_from_row(
-                _requeue(connection, row, allowed, reason="the worker was told to stop")
-            )
+            return _give_back(connection, row, reason="the worker was told to stop")
 
     def _start(self, connection: Connection, row: Row[Any], worker_id: str) -> Job:
         """A new attempt at the job; what an earlier one captured or reported is forgotten."""
@@ -365,33 +355,20 @@ class JobQueue:
         if row.status == JobStatus.RUNNING:
             data["taken_over_from"] = row.worker_id
         _record(connection, row.id, "started", data)
-        return job_from_row(changed)
+        return changed
 
 
 def requeue_running(connection: Connection, *, reason: str, only_lapsed: bool = False) -> int:
     """Let running jobs wait again, where their workers are known to be gone; how many there were.
 
     Not counted as an attempt. One that was to be cancelled is, and so is one that a newer equal
-    job waits behind.
-
-    Parameters
-    ----------
-    connection : Connection
-        A transaction of ``Database.write``.
-    reason : str
-        For the history of the jobs.
-    only_lapsed : bool
-        Whether jobs that a worker may still hold are left alone.
+    job waits behind. With ``only_lapsed`` jobs that a worker may still hold are left alone.
     """
     chosen = _has_lapsed if only_lapsed else _is_running
     statement = select(jobs).where(chosen).with_for_update(skip_locked=only_lapsed)
     rows = connection.execute(statement).all()
     for row in rows:
-        if row.cancel_requested:
-            _end(connection, row, JobStatus.CANCELLED)
-        else:
-            allowed = {"max_attempts": row.max_attempts + 1}
-            _requeue(connection, row, allowed, reason=reason)
+        _give_back(connection, row, reason=reason)
     return len(rows)
 
 
@@ -480,23 +457,27 @@ def _lapsed_jobs() -> Select[Any]:
 
 
 def _end_lapsed(connection: Connection, row: Row[Any]) -> None:
-    if row.cancel_requested:
-        _end(connection, row, JobStatus.CANCELLED)
-        return
     error = (
         f"worker {row.worker_id} stopped answering during attempt {row.attempt} of "
         f"{row.max_attempts}; see its log, then submit the job again"
     )
-    _end(connection, row, JobStatus.FAILED, error=error)
+    _end_or_cancel(connection, row, JobStatus.FAILED, error=error)
 
 
-def _cancel(connection: Connection, row: Row[Any]) -> Row[Any]:
+def _cancel(connection: Connection, row: Row[Any]) -> Job:
     if row.status == JobStatus.QUEUED:
         return _end(connection, row, JobStatus.CANCELLED)
     if row.status == JobStatus.RUNNING and not row.cancel_requested:
         _record(connection, row.id, "cancel_requested", {})
         return _change(connection, row, {"cancel_requested": True})
-    return row
+    return job_from_row(row)
+
+
+def _end_or_cancel(connection: Connection, row: Row[Any], status: JobStatus, **outcome: Any) -> Job:
+    """The job ended as `_end` does, or cancelled when that was asked for before."""
+    if row.cancel_requested:
+        return _end(connection, row, JobStatus.CANCELLED)
+    return _end(connection, row, status, **outcome)
 
 
 def _end(
@@ -506,7 +487,7 @@ def _end(
     *,
     result: Mapping[str, Any] | None = None,
     error: str | None = None,
-) -> Row[Any]:
+) -> Job:
     """The job in a status that never changes again; its history gets its one last line."""
     ended = {
         "status": status,
@@ -521,10 +502,15 @@ def _end(
     return _change(connection, row, ended)
 
 
-def _requeue(
-    connection: Connection, row: Row[Any], changes: Mapping[str, Any], *, reason: str
-) -> Row[Any]:
-    """The job back in the queue, or cancelled when a newer equal one waits there already."""
+def _give_back(connection: Connection, row: Row[Any], *, reason: str) -> Job:
+    """The job as after `_requeue`, without counting the attempt."""
+    return _requeue(connection, row, reason=reason, max_attempts=row.max_attempts + 1)
+
+
+def _requeue(connection: Connection, row: Row[Any], *, reason: str, **changes: Any) -> Job:
+    """The job back in the queue; cancelled if asked for, or if a newer equal one waits there."""
+    if row.cancel_requested:
+        return _end(connection, row, JobStatus.CANCELLED)
     waiting = {
         "status": JobStatus.QUEUED,
         "phase": None,
@@ -535,7 +521,7 @@ def _requeue(
     }
     try:
         with connection.begin_nested():
-            changed = _change(connection, row, waiting | dict(changes))
+            changed = _change(connection, row, waiting | changes)
     except IntegrityError:  # the partial unique index on waiting coalesced jobs
         replaced = f"replaced by a newer equal job that waits already, after: {reason}"
         return _end(connection, row, JobStatus.CANCELLED, error=replaced)
@@ -543,10 +529,9 @@ def _requeue(
     return changed
 
 
-def _change(connection: Connection, row: Row[Any], values: Mapping[str, Any]) -> Row[Any]:
-    return connection.execute(
-        update(jobs).where(jobs.c.id == row.id).values(dict(values)).returning(*jobs.c)
-    ).one()
+def _change(connection: Connection, row: Row[Any], values: Mapping[str, Any]) -> Job:
+    changed = update(jobs).where(jobs.c.id == row.id).values(dict(values)).returning(*jobs.c)
+    return job_from_row(connection.execute(changed).one())
 
 
 def _record(connection: Connection, job_id: str, kind: str, data: Mapping[str, Any]) -> None:
@@ -565,10 +550,6 @@ def _find(connection: Connection, statement: Select[Any], job_id: str) -> Row[An
     if row is None:
         raise UnknownJob(f"no job {job_id!r}")
     return row
-
-
-def _lock(connection: Connection, job_id: str) -> Row[Any]:
-    return _find(connection, select(jobs).with_for_update(), job_id)
 
 
 def _current(connection: Connection, job_id: str, attempt: int) -> Row[Any]:

@@ -44,12 +44,7 @@ class ArrowSurvey:
 
 
 def survey_arrow(file: BinaryIO) -> ArrowSurvey:
-    """Look at the messages of a stream.
-
-    Parameters
-    ----------
-    file : binary file
-        Seekable; left where it stood.
+    """Look at the messages of a stream in a seekable file, which is left where it stood.
 
     Raises
     ------

@@ -61,14 +61,9 @@ class ParquetSurvey:
 
 
 def survey_parquet(file: BinaryIO, columns: tuple[str, ...]) -> ParquetSurvey:
-    """Look at the pages of some top-level columns.
+    """Look at the pages of some top-level columns; those that the file lacks are passed over.
 
-    Parameters
-    ----------
-    file : binary file
-        Seekable; left where it stood.
-    columns : tuple of str
-        Names of the columns that will be read; those the file lacks are passed over.
+    The file is seekable, and left where it stood.
 
     Raises
     ------

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
-from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
+from peewit.service.tasks.contract import Child, GraphKind, Options
+from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.stores import JobStores
@@ -41,19 +42,7 @@ class CertifyOptions(CertifySettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifyTask(Task):
-    """Measure one snapshot against its raw edges.
-
-    Attributes
-    ----------
-    snapshot : int
-        What was captured when the attempt began.
-    parameters : mapping
-        As asked for.
-    keep_raw : bool
-        Whether the graph keeps raw edges for later passes.
-    n_threads : int
-        Threads to compute with.
-    """
+    """Measure one snapshot against its raw edges; fields as of `LabelsTask`."""
 
     kind: ClassVar[str] = "certify"
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job, JobSpec, Lane
+from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.labels import LabelsTask
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Cancelled, Report
@@ -237,10 +238,3 @@ class ModelKind(Kind[LabelsTaskT]):
         if model is None:
             raise ValueError(f"a job of kind {self.name} must name a model, got none")
         return model
-
-
-def newest_snapshot(graph: GraphRecord) -> int:
-    """The number of the newest snapshot; raises ValueError where there is none yet."""
-    if graph.progress.snapshot is None:
-        raise ValueError(f"graph {graph.settings.name} has no snapshot yet; ingest edges first")
-    return graph.progress.snapshot

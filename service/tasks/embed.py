@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
-from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
+from peewit.service.tasks.contract import Child, GraphKind, Options
+from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.messages import Advanced, Done, Stopped, Task
 from peewit.service.tasks.stores import JobStores
 from peewit.streaming.graph_paths import GraphPaths
@@ -21,15 +22,7 @@ class EmbedOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedTask(Task):
-    """Find where the nodes of a snapshot lie.
-
-    Attributes
-    ----------
-    snapshot : int
-        What was captured when the attempt began.
-    n_threads : int
-        Threads to compute with.
-    """
+    """Find where the nodes of a snapshot lie; fields as of `LabelsTask`."""
 
     kind: ClassVar[str] = "embed"
 

@@ -17,6 +17,7 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.tasks.forecast import last_equal, seconds_by_stage
 from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes, kept_bytes, refusal
 from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.wire.jobs import Estimate
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.planning import GramPlan, GramTooLarge
 from peewit.solvers.models.base import Model
@@ -37,62 +38,6 @@ class NoSnapshot(ValueError):
 
 class DoesNotFit(ValueError):
     """A job needs more memory than there is; the message says what would do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """Memory and time of a solve on the newest snapshot and the present features.
-
-    Attributes
-    ----------
-    model : str
-        Public name.
-    input : str
-        What it works on: ``graph``, ``features``, or what serves in their place.
-    snapshot, features_version : int
-        Which; ``features_version`` is 0 where no features are used.
-    n_nodes, n_edges : int
-        Of the snapshot.
-    n_points, n_features : int, optional
-        Nodes that take part and numbers of each, for models of points.
-    gram, precision : str, optional
-        Form and type of the Gram matrix; None for other models, and where none fits.
-    gram_bytes : int, optional
-        Memory of it and of what is factored.
-    n_bytes : int, optional
-        Memory of the process, about; None where no Gram matrix fits.
-    limit_bytes : int
-        What it may take.
-    fits : bool
-        Whether the job would be taken.
-    message : str, optional
-        Why not, and what would do.
-    seconds : float, optional
-        What the last equal job took, on ``seconds_snapshot``; None where there was none.
-    seconds_job : str, optional
-        That job.
-    seconds_snapshot : int, optional
-        What it solved.
-    """
-
-    model: str
-    input: str
-    snapshot: int
-    features_version: int
-    n_nodes: int
-    n_edges: int
-    n_points: int | None = None
-    n_features: int | None = None
-    gram: str | None = None
-    precision: str | None = None
-    gram_bytes: int | None = None
-    n_bytes: int | None = None
-    limit_bytes: int
-    fits: bool
-    message: str | None = None
-    seconds: float | None = None
-    seconds_job: str | None = None
-    seconds_snapshot: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +85,8 @@ class Estimator:
             Newer ones came between two looks at the graph, or files are gone.
         """
         chosen, _ = validate_solve(model, parameters)
-        if graph.progress.snapshot is None:
-            raise NoSnapshot(f"graph {graph.settings.name} has no snapshot yet; ingest edges first")
         paths = GraphPaths(root=self.graphs_directory / graph.id)
-        snapshot = SnapshotStore(paths.snapshots).meta(graph.progress.snapshot)
+        snapshot = SnapshotStore(paths.snapshots).meta(newest_snapshot(graph))
         version = graph.features_version if chosen.uses_features else 0
         rows = None
         if version:
@@ -225,6 +168,13 @@ class Estimator:
             return 0
         n_classes = max(_LEAST_CLASSES, len(self.labels.class_counts(graph.id)))
         return 2 * snapshot.edges_kept * model.entry_bytes(n_classes)
+
+
+def newest_snapshot(graph: GraphRecord) -> int:
+    """The number of the newest snapshot; raises `NoSnapshot` where there is none yet."""
+    if graph.progress.snapshot is None:
+        raise NoSnapshot(f"graph {graph.settings.name} has no snapshot yet; ingest edges first")
+    return graph.progress.snapshot
 
 
 def _input(model: Model, rows: FeatureRows | None) -> str:

@@ -16,7 +16,8 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.records import ListedFile
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
-from peewit.service.tasks.contract import Child, GraphKind, Options, newest_snapshot
+from peewit.service.tasks.contract import Child, GraphKind, Options
+from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.stores import JobStores
@@ -43,19 +44,7 @@ class NoFeatures(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnTask(Task):
-    """Make edges from features.
-
-    Attributes
-    ----------
-    node_kind : {"string", "int64", "dense"}
-        Kind of the node ids.
-    features_version, n_nodes : int
-        What was captured when the attempt began.
-    seed : int
-        Of random choices.
-    parameters : mapping
-        As asked for.
-    """
+    """Make edges from features, of what was captured when the attempt began."""
 
     kind: ClassVar[str] = "knn"
 

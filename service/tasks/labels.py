@@ -53,17 +53,6 @@ def labels_in_snapshot(
 ) -> tuple[Labels | RealLabels, int]:
     """The labels whose nodes the snapshot has, and how many others there are.
 
-    Parameters
-    ----------
-    task : LabelsTask
-        With the labels.
-    nodes : Nodes
-        Of the snapshot.
-    kind : str
-        Of its node ids.
-    target : {"class", "real"}
-        What labels are.
-
     Raises
     ------
     ValueError

@@ -39,20 +39,8 @@ def refined(
 ) -> Solution:
     """The model's answer on the graph of all raw edges of the snapshot.
 
-    Parameters
-    ----------
-    task : LabelsTask
-        Says where the graph is.
-    model, prepared, labels, solution
-        What was solved on the snapshot, and the answer.
-    meta : SnapshotMeta
-        Of the snapshot.
-    max_passes : int
-        Most passes.
-    progress : callable
-        Told the pass and how much of it is done.
-    cancelled : callable
-        Asked between chunks of a pass and in every step of a solve.
+    ``progress`` is told the pass and how much of it is done; ``cancelled`` is asked between chunks
+    of a pass and in every step of a solve.
 
     Raises
     ------

@@ -106,7 +106,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         labels, n_waiting = labels_in_snapshot(
             task, graph.nodes, graph.snapshot.meta.node_kind, options.target
         )
-        _require_folds(labels, options.cross_validate)
+        if options.cross_validate:  # refuses folds that lack labels, before the work and not after
+            deal_folds(labels, options.cross_validate, 0)
     with phases.phase("preparing"):
         prepared, is_warm = graphs.prepared(task, graph, model)
     with phases.phase("solving"):
@@ -212,12 +213,6 @@ def _solve(
         snapshot=graph.snapshot.meta.number, class_names=_class_names(labels), solution=solution
     )
     return solution
-
-
-def _require_folds(labels: Labels | RealLabels, n_folds: int) -> None:
-    """Refuse folds that the labels do not suffice for, before the work and not after it."""
-    if n_folds:
-        deal_folds(labels, n_folds, 0)
 
 
 def _functions_of_points(solution: Solution) -> Functions | None:

@@ -103,7 +103,7 @@ def until(
     seen: T | None = None
     wait = 0.0
     while True:
-        value = yield from read(kind, _with_wait(request, wait))
+        value = yield from read(kind, with_wait(request, wait))
         if progress is not None and value != seen:
             progress(value)
         remaining = longest if deadline is None else deadline - time.monotonic()
@@ -112,7 +112,7 @@ def until(
         seen, wait = value, min(longest, remaining)
 
 
-def _with_wait(request: Request, seconds: float) -> Request:
+def with_wait(request: Request, seconds: float) -> Request:
     """The same request with ``?wait=``."""
     params = {**request.params, "wait": seconds or None}
     return replace(request, params=params, wait_seconds=seconds)

@@ -1,12 +1,11 @@
 """Suggestions of nodes to label next."""
 
 import time
-from dataclasses import replace
 from typing import Literal
 
 import httpx
 
-from peewit.service.client.calls.common import POLL_SECONDS, get, parsed
+from peewit.service.client.calls.common import POLL_SECONDS, get, parsed, with_wait
 from peewit.service.client.errors import JobCancelled, StillWaiting
 from peewit.service.client.exchange import Call, answered
 from peewit.service.wire.jobs import Job
@@ -55,8 +54,7 @@ def suggestions(
     while True:
         left = POLL_SECONDS if deadline is None else max(deadline - time.monotonic(), 0.0)
         wait = min(POLL_SECONDS, left)
-        params = {**request.params, "wait": wait or None}
-        answer = yield from answered(replace(request, params=params, wait_seconds=wait))
+        answer = yield from answered(with_wait(request, wait))
         if answer.status != httpx.codes.ACCEPTED:
             return parsed(Suggestions, answer.content)
         embedding = parsed(Job, answer.content)

@@ -56,13 +56,14 @@ def edge_batches(
 def feature_batches(
     file: BinaryIO,
     table_format: Format,
-    node_kind: NodeKind,
+    node_kind: NodeKind | None,
     *,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of features in order, ready for `peewit.streaming.features.contract.read_features`.
 
-    In CSV every column but ``node`` is one number of the row, in the order of the header.
+    In CSV every column but ``node`` is one number of the row, in the order of the header. Where
+    ``node_kind`` is None, rows are of points, which are no nodes.
 
     Raises
     ------
@@ -73,7 +74,8 @@ def feature_batches(
     """
     match table_format:
         case Format.ARROW | Format.PARQUET:
-            batches = stored_batches(file, table_format, FEATURE_COLUMNS, limits)
+            columns = FEATURE_COLUMNS if node_kind else (*DENSE_COLUMNS, *SPARSE_COLUMNS)
+            batches = stored_batches(file, table_format, columns, limits)
         case Format.CSV:
             batches = csv_features(file, node_kind)
         case Format.NDJSON:
@@ -85,15 +87,7 @@ def point_batches(
     file: BinaryIO, table_format: Format, *, limits: UploadLimits | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The same of new points, which are no nodes; see `peewit.service.predictions.new_points`."""
-    match table_format:
-        case Format.ARROW | Format.PARQUET:
-            columns = (*DENSE_COLUMNS, *SPARSE_COLUMNS)
-            batches = stored_batches(file, table_format, columns, limits)
-        case Format.CSV:
-            batches = csv_features(file, None)
-        case Format.NDJSON:
-            batches = json_features(json_rows(file), None)
-    yield from counted(batches, limits)
+    return feature_batches(file, table_format, None, limits=limits)
 
 
 def json_point_batches(rows: list[Any]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
 """CSV tables with a header line; a value of the wrong type is reported with its row."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,8 @@ from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.columns import check_column_names
 from peewit.streaming.features.contract import NODE
+
+_IN_TURN: Final = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
 
 
 def csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
@@ -29,10 +31,7 @@ def csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
 
 def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.RecordBatch]:
     """Column ``node``, unless ``node_kind`` is None, and all others as one list."""
-    start = file.tell()
-    in_turn = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
-    with named_faults("the body must be CSV with a header line"):
-        names = pa.csv.open_csv(file, read_options=in_turn).schema.names
+    names = _header(file)
     columns = [name for name in names if name != NODE]
     has_node = node_kind is None or NODE in names
     if not has_node or len(set(names)) < len(names) or not columns:
@@ -41,7 +40,6 @@ def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.Reco
             f"the columns must be {node}at least one of numbers, each of another name; "
             f"they are {excerpt(', '.join(names), 200)}"
         )
-    file.seek(start)
     options = pa.csv.ConvertOptions(
         include_columns=names if node_kind is not None else columns,
         column_types={NODE: pa.string()} | dict.fromkeys(columns, pa.float64()),
@@ -50,7 +48,7 @@ def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.Reco
     )
     first_row = 0
     with named_faults("every column but 'node' must hold numbers"):
-        for batch in pa.csv.open_csv(file, read_options=in_turn, convert_options=options):
+        for batch in pa.csv.open_csv(file, read_options=_IN_TURN, convert_options=options):
             rows = np.column_stack(
                 [batch.column(name).to_numpy(zero_copy_only=False) for name in columns]
             )
@@ -71,19 +69,24 @@ def csv_batches(
     check: Callable[[Sequence[str]], None],
 ) -> Iterator[pa.RecordBatch]:
     """Batches of some columns, every value as it stands there; other columns may hold anything."""
-    start = file.tell()
-    in_turn = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
-    with named_faults("the body must be CSV with a header line"):
-        names = pa.csv.open_csv(file, read_options=in_turn).schema.names
+    names = _header(file)
     check(names)
-    file.seek(start)
     options = pa.csv.ConvertOptions(
         include_columns=[name for name in names if name in wanted],
         column_types=dict.fromkeys(wanted, pa.string()),
         strings_can_be_null=False,
     )
     with named_faults("the CSV is damaged"):
-        yield from pa.csv.open_csv(file, read_options=in_turn, convert_options=options)
+        yield from pa.csv.open_csv(file, read_options=_IN_TURN, convert_options=options)
+
+
+def _header(file: BinaryIO) -> list[str]:
+    """Names of the columns; the file is left where it stood."""
+    start = file.tell()
+    with named_faults("the body must be CSV with a header line"):
+        names: list[str] = pa.csv.open_csv(file, read_options=_IN_TURN).schema.names
+    file.seek(start)
+    return names
 
 
 def _require_no_null(batch: pa.RecordBatch, columns: list[str], first_row: int) -> None:

@@ -20,16 +20,7 @@ def node_id(
 ) -> NodeId:
     """An external id of a graph's kind; integers may come as strings of digits.
 
-    Parameters
-    ----------
-    value : object
-        As JSON, a query or a table has it.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of this graph are.
-    name : str
-        What errors call the value.
-    row : int, optional
-        Where it stands, for errors.
+    Errors call the value ``name`` and say the ``row`` in which it stands.
 
     Raises
     ------

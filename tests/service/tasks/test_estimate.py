@@ -15,9 +15,10 @@ from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
-from peewit.service.tasks.estimate import DoesNotFit, Estimate, Estimator, NoSnapshot
+from peewit.service.tasks.estimate import DoesNotFit, Estimator, NoSnapshot
 from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes
 from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.service.wire.jobs import Estimate
 from peewit.solvers.graph import Graph
 from peewit.solvers.models import CATALOGUE
 from peewit.streaming.features.store import FeatureStore, NewRows
