@@ -341,9 +341,7 @@ class Graph:
                 f"vectors must have shape ({self.n_nodes},) or ({self.n_nodes}, k), "
                 f"got {block.shape}"
             )
-        columns = (
-            block.reshape(self.n_nodes, -1) if block.size else block.reshape(block.shape[0], 0)
-        )
+        columns = block[:, None] if block.ndim == 1 else block
         product = np.zeros_like(columns)
         rows = self.adjacency.indptr, self.adjacency.indices, self.adjacency.data
         laplacian_rows(*rows, np.zeros(self.n_nodes), columns, product, 0, self.n_nodes)

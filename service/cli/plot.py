@@ -149,11 +149,11 @@ def laid_out(graph: Graph, *, seed: int, axes: tuple[int, int] | None = None) ->
     u, v, weight = graph.edges()
     kept = rank[u] >= 0
     part = Graph.from_edges(rank[u[kept]], rank[v[kept]], weight[kept], n_nodes=inside.size)
-    found = spectral_embedding(part, n_wanted, Watch())
+    coordinates, _ = spectral_embedding(part, n_wanted, Watch())
     places = (
-        _principal_plane(found.coordinates)
+        _principal_plane(coordinates)
         if axes is None
-        else found.coordinates[:, [axes[0] - 1, axes[1] - 1]]
+        else coordinates[:, [axes[0] - 1, axes[1] - 1]]
     )
     rng = np.random.default_rng(seed)
     chosen = np.arange(inside.size)

@@ -59,11 +59,11 @@ class IteratedLaplacian:
         """L_sym^power = (D^{-1/2} L D^{-1/2})^power, or L^power."""
         adjacency = graph.adjacency
         if name == "normalized":
-            inverse = np.zeros(graph.n_nodes)
-            np.divide(1.0, np.sqrt(graph.degree), out=inverse, where=graph.degree > 0)
+            root = np.sqrt(graph.degree)
+            inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
             counts = np.diff(adjacency.indptr)
             weight = adjacency.data * np.repeat(inverse, counts) * inverse[adjacency.indices]
-            diagonal = (graph.degree > 0).astype(np.float64)
+            diagonal = (root > 0).astype(np.float64)
         else:
             weight, diagonal = adjacency.data, graph.degree
         return cls(

@@ -42,10 +42,8 @@ class Jacobi:
 
     def __init__(self, operator: ShiftedLaplacian) -> None:
         diagonal = operator.diagonal
-        inverse = np.zeros_like(diagonal)
-        least = np.finfo(diagonal.dtype).tiny  # the inverse of less is not a number
-        np.divide(1.0, diagonal, out=inverse, where=diagonal >= least)
-        self._inverse = inverse
+        valid = diagonal >= np.finfo(diagonal.dtype).tiny  # the inverse of less is not a number
+        self._inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=valid)
         self._operator = operator
 
     def apply(self, residual: RealArray, out: RealArray) -> None:

@@ -54,11 +54,10 @@ class RandomWalk:
         self._operator = operator
         self.rows = RowRanges.of(operator.indptr, parallel)
         self.root: Float32Array = np.sqrt(operator.diagonal)
-        inverse_root = np.zeros_like(self.root)
-        np.divide(1.0, self.root, out=inverse_root, where=self.root > 0)
+        inverse = np.divide(1.0, self.root, out=np.zeros_like(self.root), where=self.root > 0)
         normalized = np.empty_like(operator.weight)
         matrix = operator.indptr, operator.indices
-        self.rows.run(partial(normalize_rows, *matrix, operator.weight, inverse_root, normalized))
+        self.rows.run(partial(normalize_rows, *matrix, operator.weight, inverse, normalized))
         self.matrix = *matrix, frozen(normalized)
         degree = operator.diagonal.astype(np.float64)
         total = np.bincount(operator.component, degree, minlength=operator.projected.size)

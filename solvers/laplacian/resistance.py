@@ -266,8 +266,8 @@ class ResistanceSystem:
             self._records, operator, node, rows, self._ridge, self._seed, n_probes
         )
         del self._records
-        inverse = np.zeros_like(operator.diagonal)
-        np.divide(1.0, operator.diagonal, out=inverse, where=operator.diagonal > 0)
+        degree = operator.diagonal
+        inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
         by_jacobi = isinstance(system.preconditioner, Jacobi)
         solve = self._smoothed_by_jacobi if by_jacobi else self._smoothed
         solved, status, n_iter, relative = solve(system, inverse, rows, rhs, rtol)

@@ -5,7 +5,7 @@ solves the one of the present piece and goes to the exact minimum along the line
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -155,7 +155,7 @@ def minimize(
     peewit.solvers.iterate.Stopped
         The caller asked for the end.
     """
-    search = _Search(problem=problem, hinges=hinges)
+    search = _Search(problem, hinges, np.empty(problem.rows.n_rows), np.empty(problem.rows.n_rows))
     now = start
     is_cold = not start.weights.any()
     own = max(rtol, ROUGH_RTOL)
@@ -188,14 +188,14 @@ def minimize(
     return now
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """The steps of one minimisation."""
+    """The steps of one minimisation; ``cost`` and ``pull`` (n_rows,) are filled by each."""
 
     problem: LinearProblem
     hinges: Hinges
-    cost: FloatArray = field(default_factory=lambda: np.zeros(0))
-    pull: FloatArray = field(default_factory=lambda: np.zeros(0))
+    cost: FloatArray
+    pull: FloatArray
 
     def solved(self, now: LinearPoint, rtol: float, most: int) -> tuple[LinearPoint, Status]:
         """The minimum of the present piece, (F3), by conjugate gradients from ``now``.
@@ -204,8 +204,6 @@ class _Search:
         of a row where that is below 1; or until rounding ends it.
         """
         problem, rows = self.problem, self.problem.rows
-        if not self.cost.size:
-            self.cost, self.pull = np.empty(rows.n_rows), np.empty(rows.n_rows)
         cost = self.cost
         bends(self.hinges.positive, self.hinges.negative, now.outputs, cost, self.pull)
         weights, outputs = now.weights.copy(), now.outputs.copy()

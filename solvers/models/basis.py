@@ -59,12 +59,11 @@ class BasisModel(ScoringModel):
         """The features, or the spectral embedding of the graph, and how that ended."""
         if prepared.features is not None:
             return prepared.features, Status.CONVERGED
-        embedding = prepared.latest(
+        return prepared.latest(
             "embedding",
             self.n_dimensions,
             lambda: spectral_embedding(prepared.graph, self.n_dimensions, watch),
         )
-        return embedding.coordinates, embedding.status
 
     @abstractmethod
     def _n_kept(self, labels: Labels) -> int:

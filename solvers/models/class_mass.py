@@ -102,7 +102,7 @@ def contrasts(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
     np.divide(variance.sum(axis=1) / total, spread, out=decided, where=spread > 0)
     decided = np.clip(decided, 0.0, 1.0)[:, None]
     share = decided * mean + (1.0 - decided) * label_shares(labels, graph)
-    relative = np.zeros_like(scores)
-    np.divide(scores, mean[component], out=relative, where=mean[component] > 0)
+    own = mean[component]
+    relative = np.divide(scores, own, out=np.zeros_like(scores), where=own > 0)
     contrast: FloatArray = share[component] * (relative - (1.0 - decided[component]))
     return contrast

@@ -126,12 +126,11 @@ def cut_starts(graph: Graph, watch: Watch) -> tuple[FloatArray, Status]:
 
     Three eigenvectors of the normalized Laplacian, sum and difference of the first two.
     """
-    embedded = spectral_embedding(graph, _N_EIGENVECTORS, watch)
-    starts = embedded.coordinates
+    starts, status = spectral_embedding(graph, _N_EIGENVECTORS, watch)
     if starts.shape[1] > 1:
         one, other = starts[:, 0], starts[:, 1]
         starts = np.column_stack([starts, one + other, one - other])
-    return starts, embedded.status
+    return starts, status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

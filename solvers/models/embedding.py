@@ -1,7 +1,5 @@
 """The spectral embedding of a graph: features for models that want some and have a graph only."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
@@ -20,15 +18,7 @@ _TOLERANCE = 1e-7
 _MAX_RESTARTS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Embedding:
-    """Coordinates (n_nodes, n_dimensions), and how their computation ended."""
-
-    coordinates: FloatArray
-    status: Status
-
-
-def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> Embedding:
+def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> tuple[FloatArray, Status]:
     """Eigenvectors of the normalized Laplacian to its least eigenvalues above 0, as coordinates.
 
     Parameters
@@ -43,9 +33,10 @@ def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> Embeddi
 
     Returns
     -------
-    Embedding
+    (n_nodes, n_dimensions) float64, Status
         Column i is D^{-1/2} v_i / sqrt(lambda_i), so that squared distances are the part of the
-        commute times (over the volume) that these eigenvectors carry. Signs are arbitrary.
+        commute times (over the volume) that these eigenvectors carry. Signs are arbitrary. And how
+        their computation ended.
 
     Notes
     -----
@@ -58,7 +49,7 @@ def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> Embeddi
     root = np.sqrt(graph.degree)
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     if wanted == 0:
-        return Embedding(coordinates=np.zeros((graph.n_nodes, 1)), status=Status.CONVERGED)
+        return np.zeros((graph.n_nodes, 1)), Status.CONVERGED
     if graph.n_nodes <= max(_DENSE_NODES, wanted + 2):
         watch.step(EMBEDDED, 0, 1)
         matrix = graph.laplacian().toarray() * np.outer(inverse, inverse)
@@ -68,8 +59,7 @@ def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> Embeddi
         vectors, status = vectors[:, :wanted], Status.CONVERGED
     else:
         greatest, vectors, status = _largest_of_inverse(graph, root, wanted, watch)
-    coordinates = inverse[:, None] * vectors * np.sqrt(greatest)
-    return Embedding(coordinates=coordinates, status=status)
+    return inverse[:, None] * vectors * np.sqrt(greatest), status
 
 
 def _trivial_part(graph: Graph, root: FloatArray) -> FloatArray:

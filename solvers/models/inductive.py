@@ -45,8 +45,8 @@ class EmbeddedModel(PointModel):
             return Embedded(rows=prepared.rows, status=Status.CONVERGED)
 
         def embed() -> Embedded:
-            made = spectral_embedding(prepared.graph, self.n_dimensions, watch)
-            return Embedded(rows=FeatureRows(values=made.coordinates), status=made.status)
+            coordinates, status = spectral_embedding(prepared.graph, self.n_dimensions, watch)
+            return Embedded(rows=FeatureRows(values=coordinates), status=status)
 
         return prepared.latest("embedding", self._input_key(prepared), embed)
 

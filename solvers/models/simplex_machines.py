@@ -8,7 +8,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.labels import Labels, class_scores, one_against_rest
+from peewit.solvers.labels import class_scores, one_against_rest
 from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.models.variational_base import VariationalModel, mean_degree
 from peewit.solvers.solution import Solution, Status, first_failure
@@ -95,18 +95,15 @@ class SimplexMachine(VariationalModel):
             watch=watch if tells_solves else watch.silent(),
         )
 
-    def _free(
-        self, inverse: PenaltyInverse, labels: Labels, targets: FloatArray, n_nodes: int
-    ) -> tuple[FloatArray, Status]:
+    def _free(self, problem: PointProblem, targets: FloatArray) -> tuple[FloatArray, Status]:
         """The fit of squares, without the simplex."""
-        fit = inverse.with_squares(labels.nodes, self.label_weight)
-        return fit.apply(self._pulled(labels, targets, n_nodes)), fit.status
+        inverse = self._penalized(problem, 0.0, tells_solves=True)
+        fit = inverse.with_squares(problem.labels.nodes, self.label_weight)
+        return fit.apply(self._pulled(problem, targets)), fit.status
 
-    def _pulled(self, labels: Labels, targets: FloatArray, n_nodes: int) -> FloatArray:
+    def _pulled(self, problem: PointProblem, targets: FloatArray) -> FloatArray:
         """What squares of the labels pull at: eta J y."""
-        pulled = np.zeros((n_nodes, targets.shape[1]))
-        pulled[labels.nodes] = self.label_weight * targets
-        return pulled
+        return problem.task.on_nodes(self.label_weight * targets)
 
     def _to_simplex(
         self, splitting: SimplexSplitting, problem: PointProblem
@@ -130,22 +127,19 @@ class LapRLS(SimplexMachine):
     """
 
     def _function(self, problem: PointProblem) -> tuple[FloatArray, Status]:
-        labels, n_nodes = problem.labels, problem.prepared.graph.n_nodes
-        inverse = self._penalized(problem, 0.0, tells_solves=True)
-        return self._free(inverse, labels, one_against_rest(labels), n_nodes)
+        return self._free(problem, one_against_rest(problem.labels))
 
     def _distributions(self, problem: PointProblem) -> tuple[FloatArray, Status]:
-        labels, n_nodes = problem.labels, problem.prepared.graph.n_nodes
+        labels = problem.labels
         base, targets = labels.class_prior(), labels.targets()
-        inverse = self._penalized(problem, 0.0, tells_solves=True)
-        free, status = self._free(inverse, labels, targets - base, n_nodes)
+        free, status = self._free(problem, targets - base)
         first = on_simplex(base + free)
         if float(np.abs(base + free - first).max(initial=0.0)) <= self.rtol:
             return first, status
         tied = self._penalized(problem, self.pull)
         splitting = SimplexSplitting(
             inverse=tied.with_squares(labels.nodes, self.label_weight),
-            linear=self._pulled(labels, targets - base, n_nodes),
+            linear=self._pulled(problem, targets - base),
             hinges=None,
             base=base,
             first=first,
@@ -189,10 +183,9 @@ class SimplexLapSVM(SimplexMachine):
         return values + intercepts, first_failure(status, inverse.status)
 
     def _distributions(self, problem: PointProblem) -> tuple[FloatArray, Status]:
-        labels, n_nodes = problem.labels, problem.prepared.graph.n_nodes
+        labels = problem.labels
         base, targets = labels.class_prior(), labels.targets()
-        inverse = self._penalized(problem, 0.0, tells_solves=True)
-        near, status = self._free(inverse, labels, targets - base, n_nodes)
+        near, status = self._free(problem, targets - base)
         first = on_simplex(base + near)
         signs = one_against_rest(labels)
         forces = self.label_weight * (targets - first[labels.nodes])

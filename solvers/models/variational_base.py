@@ -268,8 +268,7 @@ class StartedModel(VariationalModel):
         space = self._feature_map(problem)
         norm = SpaceInverse.of(space, graph, norm_penalty=1.0, graph_penalty=0.0, pull=0.0)
         prior = labels.class_prior()
-        pulled = np.zeros((graph.n_nodes, labels.n_classes))
-        pulled[labels.nodes] = _FIRST_LABEL_WEIGHT * (labels.targets() - prior)
+        pulled = problem.task.on_nodes(_FIRST_LABEL_WEIGHT * (labels.targets() - prior))
         fit = norm.with_squares(labels.nodes, _FIRST_LABEL_WEIGHT)
         return on_simplex(prior + fit.apply(pulled))
 

@@ -125,7 +125,7 @@ class Descent:
             least=np.full(n_functions, np.inf),
             least_at=np.zeros(n_functions),
         )
-        inside = values + intercept if problem.bias == "penalized" else values
+        inside = self._inside(values, intercept)
         live.energy_values = np.asarray(problem.laplacian.product(inside), np.float64)
         live.scale = self._scale(live)
         self._evaluate(live)
@@ -139,9 +139,8 @@ class Descent:
     def step(self, state: DescentState) -> DescentState:
         """One exact step along the conjugate direction, and the next direction."""
         problem, live = self.problem, state.live
-        energy_step = np.asarray(
-            problem.laplacian.product(self._inside(live.direction_values, live)), np.float64
-        )
+        inside = self._inside(live.direction_values, live.direction_intercept)
+        energy_step = np.asarray(problem.laplacian.product(inside), np.float64)
         size = self._step_size(live, energy_step)  # (E11)
         moves = np.isfinite(size) & (size > 0)
         size = np.where(moves, size, 0.0)
@@ -155,8 +154,7 @@ class Descent:
         self._evaluate(live)
         # (E10): Polak and Ribiere, never below 0
         change = self._squared_norm(live) - self._product_with(live, *earlier)
-        omega = np.zeros_like(norm)
-        np.divide(change, norm, out=omega, where=moves & (norm > 0))
+        omega = np.divide(change, norm, out=np.zeros_like(norm), where=moves & (norm > 0))
         self._turn(live, np.maximum(omega, 0.0))
         state.n_iter += 1
         live.measure = self._measured(live, before - live.objective)
@@ -179,11 +177,9 @@ class Descent:
         worst = float(np.max(state.live.measure))
         return np.log(max(worst, self.rtol)) / np.log(self.rtol) if worst < 1 else 0.0
 
-    def _inside(self, values: FloatArray, live: _Columns) -> FloatArray:
-        """What the graph penalty sees of the direction."""
-        if self.problem.bias == "penalized":
-            return values + live.direction_intercept
-        return values
+    def _inside(self, values: FloatArray, intercept: FloatArray) -> FloatArray:
+        """What the graph penalty sees."""
+        return values + intercept if self.problem.bias == "penalized" else values
 
     def _evaluate(self, live: _Columns) -> None:
         """The objective and the gradient (E9) at the present functions."""
@@ -195,7 +191,7 @@ class Descent:
             missed = np.where(targets * outputs < 1.0, missed, 0.0)
         residual = problem.graph_penalty * live.energy_values
         residual[nodes] += missed  # (E9) but for the norm: I_E (o - y) + gamma_I L K alpha
-        inside = live.values + live.intercept if problem.bias == "penalized" else live.values
+        inside = self._inside(live.values, live.intercept)
         norm = problem.space.inner(live.coef, live.coef, live.values)
         energy = np.einsum("ij,ij->j", inside, live.energy_values)
         live.objective = 0.5 * (
@@ -224,7 +220,7 @@ class Descent:
     def _step_size(self, live: _Columns, energy_step: FloatArray) -> FloatArray:
         problem, nodes = self.problem, self.problem.nodes
         space, direction_values = problem.space, live.direction_values
-        inside = self._inside(direction_values, live)
+        inside = self._inside(direction_values, live.direction_intercept)
         # left and slope of (E11) without the losses
         left = problem.norm_penalty * space.inner(live.direction, live.coef, live.values)
         left += problem.graph_penalty * np.einsum("ij,ij->j", inside, live.energy_values)

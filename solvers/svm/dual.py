@@ -4,7 +4,6 @@ Clarabel because it takes a free intercept's constraint or none, boxes or none, 
 where libsvm and liblinear take one case each.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import clarabel
@@ -81,32 +80,16 @@ def maximize(
     return LabeledMinimum.of_each(targets, solved, teller)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoxMinimum:
-    """Where a program in the unit box ended.
+def box_program(
+    matrix: FloatArray, *, gain: FloatArray, balance: FloatArray
+) -> tuple[FloatArray, float, Status]:
+    """Minimise 1/2 b' matrix b - gain' b over b in [0, 1], balance' b = 0.
 
-    Attributes
-    ----------
-    shares : (size,) float64
-        In [0, 1].
-    multiplier : float
-        Of the balance.
-    status : Status
+    The b, the multiplier of the balance, and how the program ended.
     """
-
-    shares: FloatArray
-    multiplier: float
-    status: Status
-
-
-def box_program(matrix: FloatArray, *, gain: FloatArray, balance: FloatArray) -> BoxMinimum:
-    """Minimise 1/2 b' matrix b - gain' b over b in [0, 1], balance' b = 0."""
     answer = _solve(matrix, gain, balance, True, MAX_STEPS)
-    return BoxMinimum(
-        shares=np.clip(np.array(answer.x), 0.0, 1.0),
-        multiplier=float(answer.z[0]),
-        status=_status_of(answer),
-    )
+    shares = np.clip(np.array(answer.x), 0.0, 1.0)
+    return shares, float(answer.z[0]), _status_of(answer)
 
 
 def _status_of(answer: Any) -> Status:

@@ -39,8 +39,8 @@ def exact_step(
     if not is_hinge:
         return _zero(left + _dots(steps, missed), slope + _dots(steps, steps))
     active = is_active(outputs, steps, targets)
-    breaks = np.full_like(outputs, np.inf)
-    np.divide(-missed, steps, out=breaks, where=steps != 0)  # (E11): s_i
+    # the s_i of (E11)
+    breaks = np.divide(-missed, steps, out=np.full_like(outputs, np.inf), where=steps != 0)
     breaks[breaks <= 0] = np.inf
     order = np.argsort(breaks, axis=0)
     breaks = np.take_along_axis(breaks, order, axis=0)
@@ -72,9 +72,7 @@ def _running(first: FloatArray, added: FloatArray) -> FloatArray:
 
 def _zero(left: FloatArray, slope: FloatArray) -> FloatArray:
     """Where left + s * slope is 0; infinite where the line is flat."""
-    zero = np.full_like(left, np.inf)
-    np.divide(-left, slope, out=zero, where=slope > 0)
-    return zero
+    return np.divide(-left, slope, out=np.full_like(left, np.inf), where=slope > 0)
 
 
 def _dots(left: FloatArray, right: FloatArray) -> FloatArray:

@@ -76,6 +76,5 @@ def partition_balances(
 
 def ratio(variation: FloatArray, balances: FloatArray) -> FloatArray:
     """TV / B; infinite where B is 0, of a constant column or an empty class."""
-    ratios = np.full_like(variation, np.inf)
-    np.divide(variation, balances, out=ratios, where=balances > 0)
-    return ratios
+    none = np.full_like(variation, np.inf)
+    return np.divide(variation, balances, out=none, where=balances > 0)

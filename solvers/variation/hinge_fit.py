@@ -88,12 +88,12 @@ class HingeFit:
         status = Status.CONVERGED
         for column in range(smooth.shape[1]):
             target = self.targets[:, column]
-            found = box_program(
+            shares, multiplier, ended = box_program(
                 most * kernel * np.outer(target, target),
                 gain=self.margin - target * smooth[:, column],
                 balance=target,
             )
-            dual[:, column] = most * target * found.shares
-            intercepts[column] = found.multiplier - constant @ dual[:, column]
-            status = first_failure(status, found.status)
+            dual[:, column] = most * target * shares
+            intercepts[column] = multiplier - constant @ dual[:, column]
+            status = first_failure(status, ended)
         return dual, intercepts, status
