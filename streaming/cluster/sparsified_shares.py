@@ -131,7 +131,7 @@ def sparsify_dense(
     """
     nodes = DenseNodes(n_nodes=start.n_nodes, max_nodes=settings.max_nodes)
     try:
-        mapped = ((block, nodes.n_nodes) for block in mapped_blocks(share, settings, nodes))
+        mapped = ((nodes.map_block(raw), nodes.n_nodes) for raw in _raw_blocks(share, settings))
         return _absorb_blocks(mapped, settings, start, cards)
     except BadEdges as error:
         return error.bare()
@@ -142,7 +142,7 @@ def code_share(share: Share, settings: ShareSettings) -> CodedShare | BadEdges:
     for seed in range(_HASH_SEEDS):
         nodes = index_in_memory(settings.node_kind, hash_seed=seed)
         try:
-            blocks = tuple(mapped_blocks(share, settings, nodes))
+            blocks = tuple(map(nodes.map_block, _raw_blocks(share, settings)))
         except BadEdges as error:
             return error.bare()
         except NodeCollision:
@@ -249,13 +249,8 @@ def index_in_memory(node_kind: NodeKind, *, hash_seed: int, max_nodes: int = MAX
     return NodeIndex(Path(), ids=ids, max_nodes=max_nodes, writable=True)
 
 
-def mapped_blocks(share: Share, settings: ShareSettings, nodes: Nodes) -> Iterator[EdgeBlock]:
-    """Blocks of a share, one per part, ids mapped by ``nodes``; BadEdges at the first fault."""
-    for raw in _raw_blocks(share, settings):
-        yield nodes.map_block(raw)
-
-
 def _raw_blocks(share: Share, settings: ShareSettings) -> Iterator[RawBlock]:
+    """Blocks of a share, one per part; BadEdges at the first fault."""
     for part in share.parts:
         yield read_part(
             share.staged, part, node_kind=settings.node_kind, max_nodes=settings.max_nodes

@@ -224,12 +224,8 @@ def sparse_values(table: pa.Table | pa.RecordBatch, *, first_row: int = 0) -> An
     repeated[starts[1:-1][(starts[1:-1] > 0) & (starts[1:-1] < rows.nnz)] - 1] = False
     if repeated.any():
         entry = int(np.argmax(repeated))
-        raise BadFeatures(
-            "column 'indices' must hold an index once in a row",
-            argument="indices",
-            row=first_row + _row_of(starts, entry),
-            value=str(rows.indices[entry]),
-        )
+        value = rows.indices[entry]
+        raise bad_number("indices", "hold an index once in a row", value, entry, starts, first_row)
     return rows
 
 
@@ -264,12 +260,7 @@ def _flat(name: str, lists: pa.Array, starts: Int64Array, first_row: int) -> Any
     flat = lists.flatten()
     if flat.null_count:
         entry = int(np.argmax(flat.is_null().to_numpy(zero_copy_only=False)))
-        raise BadFeatures(
-            f"column {name!r} must not hold null",
-            argument=name,
-            row=first_row + _row_of(starts, entry),
-            value="null",
-        )
+        raise bad_number(name, "not hold null", "null", entry, starts, first_row)
     numbers: AnyArray = flat.to_numpy()
     return numbers
 
@@ -282,11 +273,10 @@ def _real_values(name: str, lists: pa.Array, starts: Int64Array, first_row: int)
     finite = np.isfinite(numbers)
     if not finite.all():
         entry = int(np.argmin(finite))
-        rule = f"column {name!r} must hold finite numbers"
+        rule = "hold finite numbers"
         if np.isfinite(given[entry]):
             rule += " as 32-bit floats"
-        row = first_row + _row_of(starts, entry)
-        raise BadFeatures(rule, argument=name, row=row, value=str(given[entry]))
+        raise bad_number(name, rule, given[entry], entry, starts, first_row)
     return numbers
 
 
@@ -295,15 +285,14 @@ def _column_numbers(lists: pa.Array, starts: Int64Array, first_row: int) -> AnyA
     outside = (given < 0) | (given >= MAX_COLUMNS)
     if outside.any():
         entry = int(np.argmax(outside))
-        raise BadFeatures(
-            f"column 'indices' must lie in [0, {MAX_COLUMNS - 1}]",
-            argument="indices",
-            row=first_row + _row_of(starts, entry),
-            value=str(given[entry]),
-        )
+        rule = f"lie in [0, {MAX_COLUMNS - 1}]"
+        raise bad_number("indices", rule, given[entry], entry, starts, first_row)
     return given
 
 
-def _row_of(starts: Int64Array, entry: int) -> int:
-    """The row that holds an entry of the flat numbers."""
-    return int(np.searchsorted(starts, entry, side="right")) - 1
+def bad_number(
+    name: str, rule: str, value: object, entry: int, starts: AnyArray, first_row: int
+) -> BadFeatures:
+    """Fault of one of the flat numbers of a column, which must follow a rule."""
+    row = first_row + int(np.searchsorted(starts, entry, side="right")) - 1
+    return BadFeatures(f"column {name!r} must {rule}", argument=name, row=row, value=str(value))

@@ -30,6 +30,7 @@ from peewit.streaming.features.contract import (
     BadFeatures,
     FeatureBlock,
     as_bad_features,
+    bad_number,
     dense_values,
     is_sparse_schema,
     read_features,
@@ -306,12 +307,8 @@ def _widen(rows: Any, n_columns: int, first_row: int) -> Any:
     """Sparse rows with so many columns."""
     if rows.shape[1] > n_columns:
         entry = int(np.argmax(rows.indices >= n_columns))
-        raise BadFeatures(
-            f"column 'indices' must lie in [0, {n_columns - 1}]",
-            argument="indices",
-            row=first_row + int(np.searchsorted(rows.indptr, entry, side="right")) - 1,
-            value=str(rows.indices[entry]),
-        )
+        rule = f"lie in [0, {n_columns - 1}]"
+        raise bad_number("indices", rule, rows.indices[entry], entry, rows.indptr, first_row)
     rows.resize((rows.shape[0], n_columns))
     return rows
 

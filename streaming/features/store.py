@@ -6,7 +6,6 @@ says which version is the present one; ingest writes them, one after the other.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -17,9 +16,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from peewit.solvers.arrays import INT32_MAX, AnyArray, Int64Array, frozen
+from peewit.solvers.arrays import INT32_MAX, AnyArray, Int64Array, frozen, index_dtype
 from peewit.solvers.features import FeatureRows
-from peewit.streaming.durable import naming, publish_directory, remove_unfinished, write_json
+from peewit.streaming.durable import (
+    naming,
+    publish_directory,
+    remove_unfinished,
+    reserved_array,
+    write_json,
+)
 from peewit.streaming.features.contract import BadFeatures
 
 _NODES = "nodes.npy"
@@ -324,7 +329,7 @@ def _write_dense(
 ) -> int:
     """Fill the aligned array; returns how many numbers it holds."""
     path = directory / _VALUES
-    _reserve(path, (owners.size, n_columns), np.float32)
+    reserved_array(path, (owners.size, n_columns), np.float32)
     for nodes, block in () if old is None else old.dense_blocks():
         _place(path, np.searchsorted(owners, nodes), block)
     first = 0
@@ -351,12 +356,12 @@ def _write_sparse(
     starts: Int64Array = np.zeros(owners.size + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
     n_values = int(starts[-1])
-    kind = np.int32 if max(n_values, owners.size) <= INT32_MAX else np.int64
+    kind = index_dtype(n_values, owners.size)
     with naming(directory / _STARTS):
         np.save(directory / _STARTS, starts.astype(kind))
     paths = directory / _INDICES, directory / _VALUES
     for path, dtype in zip(paths, (kind, np.float32), strict=True):
-        _reserve(path, (n_values,), dtype)
+        reserved_array(path, (n_values,), dtype)
 
     def place(nodes: AnyArray, block_starts: AnyArray, *columns: AnyArray) -> None:
         targets = starts[np.searchsorted(owners, nodes)]
@@ -377,15 +382,6 @@ def _write_sparse(
         first += block.shape[0]
     _require_all(rows, first)
     return n_values
-
-
-def _reserve(path: Path, shape: tuple[int, ...], dtype: Any) -> None:
-    """An ``.npy`` file with room on the disk: a full one would kill whoever fills a mapping."""
-    with naming(path):
-        np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-        if hasattr(os, "posix_fallocate"):  # macOS lacks it
-            with path.open("r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _place(path: Path, places: AnyArray, values: AnyArray) -> None:

@@ -18,24 +18,9 @@ _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
 _LANE_1 = np.uint64(0xD6E8FEB86659FD93)
 _LANE_2 = np.uint64(0xA0761D6478BD642F)
 _HIGH_HALF = np.uint64(0xFFFFFFFF00000000)
-_U1, _U2, _U3, _U4, _U5, _U6, _U7, _U8 = (np.uint64(value) for value in range(1, 9))
-_B1, _B2, _B3, _B4, _B5, _B6, _B7 = (np.uint64(8 * value) for value in range(1, 8))
+_U1, _U2, _U3, _U4, _U8 = (np.uint64(value) for value in (1, 2, 3, 4, 8))
+_B1, _B2, _B3 = (np.uint64(8 * value) for value in range(1, 4))
 _S27, _S29, _S31, _S32, _S33, _S37 = (np.uint64(value) for value in (27, 29, 31, 32, 33, 37))
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def _word(data: AnyArray, at: np.uint64) -> np.uint64:
-    """Eight bytes, little-endian; the compiler makes it one load."""
-    return (
-        np.uint64(data[at])
-        | (np.uint64(data[at + _U1]) << _B1)
-        | (np.uint64(data[at + _U2]) << _B2)
-        | (np.uint64(data[at + _U3]) << _B3)
-        | (np.uint64(data[at + _U4]) << _B4)
-        | (np.uint64(data[at + _U5]) << _B5)
-        | (np.uint64(data[at + _U6]) << _B6)
-        | (np.uint64(data[at + _U7]) << _B7)
-    )
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -47,6 +32,12 @@ def _half_word(data: AnyArray, at: np.uint64) -> np.uint64:
         | (np.uint64(data[at + _U2]) << _B2)
         | (np.uint64(data[at + _U3]) << _B3)
     )
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _word(data: AnyArray, at: np.uint64) -> np.uint64:
+    """Eight bytes, little-endian; the compiler makes it one load."""
+    return _half_word(data, at) | (_half_word(data, at + _U4) << _S32)
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

@@ -1,9 +1,10 @@
 """External ids as columns: how each kind is hashed, and the tail that no segment holds yet.
 
-``StringIds`` and ``IntegerIds`` have the same methods; ``nodes.NodeIndex`` holds one of them.
+``StringIds`` and ``IntegerIds`` have the same methods; ``nodes.NodeIndex`` holds one of them. Ids
+that are not published yet are the tail.
 """
 
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,34 +15,6 @@ from peewit.streaming.kernels.node_table import gather_strings
 
 _FIRST_ROOM = 1024
 _NO_BYTES: AnyArray = frozen(np.empty(0, dtype=np.uint8))
-
-
-class IdColumn(Protocol):
-    """Ids of one kind: their hashes, and the ids that are not published yet (the tail)."""
-
-    arrow_type: pa.DataType
-    mapped_types: tuple[pa.DataType, ...]
-    n_tail: int
-
-    def hash(
-        self,
-        ids: pa.Array,
-        hashes: UInt64Array,
-        fingerprints: UInt64Array,
-        *,
-        begin: int = 0,
-        step: int = 1,
-    ) -> None:
-        """Fill every ``step``-th entry from ``begin`` on; ``ids`` hold no null."""
-
-    def append(self, src: pa.Array, dst: pa.Array, added: Int64Array) -> None:
-        """Put the ids at endpoints ``added`` behind the tail (2 row: src, 2 row + 1: dst)."""
-
-    def tail(self) -> pa.Array:
-        """The tail, sharing memory: to be used before the next change."""
-
-    def truncate(self, n_tail: int) -> None:
-        """Keep the first ``n_tail`` ids of the tail."""
 
 
 class StringIds:
@@ -64,13 +37,13 @@ class StringIds:
         begin: int = 0,
         step: int = 1,
     ) -> None:
-        """Fill every ``step``-th entry from ``begin`` on."""
+        """Fill every ``step``-th entry from ``begin`` on; ``ids`` hold no null."""
         offsets, data = _string_buffers(ids)
         with np.errstate(over="ignore"):  # uncompiled kernels: numpy warns where integers wrap
             hash_strings(offsets, data, self._seed, hashes, fingerprints, begin, step)
 
     def append(self, src: pa.Array, dst: pa.Array, added: Int64Array) -> None:
-        """Put the strings at endpoints ``added`` behind the tail."""
+        """Put the strings at endpoints ``added`` behind the tail (2 row: src, 2 row + 1: dst)."""
         src_offsets, src_data = _string_buffers(src)
         dst_offsets, dst_data = _string_buffers(dst)
         row, is_dst = added >> 1, (added & 1).astype(bool)
@@ -120,13 +93,13 @@ class IntegerIds:
         begin: int = 0,
         step: int = 1,
     ) -> None:
-        """Fill every ``step``-th entry from ``begin`` on."""
+        """Fill every ``step``-th entry from ``begin`` on; ``ids`` hold no null."""
         with np.errstate(over="ignore"):  # uncompiled kernels: numpy warns where integers wrap
             hash_integers(frozen(ids.to_numpy()), self._seed, hashes, begin, step)
         fingerprints[begin::step] = 0
 
     def append(self, src: pa.Array, dst: pa.Array, added: Int64Array) -> None:
-        """Put the integers at endpoints ``added`` behind the tail."""
+        """Put the integers at endpoints ``added`` behind the tail, as `StringIds` does."""
         row, is_dst = added >> 1, (added & 1).astype(bool)
         n_tail = self.n_tail + len(added)
         self._values = _with_room(self._values, n_tail)
@@ -143,6 +116,10 @@ class IntegerIds:
         self.n_tail = n_tail
         if n_tail == 0:
             self._values = np.empty(_FIRST_ROOM, dtype=np.int64)
+
+
+IdColumn: TypeAlias = StringIds | IntegerIds
+"""Ids of one kind: their hashes, and their tail."""
 
 
 def _string_buffers(ids: pa.Array) -> tuple[Int64Array, AnyArray]:

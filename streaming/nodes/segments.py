@@ -152,8 +152,8 @@ def publish_ids(directory: Path, ids: pa.Array, *, start: int, published: list[M
             break
         merged.insert(0, chunk.ids)
         start = chunk.start
-    _write(segment_path(directory, start, stop), merged)
     merged_path = segment_path(directory, start, stop)
+    _write(merged_path, merged)
     _delete(
         [
             segment

@@ -128,13 +128,24 @@ def certify(
         raise
     finally:
         work.forget_edges()
-    certificate = _certificate(
-        number,
-        settings,
-        status,
-        ends,
+    least, certified = (math.inf, math.inf) if ends is None else _epsilons(ends)
+    low, high = (_UNKNOWN, _UNKNOWN) if ends is None else ends
+    certificate = Certificate(
+        snapshot=number,
+        status=status,
+        epsilon_certified=_finite(certified),
+        epsilon_least=_finite(least),
+        ritz_min=_finite(low.ritz),
+        residual_min=_finite(low.residual),
+        outer_min=_finite(low.outer),
+        ritz_max=_finite(high.ritz),
+        residual_max=_finite(high.residual),
+        outer_max=_finite(high.outer),
+        probability=settings.probability,
         n_edges=components.n_edges,
         n_passes=1 + n_products,
+        n_vectors=settings.n_vectors,
+        seed=settings.seed,
         seconds=clock() - began,
         created_at=wall_clock(),
     )
@@ -278,7 +289,9 @@ class _Work:
     def save(self, krylov: Krylov, block: FloatArray) -> FloatArray:
         """Keep the newest block of the basis, then the state; the block as a map of its file."""
         number = len(krylov.widths) - 1
-        publish_file(self._block_path(number), lambda path: _save_array(path, block))
+        publish_file(
+            self._block_path(number), lambda path: np.save(path, block, allow_pickle=False)
+        )
         values = {item.name: getattr(krylov, item.name) for item in fields(krylov)}
         for name in ("projected", "coupling"):
             values[name] = {"shape": values[name].shape, "values": values[name].ravel().tolist()}
@@ -320,11 +333,6 @@ class _Work:
         return block
 
 
-def _save_array(path: Path, block: FloatArray) -> None:
-    with path.open("wb") as sink:
-        np.save(sink, block, allow_pickle=False)
-
-
 def _matrix(stored: dict[str, Any]) -> FloatArray:
     return np.array(stored["values"], dtype=np.float64).reshape(stored["shape"])
 
@@ -339,40 +347,6 @@ def _epsilons(ends: tuple[End, End]) -> tuple[float, float]:
     """The least epsilon possible, and the certified one."""
     low, high = ends
     return epsilon_between(low.ritz, high.ritz), epsilon_between(low.outer, high.outer)
-
-
-def _certificate(
-    number: int,
-    settings: CertifySettings,
-    status: CertificateStatus,
-    ends: tuple[End, End] | None,
-    *,
-    n_edges: int,
-    n_passes: int,
-    seconds: float,
-    created_at: float,
-) -> Certificate:
-    least, certified = (math.inf, math.inf) if ends is None else _epsilons(ends)
-    low, high = (_UNKNOWN, _UNKNOWN) if ends is None else ends
-    return Certificate(
-        snapshot=number,
-        status=status,
-        epsilon_certified=_finite(certified),
-        epsilon_least=_finite(least),
-        ritz_min=_finite(low.ritz),
-        residual_min=_finite(low.residual),
-        outer_min=_finite(low.outer),
-        ritz_max=_finite(high.ritz),
-        residual_max=_finite(high.residual),
-        outer_max=_finite(high.outer),
-        probability=settings.probability,
-        n_edges=n_edges,
-        n_passes=n_passes,
-        n_vectors=settings.n_vectors,
-        seed=settings.seed,
-        seconds=seconds,
-        created_at=created_at,
-    )
 
 
 def _finite(value: float) -> float | None:

@@ -162,16 +162,6 @@ class SnapshotStore:
             meta=meta, graph=Graph.from_sorted_edges(_StoredEdges(path), n_nodes=meta.n_nodes)
         )
 
-    def publish(self, snapshot: Snapshot) -> None:
-        """Publish a snapshot under its number, which must be new.
-
-        Raises
-        ------
-        OSError
-            The disk is full, or fails; says which file. What was published before stays.
-        """
-        self._publish(snapshot.meta, _edge_slices(*snapshot.graph.edges()), lambda: None)
-
     def publish_records(
         self,
         meta: SnapshotMeta,
@@ -213,11 +203,6 @@ class SnapshotStore:
             for merged in merged_ranges(chunks, n_nodes=meta.n_nodes)
             for part in _edge_slices(merged.u, merged.v, merged.weight)
         )
-        return self._publish(meta, slices, guard)
-
-    def _publish(
-        self, meta: SnapshotMeta, slices: Iterable[_Edges], guard: Callable[[], None]
-    ) -> SnapshotMeta:
         self._directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._directory)
         with publish_directory(self.directory(meta.number)) as directory:

@@ -11,7 +11,7 @@ edge, is in ``sparsifier`` and needs fewer edges (section B.6). Pure functions: 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,35 +25,6 @@ EMBEDDING_RTOL = 1e-2
 """Relative error of the embedding allowed in every direction."""
 
 _SHARD_SHIFT = 40
-
-
-class CopiesSettings(Protocol):
-    """Contract of the settings of both forms.
-
-    Attributes
-    ----------
-    seed, n_nodes, n_probes
-        As in `KelnerLevinSettings`.
-    birth_copies : int
-        Copies of an edge that arrives.
-    share : float
-        Multiplies ``weight * resistance`` in a probability.
-    ridge : float
-        Added to the Laplacian's diagonal when resistances are taken; unit weight.
-    """
-
-    @property
-    def seed(self) -> int: ...  # noqa: D102
-    @property
-    def n_nodes(self) -> int: ...  # noqa: D102
-    @property
-    def n_probes(self) -> int: ...  # noqa: D102
-    @property
-    def birth_copies(self) -> int: ...  # noqa: D102
-    @property
-    def share(self) -> float: ...  # noqa: D102
-    @property
-    def ridge(self) -> float: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +136,10 @@ class RidgeSettings:
     def share(self) -> float:
         """Alpha itself (B11)."""
         return self.alpha
+
+
+CopiesSettings: TypeAlias = KelnerLevinSettings | RidgeSettings
+"""Settings of both forms."""
 
 
 def _check(epsilon: float, n_nodes: int, seed: int, n_probes: int) -> None:

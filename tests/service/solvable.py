@@ -18,7 +18,8 @@ from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.snapshots.store import Snapshot, SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from tests.streaming.graphs import merged_edges
 
 TIGHT = {"graph_penalty": 1.0, "rtol": 1e-14}
 """Parameters of a long solve: the residual cannot fall so far."""
@@ -94,7 +95,7 @@ def publish_snapshot(
         seed=0,
         created_at=0.0,
     )
-    SnapshotStore(paths.snapshots).publish(Snapshot(meta=meta, graph=graph))
+    SnapshotStore(paths.snapshots).publish_records(meta, [merged_edges(graph)])
     return meta
 
 

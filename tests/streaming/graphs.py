@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, IntArray
+from peewit.solvers.edge_rows import WeightedEdges
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.sparsifier.records import Records, SparsifierSettings, SparsifierState
@@ -145,3 +146,9 @@ def sparsified(
     for _ in range(n_forced):
         state = resparsify(state, settings)
     return state
+
+
+def merged_edges(graph: Graph) -> WeightedEdges:
+    """Edges of a graph, as records that a snapshot is published from."""
+    u, v, weight = graph.edges()
+    return WeightedEdges(u=u, v=v, weight=weight)

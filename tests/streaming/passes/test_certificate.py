@@ -22,12 +22,13 @@ from peewit.streaming.passes.certificate import (
 )
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
-from peewit.streaming.snapshots.store import Snapshot, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 from tests.reference.pencil import pencil_spectrum, spectral_epsilon
 from tests.streaming.graphs import (
     EdgeList,
     core_with_paths,
     heavy_tailed,
+    merged_edges,
     random_graph,
     two_communities,
 )
@@ -136,7 +137,7 @@ def replace_snapshot(graph: StreamedGraph, other: Graph) -> None:
     store = SnapshotStore(graph.paths.snapshots)
     meta = replace(store.meta(1), n_nodes=other.n_nodes)
     shutil.rmtree(graph.paths.snapshots)
-    store.publish(Snapshot(meta=meta, graph=other))
+    store.publish_records(meta, [merged_edges(other)])
 
 
 @pytest.mark.parametrize("lost", ["sparsifier", "raw"])

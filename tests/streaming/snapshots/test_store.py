@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.snapshots.store import Snapshot, SnapshotMeta, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
 from peewit.streaming.sparsifier.records import Records, SparsifierSettings
 from peewit.streaming.sparsifier.sparsifier import sparsifier_graph
 from tests.reference.adjacency import summed_pairs
-from tests.streaming.graphs import random_graph, sparsified
+from tests.streaming.graphs import merged_edges, random_graph, sparsified
 
 META = SnapshotMeta(
     number=1,
@@ -41,7 +41,7 @@ META = SnapshotMeta(
 def _publish(store: SnapshotStore, *numbers: int) -> None:
     graph = random_graph(40, 0.5, 0).graph()
     for number in numbers:
-        store.publish(Snapshot(meta=replace(META, number=number), graph=graph))
+        store.publish_records(replace(META, number=number), [merged_edges(graph)])
 
 
 def test_loaded_snapshot_equals_the_published_one(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_published_records_are_the_graph_of_the_sparsifier(tmp_path: Path) -> No
     meta = store.publish_records(replace(META, n_nodes=80, edges_kept=0), state.chunks)
     assert meta == replace(META, n_nodes=80, edges_kept=graph.n_edges)
     assert store.meta(1) == meta
-    store.publish(Snapshot(meta=replace(meta, number=2), graph=graph))
+    store.publish_records(replace(meta, number=2), [merged_edges(graph)])
     assert rows(store.edges(1)) == rows(store.edges(2))
     for left, right in zip(store.load(1).graph.edges(), graph.edges(), strict=True):
         assert np.array_equal(left, right)
