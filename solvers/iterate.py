@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 State = TypeVar("State")
 

@@ -36,7 +36,7 @@ from peewit.solvers.models.base import Model
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.poisson import Poisson, PoissonMBO
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.data_sets import draw_per_class, labeled_graph
 
 Predict = Callable[[Int64Array], Int64Array]

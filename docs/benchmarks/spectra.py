@@ -8,7 +8,7 @@ import scipy.linalg
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.solver import LaplacianSolver
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 _DENSE_NODES = 1_200
 _MAX_STEPS = 300

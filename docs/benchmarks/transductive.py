@@ -53,7 +53,8 @@ from peewit.solvers.models.linear_machine import LinearMachine
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.transductive import DASVM, TSVM, TransductiveMachine
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from peewit.streaming.features.files import ParquetFeatures
 from tests.data_sets import labeled_graph
 

@@ -18,7 +18,8 @@ from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.posterior_variance import posterior_variance
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from peewit.streaming.snapshots.store import Snapshot
 
 Phase = Callable[[str], AbstractContextManager[None]]

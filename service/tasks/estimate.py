@@ -21,7 +21,7 @@ from peewit.service.wire.jobs import Estimate
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.planning import GramPlan, GramTooLarge
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.inductive import EmbeddedModel
+from peewit.solvers.models.embedded_model import EmbeddedModel
 from peewit.solvers.models.kernel_space import KernelSpaceModel
 from peewit.solvers.models.point_model import GIVEN, PointModel
 from peewit.streaming.features.store import FeatureStore

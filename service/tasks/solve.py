@@ -28,7 +28,8 @@ from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.point_model import GIVEN
 from peewit.solvers.models.refining import Refinable
-from peewit.solvers.solution import Functions, Solution, Status, grown
+from peewit.solvers.solution import Functions, Solution, grown
+from peewit.solvers.status import Status
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.raw_edges import PassStopped
 

@@ -16,7 +16,7 @@ from peewit.service.tasks.stores import JobStores
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.tuning import Grid, Tuning, default_grid, grid_models, tune
 from peewit.solvers.models.base import Model, as_classes
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 MAX_COMBINATIONS: Final = 1000
 """Of a grid: each is solved for every fold, or shares two eigenproblems with the others."""

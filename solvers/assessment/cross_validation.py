@@ -14,7 +14,8 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.labels import ClassName, Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

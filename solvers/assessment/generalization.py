@@ -21,7 +21,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Cancelled
 from peewit.solvers.labels import Targets
 from peewit.solvers.laplacian.solver import LaplacianSolver
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 FAILURE = 0.05
 """Probability with which the bound may fail, delta."""

@@ -18,7 +18,8 @@ from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
 from peewit.solvers.models.linear_machine import LinearMachine
 from peewit.solvers.models.point_model import Points
 from peewit.solvers.models.transductive import TransductiveMachine
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 PHASE: Final = "tuning"
 

@@ -22,7 +22,8 @@ from peewit.solvers.estimators.targets import ClassTargets, Marker
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
 from peewit.solvers.models.base import Model
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 _AFFINITIES = ("precomputed", "knn")
 
@@ -38,7 +39,7 @@ class ModelEstimator(BaseEstimator):
     ----------
     reachable_ : (n_nodes,) bool
         Whether a labeled node lies in the node's component; everywhere where features were used.
-    status_ : peewit.solvers.solution.Status
+    status_ : peewit.solvers.status.Status
         How the solve ended.
     stats_ : dict
         Figures of the solve, such as ``graph_penalty``.

@@ -25,7 +25,7 @@ from peewit.solvers.kernels.block_products import column_dots
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 Product: TypeAlias = Callable[[FloatArray], FloatArray]
 """The Laplacian of the full graph times a block (n_nodes, k); one pass."""

@@ -16,7 +16,7 @@ from peewit.solvers.laplacian.leading import LEAST_COLUMNS, LeadingDirections
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.pcg import PCGState
 from peewit.solvers.laplacian.preconditioned_system import System
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 _LEFT_OUT: Final = 0.75  # of rtol; of the start's residual, when a few directions stand for it
 _DIRECTIONS: Final = 1 / 16  # of rtol; what solves for directions may add

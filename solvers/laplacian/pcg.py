@@ -22,7 +22,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
 from peewit.solvers.kernels.block_products import advance, column_dots, redirect
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.preconditioners import Preconditioner
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 _TRUE_RESIDUAL_EVERY = 50
 _IMPROVEMENT = 0.8

@@ -14,7 +14,7 @@ from peewit.solvers.kernels.block_products import advance, column_dots, redirect
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.preconditioners import Preconditioner
 from peewit.solvers.laplacian.spectral_bounds import SpectralBounds
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 _MAX_CYCLES = 6
 _WIDEN_BELOW = 0.5

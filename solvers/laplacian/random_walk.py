@@ -21,7 +21,7 @@ from peewit.solvers.kernels.random_walk import (
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.spectral_bounds import CHECK_EVERY, certainty
 from peewit.solvers.parallel import Parallel, RowRanges
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 _N_VECTORS = 32
 _N_STARTS = 2

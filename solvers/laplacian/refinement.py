@@ -17,7 +17,7 @@ from peewit.solvers.iterate import Cancelled
 from peewit.solvers.kernels.block_products import column_dots, component_sums, subtract_by_component
 from peewit.solvers.kernels.inner_products import gaussian_edge_sums
 from peewit.solvers.laplacian.solver import LaplacianSolver
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 _STAGE_RTOL: Final = 3e-5
 """Residual of one correction."""

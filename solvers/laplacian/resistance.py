@@ -55,7 +55,7 @@ from peewit.solvers.laplacian.resistance_records import (
 )
 from peewit.solvers.laplacian.spectral_bounds import Lanczos, SpectralBounds, bounds_of_ritz_values
 from peewit.solvers.parallel import Parallel, RowRanges
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 _COLUMNS_AT_ONCE = 8
 _WALK_STEPS = 3

@@ -26,7 +26,7 @@ from peewit.solvers.laplacian.pcg import FIRST_FORECAST
 from peewit.solvers.laplacian.preconditioned_system import System
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 SolverPreconditioner = Literal["auto", "jacobi", "multigrid", "approx-chol"]
 

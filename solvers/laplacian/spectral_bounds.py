@@ -15,7 +15,7 @@ from peewit.solvers.iterate import Outcome
 from peewit.solvers.kernels.block_products import advance, column_dots, redirect
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.preconditioners import Preconditioner
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 CHECK_EVERY = 4
 """Steps from one look at the Ritz values to the next."""

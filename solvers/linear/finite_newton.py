@@ -14,7 +14,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.kernels.hinges import bends, slope_along, stays
 from peewit.solvers.laplacian.iterated import IteratedLaplacian
 from peewit.solvers.linear.rows import LinearRows
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 ROUGH_RTOL: Final = 1e-2
 """Of the Newton systems until their piece is the right one."""

@@ -11,7 +11,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.iterate import Watch
 from peewit.solvers.linear.finite_newton import RTOL, Hinges, LinearPoint
 from peewit.solvers.linear.transduction import LOOSE_RTOL, Transduced, Transduction
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 GROWTH: Final = 1.5
 """Of the unlabeled weight from round to round."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.linear.finite_newton import Hinges, LinearPoint, LinearProblem, minimize
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 LOOSE_RTOL: Final = 1e-2
 """Of a training that others follow."""

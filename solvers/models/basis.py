@@ -9,7 +9,7 @@ from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.embedding import EMBEDDED, spectral_embedding
 from peewit.solvers.models.point_model import PointProblem, Points, ScoringModel, Stats
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

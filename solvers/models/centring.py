@@ -10,7 +10,8 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, IntArray
 from peewit.solvers.labels import Targets
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,7 +11,8 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.point_model import PointProblem, Points
 from peewit.solvers.models.variational_base import StartedModel, held_classes, mean_degree
-from peewit.solvers.solution import Solution, Status, first_failure
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.hinge_fit import HingeFit
 from peewit.solvers.variation.partition import PartitionDescent
 from peewit.solvers.variation.penalties import Smoothing, SpaceInverse

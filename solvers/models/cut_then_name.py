@@ -22,7 +22,7 @@ from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.embedding import spectral_embedding
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Status, first_failure
+from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.cheeger_cut import best_cut
 
 N_STARTS: Final = 5

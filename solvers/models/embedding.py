@@ -7,7 +7,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Watch
 from peewit.solvers.laplacian.solver import LaplacianSolver
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 EMBEDDED = "spectral embedding"
 """What the stats say of a solve that embedded the graph."""

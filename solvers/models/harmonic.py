@@ -27,7 +27,8 @@ from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
 from peewit.solvers.models.refining import Refinable
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 SOFT_PENALTY: Final = Rule(
     doc="Weight of smoothness against the labels; 'auto' chooses it by leave-one-out.",

@@ -19,7 +19,8 @@ from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.class_mass import contrasts
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 _TIE = 1e-5
 """Shares closer than this are equal: walks run in float32, in half the time of float64."""

@@ -18,7 +18,8 @@ from peewit.solvers.labels import class_scores
 from peewit.solvers.models.inductive import InductiveModel
 from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS, KernelSpaceModel
 from peewit.solvers.models.point_model import PointProblem
-from peewit.solvers.solution import Solution, first_failure
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import first_failure
 from peewit.solvers.svm.problem import BIASES, BiasName, Minimum
 
 

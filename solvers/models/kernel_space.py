@@ -14,7 +14,7 @@ from peewit.solvers.gram.planning import GRAMS, PRECISIONS, GramPlan, GramReques
 from peewit.solvers.gram.spaces import Space
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iterate import Watch
-from peewit.solvers.models.inductive import EmbeddedModel
+from peewit.solvers.models.embedded_model import EmbeddedModel
 from peewit.solvers.models.point_model import Points, Stats
 
 FACTORED_ROWS: Final = 5_000

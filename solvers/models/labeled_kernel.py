@@ -15,7 +15,7 @@ from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.models.base import KEPT_BYTES
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 KEPT_RTOL = 1e-8
 """Residual of the columns that are kept: answers made of them meet 1e-6 without more work."""

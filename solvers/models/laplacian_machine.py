@@ -18,7 +18,7 @@ from peewit.solvers.laplacian.iterated import LAPLACIANS, IteratedLaplacian
 from peewit.solvers.models.kernel_machine import KernelMachine, is_factored, started
 from peewit.solvers.models.kernel_space import FACTORED_COLUMNS, FACTORED_ROWS
 from peewit.solvers.models.point_model import PointProblem, Points, Stats
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.svm.conjugate_gradients import descend
 from peewit.solvers.svm.dual import maximize
 from peewit.solvers.svm.labeled_system import (

@@ -18,7 +18,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from peewit.solvers.iterate import UNWATCHED, Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.models.labeled_kernel import LabeledKernel
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 MAX_KERNEL_NODES = 200
 """Labels used for the choice; of more, a stratified sample of this size."""

@@ -15,7 +15,7 @@ from peewit.solvers.laplacian.iterated import IteratedLaplacian
 from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.linear.rows import HeldRows, LinearRows, rows_of, some_of
 from peewit.solvers.linear.transduction import Figures
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

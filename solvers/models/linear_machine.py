@@ -29,7 +29,8 @@ from peewit.solvers.models.class_balance import asked_shares, unknown_classes
 from peewit.solvers.models.inductive import InductiveModel
 from peewit.solvers.models.linear_fit import Fit, Table, rows_form
 from peewit.solvers.models.point_model import PointProblem, Points
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 PENALTIES: Final = (3e-2, 1e-2, 3e-3, 1e-3)
 """Norm penalties that 'auto' chooses from, for rows of unit length (section F.4)."""

@@ -13,7 +13,7 @@ from peewit.solvers.iterate import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.point_model import PointProblem, ScoringModel
 from peewit.solvers.neighbors.distances import distance_blocks
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 ALONG_EDGES = "shortest paths"
 """What the stats say of distances along the graph."""

@@ -15,7 +15,8 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.base import KEPT_BYTES, Model, check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 _ROW_COPIES = 2
 """What a solve holds of features unless its model knows better: about one copy in float64."""

@@ -26,7 +26,8 @@ from peewit.solvers.models.class_balance import (
 )
 from peewit.solvers.models.labeled_kernel import accepted
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 _BALANCE = Rule(
     doc="'labels' weighs classes until each wins the share of the nodes that it has among the "

@@ -20,7 +20,7 @@ from peewit.solvers.iterate import Cancelled, Progress, Watch
 from peewit.solvers.labels import Targets
 from peewit.solvers.laplacian.resistance import edge_resistance, resistance_embedding
 from peewit.solvers.models.base import RegressionModel
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 RELATIVE_ERROR = 0.125
 """Standard deviation of a variance, over itself, at most."""

@@ -15,7 +15,8 @@ from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.models.base import KEPT_BYTES, Model, refuse_features
 from peewit.solvers.models.labeled_kernel import LabeledKernel
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Solution, Status, grown
+from peewit.solvers.solution import Solution, grown
+from peewit.solvers.status import Status
 
 _AHEAD_COLUMNS = 8
 """Columns solved for at once while nobody waits: what a task that comes in between may cost."""

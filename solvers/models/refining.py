@@ -11,7 +11,8 @@ from peewit.solvers.iterate import Cancelled, Progress
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.full_graph import FullSystem, Product, solve_full
 from peewit.solvers.models.base import Model
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import class_scores, one_against_rest
 from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.models.variational_base import VariationalModel, mean_degree
-from peewit.solvers.solution import Solution, Status, first_failure
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.fidelity import HingeFidelity
 from peewit.solvers.variation.hinge_fit import HingeFit
 from peewit.solvers.variation.penalties import GraphInverse, PenaltyInverse

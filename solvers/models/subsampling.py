@@ -17,7 +17,8 @@ from peewit.solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths
 from peewit.solvers.models.point_model import PointProblem, Points, ScoringModel
 from peewit.solvers.models.prepared_graph import PreparedGraph
 from peewit.solvers.neighbors.distances import nearest_rows, positive_median
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

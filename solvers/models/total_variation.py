@@ -12,7 +12,8 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
 from peewit.solvers.models.point_model import PointProblem
 from peewit.solvers.models.variational_base import StartedModel, mean_degree, targets_of
-from peewit.solvers.solution import Solution, first_failure
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import first_failure
 from peewit.solvers.variation.fidelity import Fidelity, HingeFidelity, SquaredFidelity
 from peewit.solvers.variation.proximal import SINGLE_RTOL, TotalVariation
 from peewit.solvers.variation.splitting import NORMALIZATIONS, Normalization, VariationSplitting

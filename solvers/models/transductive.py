@@ -19,7 +19,7 @@ from peewit.solvers.models.class_balance import ClassShares, asked_shares
 from peewit.solvers.models.linear_fit import Fit
 from peewit.solvers.models.linear_machine import LinearMachine
 from peewit.solvers.models.point_model import Points
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 _FEW_LABELS: Final = 20
 _LARGE_ERROR: Final = 0.1

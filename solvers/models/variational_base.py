@@ -19,7 +19,8 @@ from peewit.solvers.models.kernel_space import KernelSpaceModel
 from peewit.solvers.models.point_model import PointProblem, Points
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
-from peewit.solvers.solution import Solution, Status, first_failure
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.penalties import SpaceInverse
 from peewit.solvers.variation.simplex_splitting import on_simplex
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, IntArray
 from peewit.solvers.iterate import UNWATCHED, Watch
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.svm.line_search import exact_step
 from peewit.solvers.svm.problem import Minimum, Problem
 from peewit.solvers.svm.stopping import EarlyStop, MeasureName

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iterate import Teller, untold
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.svm.labeled_system import LabeledProblem
 from peewit.solvers.svm.newton import LabeledMinimum
 from peewit.solvers.svm.problem import LossName

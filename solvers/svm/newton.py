@@ -9,7 +9,7 @@ import scipy.linalg as sl
 
 from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.iterate import Teller, untold
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.svm.labeled_system import LabeledProblem, LabeledSystem
 from peewit.solvers.svm.line_search import exact_step
 from peewit.solvers.svm.problem import Minimum

@@ -6,7 +6,7 @@ from typing import Literal
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.spaces import Space
 from peewit.solvers.laplacian.iterated import IteratedLaplacian
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 BiasName = Literal["none", "free", "penalized"]
 BIASES: tuple[BiasName, ...] = ("none", "free", "penalized")

@@ -20,7 +20,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import UNWATCHED, Watch
 from peewit.solvers.kernels.total_variation import sweep_cuts
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.variation.cheeger import Balances, ratio
 from peewit.solvers.variation.proximal import TotalVariation
 

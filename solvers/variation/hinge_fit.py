@@ -8,7 +8,7 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_spaces import symmetric
 from peewit.solvers.iterate import Teller, untold
-from peewit.solvers.solution import Status, first_failure
+from peewit.solvers.status import Status, first_failure
 from peewit.solvers.svm.dual import box_program
 from peewit.solvers.variation.penalties import PenaltyInverse
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.iterate import UNWATCHED, Watch
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.variation.cheeger import partition_balances, ratio
 from peewit.solvers.variation.penalties import Smoothing
 from peewit.solvers.variation.proximal import TotalVariation

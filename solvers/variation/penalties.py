@@ -16,7 +16,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import UNWATCHED, Stopped, Teller, Watch, untold
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Status, first_failure
+from peewit.solvers.status import Status, first_failure
 
 _SOLVER_RTOL: Final = 1e-8
 

@@ -15,7 +15,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import UNWATCHED, Watch
 from peewit.solvers.kernels.total_variation import ascend_rows, primal_rows, variation_rows
 from peewit.solvers.parallel import Parallel, RowRanges
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 _CHECK_EVERY: Final = 10
 """Steps from one look at the gap to the next: a look costs about a third of a step."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.kernels.simplex import project_rows
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.variation.fidelity import HingeFidelity
 from peewit.solvers.variation.penalties import PenaltyInverse
 

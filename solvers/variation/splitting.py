@@ -7,7 +7,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.iterate import UNWATCHED, Watch
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.variation.fidelity import Fidelity
 from peewit.solvers.variation.penalties import Smoothing
 from peewit.solvers.variation.proximal import TotalVariation

@@ -19,7 +19,7 @@ from peewit.solvers.arrays import Float32Array, Int32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.resistance import Embedding, resistance_embedding
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.streaming.durable import naming, publish_file
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore

@@ -18,7 +18,7 @@ import numpy as np
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array, UInt64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.resistance import edge_resistance, resistance_embedding
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.streaming.edges.blocks import EdgeBlock
 
 EMBEDDING_RTOL = 1e-2

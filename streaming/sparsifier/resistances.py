@@ -27,7 +27,7 @@ from peewit.solvers.arrays import (
 )
 from peewit.solvers.laplacian.resistance import ResistanceSystem
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.streaming.kernels.sampling import choose_coarse, stale_leverages
 from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import Records, SparsifierSettings

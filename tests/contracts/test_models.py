@@ -17,7 +17,8 @@ from peewit.solvers.models.base import Model, parameter_schema
 from peewit.solvers.models.laplacian_machine import LaplacianMachine
 from peewit.solvers.models.linear_machine import LinearMachine
 from peewit.solvers.models.variational_base import VariationalModel
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from tests.data_sets import labels_in
 
 N_NODES = 90

@@ -1,7 +1,7 @@
 import pytest
 
 from peewit.solvers.iterate import ProgressReport, iterate
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 
 
 class CountDown:

@@ -11,7 +11,7 @@ import scipy.linalg as sl
 from docs.benchmarks.lapsvm.cases import Case, Joined
 from docs.benchmarks.lapsvm.penalties import NEWTON_STEPS, Pair, system_of, trained
 from peewit.solvers.arrays import BoolArray, FloatArray
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.svm.conjugate_gradients import Descent, DescentState, descend
 from peewit.solvers.svm.labeled_system import DenseInverse, NoGraphPenalty
 from peewit.solvers.svm.problem import BiasName, Minimum, Problem

@@ -13,7 +13,8 @@ from peewit.solvers.hyperparameters import Rule
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model, RegressionModel
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 
 OPTIONS = {each.name for each in fields(SolveOptions)}
 

@@ -8,7 +8,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.harmonic import HFS
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.streaming.graphs import random_graph
 
 CLASSES = st.lists(st.sampled_from("aabc"), min_size=4, max_size=40)

@@ -16,7 +16,7 @@ from peewit.solvers.assessment.generalization import (
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.harmonic import StableHFS
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.harmonic import stable_hfs_d3
 from tests.reference.laplacian import dense_laplacian
 from tests.strategies import edge_lists, graphs

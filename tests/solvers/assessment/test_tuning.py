@@ -19,7 +19,7 @@ from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.transductive import DASVM, TSVM
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.solvers.models.test_lapsvm import clouds, graph_of, labels_of
 
 

@@ -23,7 +23,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.neighbors import harmonic_extension, self_tuned_adjacency
 from tests.strategies import problems
 

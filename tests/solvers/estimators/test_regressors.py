@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from peewit.solvers import estimators
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import RealLabels
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.neighbors import harmonic_extension
 from tests.strategies import problems
 

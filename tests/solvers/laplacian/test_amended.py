@@ -9,7 +9,7 @@ from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.multigrid import Multigrid
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.solver import LaplacianSolver
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.solvers.laplacian.test_multigrid import clouds
 
 N_NODES = 8_000

@@ -19,7 +19,8 @@ from peewit.solvers.laplacian.full_graph import (
 )
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.refining import Refinable, refine
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.reference.laplacian import dense_laplacian, shifted_inverse
 from tests.strategies import labelings

@@ -11,7 +11,7 @@ from peewit.solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy
 from peewit.solvers.laplacian.multigrid import Multigrid
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.solver import LaplacianSolver
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.strategies import graphs
 
 

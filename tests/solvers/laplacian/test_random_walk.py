@@ -14,7 +14,7 @@ from peewit.solvers.laplacian.random_walk import RandomWalk, WalkLanczos
 from peewit.solvers.laplacian.resistance import ResistanceSystem
 from peewit.solvers.laplacian.spectral_bounds import SpectralBounds, bounds_of_ritz_values
 from peewit.solvers.parallel import Parallel
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.laplacian import dense_laplacian
 from tests.strategies import graphs
 from tests.streaming.graphs import heavy_tailed, random_graph, two_communities

@@ -12,7 +12,7 @@ from peewit.solvers.laplacian.resistance import (
     edge_resistance,
     resistance_embedding,
 )
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.laplacian import resistances
 from tests.reference.resistance import DenseGraph, projected_vectors
 from tests.reference.signs import probe_signs

@@ -14,7 +14,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import ProgressReport
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.solver import PATIENCE, LaplacianSolver
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.laplacian import pseudo_inverse, shifted_inverse, zero_sum_projection
 from tests.strategies import graphs
 

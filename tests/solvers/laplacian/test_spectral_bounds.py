@@ -10,7 +10,7 @@ from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.preconditioned_chebyshev import Chebyshev
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
 from peewit.solvers.laplacian.spectral_bounds import Lanczos, SpectralBounds, bounds_of_ritz_values
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse, zero_sum_projection
 from tests.strategies import graphs
 from tests.streaming.graphs import heavy_tailed, random_graph, two_communities

@@ -20,7 +20,7 @@ from peewit.solvers.linear.annealing import (
 )
 from peewit.solvers.linear.finite_newton import LinearPoint
 from peewit.solvers.linear.transduction import Transduced, Transduction
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.linear_machines import root_beliefs
 from tests.solvers.linear.test_switching import SILENT, switched
 from tests.solvers.linear_problems import small, transductive_twin

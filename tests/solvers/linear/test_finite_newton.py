@@ -20,7 +20,7 @@ from peewit.solvers.linear.finite_newton import (
     LinearProblem,
     minimize,
 )
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.kernel_machines import laplacian_power
 from tests.reference.linear_machines import DenseMachine, ridge
 from tests.solvers.linear_problems import in_memory, small, twin

@@ -15,7 +15,8 @@ from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.nearest_neighbor import NearestNeighbor
 from peewit.solvers.models.simple_hfs import SimpleHFS, kernel_eigenvectors
 from peewit.solvers.models.subsampling import SubSampling
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from tests.data_sets import accuracy, draw_per_class
 from tests.reference.baselines import (
     commute_times,

@@ -7,7 +7,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class, labeled_graph
 from tests.reference.harmonic import (
     hfs_scores,

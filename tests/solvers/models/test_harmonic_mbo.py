@@ -9,7 +9,8 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class
 from tests.reference import class_mass as reference
 from tests.reference.harmonic import hfs_scores

@@ -11,7 +11,7 @@ from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.landmarks import LandmarkMap
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.iterated import IteratedLaplacian
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.svm.conjugate_gradients import Descent, descend
 from peewit.solvers.svm.dual import maximize
 from peewit.solvers.svm.labeled_system import (

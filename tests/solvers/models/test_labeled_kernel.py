@@ -14,7 +14,7 @@ from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.labeled_kernel import LabeledKernel
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.prepared_graph import PreparedGraph
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.data_sets import digits_graph, draw_per_class
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse
 from tests.strategies import problems

@@ -16,7 +16,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
 from peewit.solvers.models.svm import RLSC, SVM
 from peewit.solvers.neighbors.ties import neighbor_graph
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.streaming.features.files import ParquetFeatures
 
 N_POINTS = 240

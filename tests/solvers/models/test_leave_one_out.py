@@ -15,7 +15,7 @@ from peewit.solvers.models.leave_one_out import (
     left_out_targets,
     stratified_sample,
 )
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.data_sets import digits_graph, draw_per_class
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse

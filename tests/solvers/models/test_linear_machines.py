@@ -20,7 +20,8 @@ from peewit.solvers.linear.transduction import Transduction
 from peewit.solvers.models.linear_machine import PENALTIES
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.transductive import DASVM, TSVM
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from peewit.streaming.features.files import ParquetFeatures
 from tests.reference.kernel_machines import laplacian_power
 from tests.reference.linear_machines import DenseMachine, DenseTransduction, formed, sigmoid

@@ -7,7 +7,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.class_balance import balanced_weights
 from peewit.solvers.models.poisson import Poisson, PoissonMBO
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class
 from tests.reference.laplacian import dense_laplacian
 from tests.reference.poisson import poisson_mbo_scores, poisson_scores, random_walk_form

@@ -13,7 +13,7 @@ from peewit.solvers.models.posterior_variance import (
     Uncertainty,
     posterior_variance,
 )
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from tests.reference.uncertainty import variance_by_conditioning, variance_by_inversion
 from tests.strategies import problems
 from tests.streaming.graphs import random_graph

@@ -16,7 +16,8 @@ from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.labeled_kernel import LabeledKernel
 from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.refining import refine
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.strategies import problems, real_problems
 from tests.streaming.graphs import random_graph

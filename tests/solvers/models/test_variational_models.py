@@ -15,7 +15,8 @@ from peewit.solvers.models.base import Model
 from peewit.solvers.models.cheeger import CheegerModel, CheegerRLS, CheegerSVM
 from peewit.solvers.models.simplex_machines import LapRLS, SimplexLapSVM, SimplexMachine
 from peewit.solvers.models.total_variation import TVRLS, TVSVM, TotalVariationModel
-from peewit.solvers.solution import Solution, Status
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
 from tests.reference.kernel_machines import kernel_matrix, laplacian_power
 from tests.reference.variation import Composite, Hinge, incidence
 

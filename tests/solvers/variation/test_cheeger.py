@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Watch
 from peewit.solvers.models.embedding import spectral_embedding
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.variation.cheeger import Balances, ratio
 from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, descend
 from peewit.solvers.variation.proximal import TotalVariation

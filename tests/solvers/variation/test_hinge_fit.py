@@ -5,7 +5,7 @@ import pytest
 
 from peewit.solvers.gram.feature_spaces import GramFactor
 from peewit.solvers.iterate import Stopped, Watch
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.variation.hinge_fit import HingeFit
 from peewit.solvers.variation.penalties import GraphInverse, PenaltyInverse, SpaceInverse
 from tests.reference.kernel_machines import laplacian_power

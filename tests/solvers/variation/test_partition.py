@@ -9,7 +9,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import iterate
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.variational_base import held_classes
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.variation.cheeger import Balances, partition_balances
 from peewit.solvers.variation.partition import PartitionDescent
 from peewit.solvers.variation.proximal import TotalVariation

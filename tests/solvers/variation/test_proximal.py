@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.solution import Status
+from peewit.solvers.status import Status
 from peewit.solvers.variation.proximal import TotalVariation
 from peewit.solvers.variation.simplex_splitting import on_simplex
 from tests.reference.variation import proximal_by_conic_program

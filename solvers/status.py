@@ -1,0 +1,44 @@
+"""Status of an iterative method: how it ended.
+
+Failing to converge is a result with a status; only wrong input raises.
+"""
+
+from enum import Enum
+
+
+class Status(Enum):
+    """How an iterative method ended; the value is the name used in records."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max-iter"
+    STAGNATED = "stagnated"
+    CANCELLED = "cancelled"
+
+    @property
+    def message(self) -> str:
+        """One sentence: what happened."""
+        return _MESSAGES[self]
+
+    @property
+    def advice(self) -> str:
+        """What to try next; empty where nothing is wrong."""
+        return _ADVICE[self]
+
+
+def first_failure(*statuses: Status) -> Status:
+    """The first status that is not converged, or converged."""
+    return next((each for each in statuses if each is not Status.CONVERGED), Status.CONVERGED)
+
+
+_MESSAGES = {
+    Status.CONVERGED: "the accuracy or the stop rule asked for was reached",
+    Status.MAX_ITER: "the iteration limit was reached before the residual asked for",
+    Status.STAGNATED: "the residual stopped falling before it reached the one asked for",
+    Status.CANCELLED: "the run was cancelled",
+}
+_ADVICE = {
+    Status.CONVERGED: "",
+    Status.MAX_ITER: "raise max_iter; of a Laplacian system, try another preconditioner",
+    Status.STAGNATED: "raise rtol or penalties, use float64, or narrow the range of weights",
+    Status.CANCELLED: "submit the run again; a start from the returned scores resumes it",
+}
