@@ -142,6 +142,13 @@ def is_within(url: str, place: str, *, home: Path) -> bool:
     return not is_local and scheme not in _WEB  # a store lists its own under the name it prefers
 
 
+def is_own(url: str, home: Path) -> bool:
+    """Whether a path lies in ``Settings.home``, as pushes and snapshots do."""
+    scheme, mark, _ = url.partition("://")
+    is_local = "::" not in url and (not mark or scheme == "file")
+    return is_local and _resolve(Path(url.removeprefix(_LOCAL))).is_relative_to(home.resolve())
+
+
 def require_within(url: str, place: str, *, home: Path) -> None:
     """Raise `SourceRefused` unless `is_within`."""
     if not is_within(url, place, home=home):

@@ -19,7 +19,7 @@ from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
 from peewit.service.database.leases import Lease
-from peewit.service.inbox.confinement import confine_redirects, is_within, require_within
+from peewit.service.inbox.confinement import confine_redirects, is_own, is_within, require_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import gather_pushes
@@ -120,14 +120,22 @@ class Ingestor:
         )
 
     def list_source(self, graph_id: str, source: SourceRecord) -> int:
-        """List one source into the manifest; returns the number of new files."""
+        """List one source into the manifest; returns the number of new files.
+
+        Files of Peewit's own home are passed over, unless the source lies in it, too.
+        """
         home, place = self._settings.home, source.confined_to
         if place is not None:
             require_within(source.url, place, home=home)
+        reads_home = is_own(source.url, home)
         listed = [
             (file.path, file.version, file.size)
             for file in ParquetEdges(source.url).list()
-            if place is None or is_within(file.path, place, home=home)
+            if (
+                reads_home or not is_own(file.path, home)
+                if place is None
+                else is_within(file.path, place, home=home)
+            )
         ]
         n_new = self._manifest.register_files(graph_id, source.id, listed)
         self._manifest.sources.note_listing(source.id)

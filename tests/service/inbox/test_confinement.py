@@ -205,6 +205,19 @@ def test_the_owner_of_the_machine_is_not_confined(
     assert Ingestor(database, settings).ingest_graph(graph.id).n_committed == 1
 
 
+def test_a_directory_that_holds_the_home_gives_none_of_its_files(
+    settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
+) -> None:
+    write_edges(settings.home.parent / "mine" / "a.parquet", "a", "b")
+    pushed = write_edges(settings.home / "graphs" / "g" / "pushes" / "p.parquet", "x", "y")
+    manifest = Manifest(database)
+    source = manifest.sources.add(graph.id, str(settings.home.parent))
+    assert Ingestor(database, settings).list_source(graph.id, source) == 1
+    assert [Path(file.path).name for file in manifest.list_files(graph.id)] == ["a.parquet"]
+    own = manifest.sources.add(graph.id, str(pushed))
+    assert Ingestor(database, settings).list_source(graph.id, own) == 1, "as k-NN edges are"
+
+
 def test_adding_again_over_http_neither_frees_nor_binds_a_source(
     database: Database, graph: GraphRecord
 ) -> None:
