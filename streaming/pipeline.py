@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.parts import EdgeFile, Part, StagedFile
+from peewit.streaming.edges.parts import EdgeFile, StagedFile
 from peewit.streaming.edges.staging import Staging
 from peewit.streaming.events import (
     Committed,
@@ -309,7 +309,17 @@ class Stream:
                 self._commitment.position = replace(start, next_part=group[-1].number + 1)
                 if self._commitment.is_due(before_long_work=self._absorption.is_full):
                     self._save()
-                self._report_progress(staged, group, seconds, resparsify_seconds)
+                self._on_event(
+                    Progress(
+                        path=staged.file.path,
+                        n_rows=sum(part.n_rows for part in group),
+                        n_bytes=sum(part.n_bytes for part in group),
+                        summary=self.summary(),
+                        n_blocks=len(group),
+                        block_seconds=seconds - (resparsify_seconds or 0.0),
+                        resparsify_seconds=resparsify_seconds,
+                    )
+                )
                 started = self._clock()
         return start.self_loops_before
 
@@ -344,25 +354,6 @@ class Stream:
 
     def _return_to_clean(self) -> None:
         self._absorption.state = self._commitment.return_to_clean(self._absorption.nodes)
-
-    def _report_progress(
-        self,
-        staged: StagedFile,
-        group: Sequence[Part],
-        seconds: float,
-        resparsify_seconds: float | None,
-    ) -> None:
-        self._on_event(
-            Progress(
-                path=staged.file.path,
-                n_rows=sum(part.n_rows for part in group),
-                n_bytes=sum(part.n_bytes for part in group),
-                summary=self.summary(),
-                n_blocks=len(group),
-                block_seconds=seconds - (resparsify_seconds or 0.0),
-                resparsify_seconds=resparsify_seconds,
-            )
-        )
 
     def _stop_if_asked(self) -> None:
         if self._should_stop():

@@ -68,12 +68,9 @@ class StreamSettings:
 
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
-        if self.group_blocks < 1:
-            raise ValueError(f"group_blocks must be at least 1, got {self.group_blocks}")
-        if self.n_threads < 1:
-            raise ValueError(f"n_threads must be at least 1, got {self.n_threads}")
-        if self.wave_shares < 1:
-            raise ValueError(f"wave_shares must be at least 1, got {self.wave_shares}")
+        for name in ("group_blocks", "n_threads", "wave_shares"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
     def within_memory(self, n_nodes: int) -> "StreamSettings":
         """Settings whose buffer and blocks keep to ``memory_limit`` with so many nodes.

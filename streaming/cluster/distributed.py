@@ -26,7 +26,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
@@ -252,8 +251,8 @@ class Cluster:
             ]
         else:
             leaves = self._number_shares(bare, nodes, shares, cards)
-        combine = partial(self._submit, merge_shares)
-        root = fold_tree(leaves, lambda a, b: combine(a, b, self._settings.sparsifier))
+        settings = self._settings.sparsifier
+        root = fold_tree(leaves, lambda a, b: self._submit(merge_shares, a, b, settings))
         del leaves
         result: SparsifierState | BadEdges = self._result(root)
         return _good(result)

@@ -94,14 +94,6 @@ class RawComponents:
     component: Int32Array
 
 
-def _never() -> bool:
-    return False
-
-
-def _ignore(_fraction: float) -> None:
-    """Report nothing."""
-
-
 class RawEdges:
     """Raw edges of one snapshot, read anew for every pass.
 
@@ -162,8 +154,8 @@ class RawEdges:
     def open(
         self,
         *,
-        on_fraction: OnFraction = _ignore,
-        cancelled: Callable[[], bool] = _never,
+        on_fraction: OnFraction = lambda _fraction: None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         """Check every file and spool those that need it; to be called before the other methods.
 
@@ -201,7 +193,10 @@ class RawEdges:
         _raise_if_any(faults)
 
     def components(
-        self, *, on_fraction: OnFraction = _ignore, cancelled: Callable[[], bool] = _never
+        self,
+        *,
+        on_fraction: OnFraction = lambda _fraction: None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> RawComponents:
         """Connected components of the raw graph, in one pass.
 
@@ -228,8 +223,8 @@ class RawEdges:
         self,
         block: FloatArray,
         *,
-        on_fraction: OnFraction = _ignore,
-        cancelled: Callable[[], bool] = _never,
+        on_fraction: OnFraction = lambda _fraction: None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> FloatArray:
         """The Laplacian of the raw graph times ``block``, in one pass.
 
