@@ -78,22 +78,7 @@ class _Failure:
 
 
 class IngestDaemon:
-    """Runs until told to stop.
-
-    Parameters
-    ----------
-    database : Database
-        Catalog, manifest, leases.
-    settings : Settings
-        Home directory, threads, dask scheduler.
-    clock : callable
-        Monotonic seconds.
-
-    Attributes
-    ----------
-    lister : SourceLister
-        Lists the sources.
-    """
+    """Runs until told to stop; ``clock`` tells monotonic seconds."""
 
     def __init__(
         self,
