@@ -5,8 +5,7 @@ SQLAlchemy Core only, the same statements on SQLite (the default, one file) and 
 
 import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final
@@ -63,8 +62,9 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        repeatable = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         self._reader = engine.execution_options(
-            sqlite_writes=False, postgresql_readonly=True, **_repeatable_read(engine)
+            sqlite_writes=False, postgresql_readonly=True, **repeatable
         )
         self._writer = engine.execution_options(sqlite_writes=True)
 
@@ -73,22 +73,18 @@ class Database:
         """True for a SQLite file, False for PostgreSQL."""
         return self.engine.dialect.name == "sqlite"
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """One moment of the database, for SELECT only; never waits for a writer."""
-        with self._reader.begin() as connection:
-            yield connection
+        return self._reader.begin()
 
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self) -> AbstractContextManager[Connection]:
         """A transaction that may write.
 
         On SQLite it is BEGIN IMMEDIATE: one writer at a time, in all processes, so that what is
         read inside still holds at the commit. On PostgreSQL it is READ COMMITTED: lock what must
         hold with ``select(...).with_for_update()``, which SQLite ignores.
         """
-        with self._writer.begin() as connection:
-            yield connection
+        return self._writer.begin()
 
     def joined(self, connection: Connection | None) -> AbstractContextManager[Connection]:
         """The caller's writing transaction, or one of its own when there is none."""
@@ -156,10 +152,6 @@ def _migrated(engine: Engine) -> Database:
         database.close()
         raise
     return database
-
-
-def _repeatable_read(engine: Engine) -> dict[str, str]:
-    return {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
 
 
 def _sqlite_engine(url: URL) -> Engine:

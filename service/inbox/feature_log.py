@@ -59,8 +59,8 @@ class NewFeatureSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureSetRecord(RowRecord):
-    """A set of features, and what became of it.
+class FeatureSetRecord(NewFeatureSet, RowRecord):
+    """A set of features, and what became of it; attributes beside those of `NewFeatureSet`.
 
     Attributes
     ----------
@@ -68,8 +68,6 @@ class FeatureSetRecord(RowRecord):
         Names the set.
     position : int
         Its turn within the graph.
-    mode, path, n_rows, n_columns, is_sparse, n_bytes
-        As in `NewFeatureSet`.
     status : {"pending", "committed", "refused"}
         Where it stands.
     features_version, n_new_nodes : int, optional
@@ -82,12 +80,6 @@ class FeatureSetRecord(RowRecord):
 
     id: str
     position: int
-    mode: SetMode
-    path: str
-    n_rows: int
-    n_columns: int
-    is_sparse: bool
-    n_bytes: int
     status: SetStatus
     features_version: int | None
     n_new_nodes: int | None

@@ -56,14 +56,7 @@ class FeaturesStatus:
 class FeatureSets:
     """Store of incoming sets and of their state; any number of threads may use it.
 
-    Parameters
-    ----------
-    log : FeatureLog
-        Lists them.
-    graphs_directory : Path
-        ``Settings.graphs_directory``.
-    max_backlog_bytes : int
-        Most bytes of one graph that may wait.
+    Of one graph at most ``max_backlog_bytes`` may wait.
     """
 
     def __init__(self, log: FeatureLog, graphs_directory: Path, *, max_backlog_bytes: int) -> None:

@@ -1,7 +1,7 @@
 """Pushes of edges over HTTP: checked on arrival, durable before they are acknowledged.
 
 A small push is a row of the database, a larger one a Parquet file below the graph and a row that
-names it; ``gathering`` makes files of the stream of both. What breaks the data contract is refused
+names it; `push_gatherer` makes files of both. What breaks the data contract is refused
 here with its row, and leaves nothing behind. Requests that come together share one transaction:
 each alone would wait for the disk.
 """
@@ -54,16 +54,8 @@ class _Waiting:
 class PushStore:
     """Store of incoming pushes; any number of threads may use it.
 
-    Parameters
-    ----------
-    manifest : Manifest
-        Its ``pushes`` lists them.
-    graphs_directory : Path
-        ``Settings.graphs_directory``.
-    max_backlog_bytes : int
-        Most bytes of one graph that may wait.
-    max_total_backlog_bytes : int
-        The same of all graphs together.
+    Of one graph at most ``max_backlog_bytes`` may wait, of all together
+    ``max_total_backlog_bytes``.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Ingest of one graph by one process: the manifest's pending files and features into the stream.
 
-`Ingestor` does it once; `ingest_daemon` keeps graphs open and goes on. The lease `ingest:<graph>`
+`Ingestor` does it once; `daemon` keeps graphs open and goes on. The lease `ingest:<graph>`
 makes one process at a time the writer. The stream's checkpoint comes first and the manifest follows
 in one fenced transaction, so whatever dies between them is told again.
 """
@@ -30,11 +30,7 @@ from peewit.service.ingest.renewer import Renewer
 from peewit.service.settings import Settings
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import ParquetEdges
-from peewit.streaming.events import (
-    IngestEvent,
-    Quarantined,
-    StreamSummary,
-)
+from peewit.streaming.events import IngestEvent, Quarantined, StreamSummary
 from peewit.streaming.features.contract import BadFeatures
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths

@@ -58,14 +58,8 @@ class JobQueue:
     Submitters use `submit` to `wait`, workers the rest. A method that takes ``connection`` joins
     the caller's transaction, so that a label and the job it leads to are stored together or not
     at all; without one it commits before it returns. Methods that take ``attempt`` raise
-    `LeaseLost` unless that attempt is the current one and still running.
-
-    Parameters
-    ----------
-    database : Database
-        Shared by every process that submits or runs jobs.
-    lease_seconds : float
-        How long an attempt stays valid without a heartbeat.
+    `LeaseLost` unless that attempt is the current one and still running; without a heartbeat it is
+    so for ``lease_seconds``.
     """
 
     def __init__(self, database: Database, *, lease_seconds: float = LEASE_SECONDS) -> None:

@@ -63,19 +63,6 @@ class Options(Generic[SettingsT]):
     settings: type[SettingsT]
     docs: Mapping[str, str]
 
-    def read(self, kind: str, parameters: Mapping[str, Any]) -> SettingsT:
-        """The settings that a job asks for; parameters left out take their defaults.
-
-        Raises
-        ------
-        ValueError
-            No such parameter, or a value that breaks its rule.
-        """
-        if unknown := sorted(parameters.keys() - self.docs.keys()):
-            known = ", ".join(sorted(self.docs)) or "none"
-            raise ValueError(f"{kind} has no parameter {unknown[0]!r}; it has {known}")
-        return self.settings(**parameters)
-
 
 class Kind(ABC, Generic[TaskT]):
     """One kind of job; the docstring of a subclass describes it in the API document.
@@ -170,8 +157,18 @@ class GraphKind(Kind[TaskT], Generic[TaskT, SettingsT]):
     options: ClassVar[Options[Any]]
 
     def read(self, parameters: Mapping[str, Any]) -> SettingsT:
-        """What a job asks for; raises ValueError as `check`."""
-        settings: SettingsT = self.options.read(self.name, parameters)
+        """What a job asks for; parameters left out take their defaults.
+
+        Raises
+        ------
+        ValueError
+            No such parameter, or a value that breaks its rule.
+        """
+        docs = self.options.docs
+        if unknown := sorted(parameters.keys() - docs.keys()):
+            known = ", ".join(sorted(docs)) or "none"
+            raise ValueError(f"{self.name} has no parameter {unknown[0]!r}; it has {known}")
+        settings: SettingsT = self.options.settings(**parameters)
         return settings
 
     def check(self, model: str | None, parameters: Mapping[str, Any]) -> None:

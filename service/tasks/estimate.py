@@ -52,19 +52,7 @@ class _Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
-    """Estimates the memory and time of solves.
-
-    Attributes
-    ----------
-    jobs : JobQueue
-        Remembers what others took.
-    labels : LabelStore
-        Knows the classes.
-    graphs_directory : Path
-        ``Settings.graphs_directory``.
-    memory_bytes : int
-        ``Settings.child_memory_bytes`` of the workers.
-    """
+    """Estimates solves; ``memory_bytes`` are ``Settings.child_memory_bytes`` of the workers."""
 
     jobs: JobQueue
     labels: LabelStore

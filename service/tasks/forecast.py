@@ -34,15 +34,7 @@ def seconds_by_stage(job: Job | None) -> dict[str, float]:
 
 
 class Forecast:
-    """Forecast of the time that one attempt has left.
-
-    Parameters
-    ----------
-    last : Job, optional
-        The last equal job.
-    clock : callable
-        Monotonic seconds.
-    """
+    """Forecast of the time that one attempt has left, from the last equal job if there is one."""
 
     def __init__(self, last: Job | None, *, clock: Callable[[], float] = monotonic) -> None:
         self._expected = seconds_by_stage(last)

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import time
 from typing import Any
@@ -77,44 +78,38 @@ def refined(
             raise with_remedy(error, keep_raw=task.keep_raw) from error
 
 
+@dataclass(slots=True, eq=False)
 class _Passes:
     """Products with the full graph, counted and reported."""
 
-    def __init__(
-        self,
-        edges: RawEdges,
-        max_passes: int,
-        progress: Progress,
-        cancelled: Callable[[], bool],
-    ) -> None:
-        self._edges = edges
-        self._max_passes = max_passes
-        self._progress = progress
-        self._cancelled = cancelled
-        self._n_passes = 0
+    edges: RawEdges
+    max_passes: int
+    progress: Progress
+    cancelled: Callable[[], bool]
+    n_passes: int = 0
 
     def __call__(self, block: FloatArray) -> FloatArray:
         """One pass."""
-        self._n_passes += 1
-        return self._edges.laplacian_product(
+        self.n_passes += 1
+        return self.edges.laplacian_product(
             block,
-            on_fraction=self.report_phase(f"pass {self._n_passes}"),
-            cancelled=self._cancelled,
+            on_fraction=self.report_phase(f"pass {self.n_passes}"),
+            cancelled=self.cancelled,
         )
 
     def report_solving(self, _report: ProgressReport) -> None:
         """The pass is over, what follows is done in memory."""
-        self.report_phase(f"pass {self._n_passes}: solving")
+        self.report_phase(f"pass {self.n_passes}: solving")
 
     def report_phase(self, phase: str) -> Callable[[float], None]:
         """Callback that reports the fraction of one phase."""
 
         def tell(fraction: float) -> None:
-            self._progress(
+            self.progress(
                 ProgressReport(
                     phase=phase,
-                    n_iter=self._n_passes,
-                    max_iter=self._max_passes,
+                    n_iter=self.n_passes,
+                    max_iter=self.max_passes,
                     fraction=fraction,
                 )
             )

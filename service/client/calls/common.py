@@ -7,8 +7,10 @@ from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 from peewit.service.client.answers import Refusal, record_of
-from peewit.service.client.errors import ServerFault
+from peewit.service.client.errors import InvalidArgument, ServerFault
 from peewit.service.client.exchange import Call, Flow, Item, Request, answered
+from peewit.service.wire.features import FeatureSet
+from peewit.service.wire.sources import File
 
 
 class _Page(Protocol):
@@ -58,6 +60,20 @@ def parsed(kind: type[T], content: bytes) -> T:
     except ValueError as error:
         detail = f"the answer must be {kind.__name__}, got {error}"
         raise ServerFault(Refusal(title="Answer not understood", detail=detail)) from error
+
+
+def broken_contract(what: str, fault: File | FeatureSet | None, otherwise: str) -> InvalidArgument:
+    """The error for what ingest has refused after it was sent; ``fault`` says why."""
+    reason = None if fault is None else fault.reason
+    return InvalidArgument(
+        Refusal(
+            title=f"{what} break the contract",
+            detail=reason or otherwise,
+            rule=reason,
+            row=None if fault is None else fault.row,
+            value=None if fault is None else fault.value,
+        )
+    )
 
 
 def pages(

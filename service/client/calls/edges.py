@@ -2,9 +2,7 @@
 
 from uuid import uuid4
 
-from peewit.service.client.answers import Refusal
-from peewit.service.client.calls.common import get, pages, path, read, until
-from peewit.service.client.errors import InvalidArgument
+from peewit.service.client.calls.common import broken_contract, get, pages, path, read, until
 from peewit.service.client.exchange import Call, Flow, Request, answered
 from peewit.service.client.tables import TableLike, table_body
 from peewit.service.wire.sources import File, FilePage, FileStatus, Push, Retry, Source, SourceList
@@ -136,17 +134,6 @@ def file(graph: str, file_id: int) -> Call[File]:
 
 def _require_taken(push: Push) -> Push:
     """The push, unless ingest has refused it."""
-    if push.status != "quarantined":
-        return push
-    reason, row, value = None, None, None
-    if push.file is not None:
-        reason, row, value = push.file.reason, push.file.row, push.file.value
-    raise InvalidArgument(
-        Refusal(
-            title="Edges break the contract",
-            detail=reason or "the block was refused",
-            rule=reason,
-            row=row,
-            value=value,
-        )
-    )
+    if push.status == "quarantined":
+        raise broken_contract("Edges", push.file, "the block was refused")
+    return push

@@ -2,9 +2,7 @@
 
 from typing import Literal
 
-from peewit.service.client.answers import Refusal
-from peewit.service.client.calls.common import get, path, read, until
-from peewit.service.client.errors import InvalidArgument
+from peewit.service.client.calls.common import broken_contract, get, path, read, until
 from peewit.service.client.exchange import Call, Request
 from peewit.service.client.tables import TableLike, table_body
 from peewit.service.wire.features import Features, FeatureSet
@@ -84,14 +82,6 @@ def _send(
 
 def _require_taken(sent: FeatureSet) -> FeatureSet:
     """The set, unless ingest has refused it."""
-    if sent.status != "refused":
-        return sent
-    raise InvalidArgument(
-        Refusal(
-            title="Features break the contract",
-            detail=sent.reason or "the set was refused",
-            rule=sent.reason,
-            row=sent.row,
-            value=sent.value,
-        )
-    )
+    if sent.status == "refused":
+        raise broken_contract("Features", sent, "the set was refused")
+    return sent
