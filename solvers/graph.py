@@ -34,9 +34,9 @@ from peewit.solvers.kernels.adjacency import (
     place_sorted,
     spread_rows,
 )
-from peewit.solvers.kernels.aggregation import renumber_rows
 from peewit.solvers.kernels.block_products import laplacian_rows
 from peewit.solvers.kernels.edges import row_sums
+from peewit.solvers.kernels.multigrid import renumber_rows
 
 _SYMMETRY_RTOL = 1e-9
 

@@ -47,7 +47,7 @@ from peewit.service.tasks.kinds import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.faults import BadTable
-from peewit.streaming.features.contract import BadFeatures
+from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.snapshots.store import SnapshotNotFound
 

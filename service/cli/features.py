@@ -28,7 +28,7 @@ from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.lifetime import StopSignal, exit_after_signal
-from peewit.streaming.features.contract import FeatureBlock
+from peewit.streaming.features.checked_tables import FeatureBlock
 from peewit.streaming.pipeline import Interrupted
 
 app = command_group()

@@ -16,7 +16,7 @@ import pyarrow as pa
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.edges.blocks import excerpt
-from peewit.streaming.features.contract import BadFeatures, as_bad_features
+from peewit.streaming.features.checked_tables import BadFeatures, as_bad_features
 from peewit.streaming.features.files import set_owners, set_values
 from peewit.streaming.features.store import (
     FeaturesMeta,

@@ -31,7 +31,7 @@ from peewit.service.settings import Settings
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import IngestEvent, Quarantined, StreamSummary
-from peewit.streaming.features.contract import BadFeatures
+from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.pipeline import FileUnreadable, Interrupted, Stream

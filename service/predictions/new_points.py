@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from peewit.streaming.features.contract import (
+from peewit.streaming.features.checked_tables import (
     BadFeatures,
     dense_values,
     is_sparse_schema,

@@ -31,8 +31,8 @@ from peewit.service.tasks.forecast import Forecast, last_equal
 from peewit.service.tasks.kinds import KINDS, kind_of
 from peewit.service.tasks.messages import Advanced, Answer, Done, Failed, Stopped
 from peewit.service.tasks.stores import JobStores
+from peewit.service.worker.heartbeats import SoleWorker, heartbeats
 from peewit.service.worker.metrics import Outcome, WorkerMetrics
-from peewit.service.worker.presence import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
 
 GRACE_SECONDS: Final = 5.0

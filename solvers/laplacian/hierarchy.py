@@ -10,7 +10,7 @@ import numpy as np
 
 from peewit.solvers.arrays import IntArray, RealArray, frozen
 from peewit.solvers.graph import Graph
-from peewit.solvers.kernels.aggregation import contract, pair_up, renumber_rows
+from peewit.solvers.kernels.multigrid import contract, pair_up, renumber_rows
 
 MAX_DENSE_NODES = 600
 """A level of so many nodes is the last: it is solved by a dense inverse."""

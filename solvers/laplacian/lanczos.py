@@ -37,7 +37,7 @@ from scipy.special import betaincinv
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.kernels.inner_products import cross_products, subtract_combination
-from peewit.solvers.laplacian.refinement import RefinedSolver
+from peewit.solvers.laplacian.iterative_refinement import RefinedSolver
 
 _SMALLEST: Final = 1e-10
 """What is left of a block is rounding when it is shorter than this part of it."""

@@ -18,14 +18,14 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.kernels.adjacency import label_components
-from peewit.solvers.kernels.aggregation import (
+from peewit.solvers.kernels.edges import row_sums
+from peewit.solvers.kernels.multigrid import (
     dense_rows,
     largest_entry,
     prolong_rows,
     resize_rows,
     restrict_rows,
 )
-from peewit.solvers.kernels.edges import row_sums
 from peewit.solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy, Rows
 from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.sweep import Sweep

@@ -9,8 +9,8 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.kernels.aggregation import relax_rows, residual_rows
 from peewit.solvers.kernels.block_products import multiply_rows
+from peewit.solvers.kernels.multigrid import relax_rows, residual_rows
 from peewit.solvers.parallel import Parallel, RowRanges
 
 

@@ -22,7 +22,7 @@ from peewit.streaming.durable import naming, publish_file
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.parts import content_faults, open_parquet
 from peewit.streaming.edges.reader import read_ahead
-from peewit.streaming.features.contract import (
+from peewit.streaming.features.checked_tables import (
     COLUMNS,
     DENSE_COLUMNS,
     NODE,

@@ -25,7 +25,7 @@ from peewit.streaming.durable import (
     reserved_array,
     write_json,
 )
-from peewit.streaming.features.contract import BadFeatures
+from peewit.streaming.features.checked_tables import BadFeatures
 
 _NODES = "nodes.npy"
 _VALUES = "values.npy"

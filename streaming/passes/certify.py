@@ -20,6 +20,7 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iterate import Progress, ProgressReport
+from peewit.solvers.laplacian.iterative_refinement import RefinedSolver
 from peewit.solvers.laplacian.lanczos import (
     End,
     Krylov,
@@ -27,7 +28,6 @@ from peewit.solvers.laplacian.lanczos import (
     spectrum_ends,
     start_krylov,
 )
-from peewit.solvers.laplacian.refinement import RefinedSolver
 from peewit.streaming.durable import publish_file, publish_json, remove_abandoned, remove_unfinished
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import (

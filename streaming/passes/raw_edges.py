@@ -27,7 +27,6 @@ from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind, RawBloc
 from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import ParquetEdges
-from peewit.streaming.edges.spool import Spool, SpooledFile
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.kernels.edge_passes import (
@@ -37,6 +36,7 @@ from peewit.streaming.kernels.edge_passes import (
     join_ends,
 )
 from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
+from peewit.streaming.passes.spool import Spool, SpooledFile
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotMeta
 

@@ -38,7 +38,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges, NodeKind, RawBlock
 from peewit.streaming.edges.columns import read_columns
-from peewit.streaming.features.contract import BadFeatures
+from peewit.streaming.features.checked_tables import BadFeatures
 from tests.service.damaged import Sent, damaged
 
 LIMIT_SECONDS: Final = 60

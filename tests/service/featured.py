@@ -17,7 +17,7 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from peewit.solvers.arrays import Float32Array
-from peewit.streaming.features.contract import read_features
+from peewit.streaming.features.checked_tables import read_features
 from peewit.streaming.graph_paths import GraphPaths
 
 

@@ -13,10 +13,10 @@ from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
-from peewit.streaming.edges.spool import Spool
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.passes.raw_edges import RawEdges
+from peewit.streaming.passes.spool import Spool
 from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore

@@ -26,7 +26,7 @@ from peewit.service.inbox.feature_tables import table_blocks
 from peewit.service.inbox.records import BacklogFull
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.features import Features, FeatureSet
-from peewit.streaming.features.contract import BadFeatures
+from peewit.streaming.features.checked_tables import BadFeatures
 
 router = resource("features", f"{ONE_GRAPH}/features")
 

@@ -32,7 +32,7 @@ from peewit.service.tables.uploads import (
     json_point_batches,
     point_batches,
 )
-from peewit.streaming.features.contract import BadFeatures
+from peewit.streaming.features.checked_tables import BadFeatures
 
 router = resource("predictions", "/v1")
 

@@ -12,8 +12,8 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.common import ONE_GRAPH, resource
 from peewit.service.api.routes.predictions import JobId, Model
+from peewit.service.api.schemas.base import answer_of
 from peewit.service.api.schemas.jobs import job_of
-from peewit.service.api.schemas.suggestions import suggestions_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.pushes import RETRY_SECONDS
@@ -26,6 +26,7 @@ from peewit.service.predictions.suggestions import (
     NoMargins,
     Strategy,
 )
+from peewit.service.predictions.suggestions import Suggestions as SuggestionsRecord
 from peewit.service.wire.jobs import Job
 from peewit.service.wire.predictions import Suggestions
 
@@ -89,4 +90,21 @@ async def get_suggestions(
         found = await run_in_threadpool(
             suggester.suggest, graph, strategy, k, model=model, job_id=job_id
         )
-    return suggestions_of(found)
+    return _suggestions_of(found)
+
+
+def _suggestions_of(found: SuggestionsRecord) -> Suggestions:
+    """What people see of suggestions."""
+    meta = None if found.file is None else found.file.meta
+    return answer_of(
+        Suggestions,
+        found,
+        job=None if meta is None else meta.job_id,
+        model=None if meta is None else meta.model,
+        snapshot=None if meta is None else meta.snapshot,
+        predicted_labels_seq=None if meta is None else meta.labels_seq,
+        suggestions=[
+            {"node": node, "prediction": prediction}
+            for node, prediction in zip(found.nodes, found.predictions, strict=True)
+        ],
+    )

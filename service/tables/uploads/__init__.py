@@ -1,9 +1,8 @@
 """Uploads: tables that people send, in any `Format`, with the row at fault where one is.
 
-Edges, features and new points come out as Arrow batches for
-`peewit.streaming.edges.columns.read_columns` and `peewit.streaming.features.contract`, which check
-the data contract; labels are few and come out as Python values. Nothing here looks at what the
-graph knows.
+Edges, features and new points come out as Arrow batches, which `read_columns` of edges and
+`read_features` check by the data contract; labels are few and come out as Python
+values. Nothing here looks at what the graph knows.
 """
 
 from peewit.service.tables.uploads.batches import (

@@ -12,8 +12,8 @@ from peewit.service.tables.uploads.limits import UploadLimits, counted
 from peewit.service.tables.uploads.stored import stored_batches
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.features.contract import COLUMNS as FEATURE_COLUMNS
-from peewit.streaming.features.contract import DENSE_COLUMNS, SPARSE_COLUMNS
+from peewit.streaming.features.checked_tables import COLUMNS as FEATURE_COLUMNS
+from peewit.streaming.features.checked_tables import DENSE_COLUMNS, SPARSE_COLUMNS
 
 
 def edge_batches(
@@ -60,7 +60,7 @@ def feature_batches(
     *,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of features in order, ready for `peewit.streaming.features.contract.read_features`.
+    """Batches of features in order, for `peewit.streaming.features.checked_tables`.
 
     In CSV every column but ``node`` is one number of the row, in the order of the header. Where
     ``node_kind`` is None, rows are of points, which are no nodes.

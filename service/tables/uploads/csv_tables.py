@@ -11,7 +11,7 @@ from peewit.service.tables.uploads.faults import BadUpload, excerpt, named_fault
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.columns import check_column_names
-from peewit.streaming.features.contract import NODE
+from peewit.streaming.features.checked_tables import NODE
 
 _IN_TURN: Final = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
 

@@ -11,7 +11,7 @@ from peewit.service.tables.uploads.faults import BadUpload
 from peewit.service.tables.uploads.identifiers import is_integer, node_id
 from peewit.service.tables.uploads.limits import BYTES_PER_BATCH, ROWS_PER_BATCH
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.features.contract import NODE
+from peewit.streaming.features.checked_tables import NODE
 
 MAX_LINE_BYTES: Final = 1 << 24
 """Longest line of NDJSON; as values it takes many times as much."""

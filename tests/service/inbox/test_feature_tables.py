@@ -19,7 +19,7 @@ from peewit.service.inbox.feature_tables import n_rows_known, path_blocks, point
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.features.contract import BadFeatures, FeatureBlock
+from peewit.streaming.features.checked_tables import BadFeatures, FeatureBlock
 
 VALUES = np.array([[1.5, -2.0], [0.0, 3.25], [1e10, 4.0]], np.float32)
 NAMES = ["a", "b", "c"]

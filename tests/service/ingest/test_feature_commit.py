@@ -26,7 +26,7 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.solvers.features import FeatureRows
-from peewit.streaming.features.contract import BadFeatures, FeatureBlock, read_features
+from peewit.streaming.features.checked_tables import BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.pipeline import Interrupted

@@ -26,7 +26,7 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.functions import KERNELS, KernelFunction, KernelName
 from peewit.solvers.gram.kernel_spaces import DenseGram
-from peewit.streaming.features.contract import BadFeatures
+from peewit.streaming.features.checked_tables import BadFeatures
 from tests.service.solvable import (
     parity_features,
     publish_features,

@@ -31,7 +31,7 @@ from peewit.service.tables.uploads import (
     read_labels,
 )
 from peewit.streaming.edges.columns import read_columns
-from peewit.streaming.features.contract import read_features
+from peewit.streaming.features.checked_tables import read_features
 
 limits = UploadLimits(
     rows=50_000_000, label_rows=1_000_000, decoded_bytes=2**28, batch_bytes=2**26

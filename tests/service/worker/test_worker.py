@@ -25,8 +25,8 @@ from peewit.service.jobs.workers import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
+from peewit.service.worker.heartbeats import AnotherWorkerRunsError
 from peewit.service.worker.one_job import run_until_finished
-from peewit.service.worker.presence import AnotherWorkerRunsError
 from peewit.service.worker.worker import Worker
 from tests.service.lost_answers import first_success_fails
 from tests.service.solvable import (
@@ -192,7 +192,7 @@ def test_a_cancel_is_seen_between_heartbeats_though_the_child_tells_nothing(
     job = service.submit(service.endless("deaf"), TIGHT)
     eventually(lambda: service.is_iterating(job))
     deaf = children()
-    monkeypatch.setattr("peewit.service.worker.presence.HEARTBEAT_SECONDS", 3600.0)
+    monkeypatch.setattr("peewit.service.worker.heartbeats.HEARTBEAT_SECONDS", 3600.0)
     try:
         for child in deaf:
             child.suspend()

@@ -10,13 +10,13 @@ from scipy.special import betaincinv
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.iterative_refinement import RefinedSolution, RefinedSolver
 from peewit.solvers.laplacian.lanczos import (
     Krylov,
     advance_krylov,
     spectrum_ends,
     start_krylov,
 )
-from peewit.solvers.laplacian.refinement import RefinedSolution, RefinedSolver
 from tests.reference.pencil import pencil_spectrum
 from tests.strategies import EdgeList, edge_lists
 

@@ -12,7 +12,7 @@ from peewit.solvers.kernels.inner_products import (
     gaussian_edge_sums,
     subtract_combination,
 )
-from peewit.solvers.laplacian.refinement import RefinedSolver
+from peewit.solvers.laplacian.iterative_refinement import RefinedSolver
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse
 
 

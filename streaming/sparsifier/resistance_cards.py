@@ -1,4 +1,4 @@
-"""Node cards: resistances that the sparsifier remembers, a few bytes for each node."""
+"""Resistance cards of nodes: what the sparsifier remembers of them, a few bytes each."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Presence of a worker: its heartbeats, and the lease of the one worker that SQLite takes."""
+"""Heartbeats of a worker, and the lease of the one worker that SQLite takes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Laplacian systems solved to a measured error in the energy norm.
+"""Iterative refinement: Laplacian systems solved to a measured error in the energy norm.
 
 A residual says little about the error of an ill-conditioned system. Here each solve is corrected by
 another one for its residual (iterative refinement), whose energy is the error before it. Most of

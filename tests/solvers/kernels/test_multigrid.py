@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.kernels.aggregation import (
+from peewit.solvers.kernels.multigrid import (
     contract,
     dense_rows,
     pair_up,

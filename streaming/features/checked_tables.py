@@ -1,4 +1,4 @@
-"""Contract of features: tables are checked and become blocks of rows.
+"""Checked tables of features: the data contract, and blocks of rows that keep it.
 
 ``read_features`` is the only gate through which features enter, whatever brought them. Rows are
 dense (a column ``features`` of lists that are equally long) or sparse (``indices`` and ``values``),
