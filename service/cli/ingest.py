@@ -1,7 +1,7 @@
 """`peewit ingest`: one pass over some files, or the daemon that follows all sources."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Final
 
@@ -106,14 +106,15 @@ def ingest(
     started = time.monotonic()
     with open_session(settings) as session:
         graph_id = session.graph(name).id
-        sources = _add_sources(session, graph_id, locations or ())
+        sources, paths = _add_sources(session, graph_id, locations or ())
         with (
             StopSignal() as stop,
             exit_after_signal(STOP_SECONDS),
             ended_when_stopped("the same command goes on from here"),
         ):
             told = read_all(session, graph_id, sources, stop, is_quiet=json)
-        refused = _refused_files(session, graph_id, sources)
+        _remove_spent(session, graph_id, sources)
+        refused = _refused_files(session, graph_id, paths)
         _tell_outcome(session, name, refused, time.monotonic() - started, as_json=json)
     for file in () if json else refused:
         if file.path not in told:
@@ -143,16 +144,28 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     end_now(0)
 
 
-def _add_sources(session: Session, graph_id: str, locations: Sequence[str]) -> list[SourceRecord]:
-    """The sources of these places; none is added when one is not there."""
+def _add_sources(
+    session: Session, graph_id: str, locations: Sequence[str]
+) -> tuple[list[SourceRecord], set[str]]:
+    """The sources of these places, and their files; none is added when one is not there."""
     urls = [absolute_url(location) for location in locations]
+    paths: set[str] = set()
     for url in urls:
-        if not ParquetEdges(url).list():
+        listed = ParquetEdges(url).list()
+        paths.update(file.path for file in listed)
+        if not listed:
             raise FileNotFoundError(
                 f"PATH must name Parquet files (of a directory *.parquet are read), none is there: "
                 f"{shown_url(url)!r}; `peewit source add --follow` waits for them"
             )
-    return [session.manifest.sources.add(graph_id, url) for url in urls]
+    return [session.manifest.sources.add(graph_id, url) for url in urls], paths
+
+
+def _remove_spent(session: Session, graph_id: str, sources: Sequence[SourceRecord]) -> None:
+    """Remove sources of one pass whose files another source has given: daemons would go on."""
+    for source in sources:
+        if not (source.follow or session.manifest.has_files(source.id)):
+            session.manifest.sources.remove(graph_id, source.id)
 
 
 def read_all(
@@ -250,12 +263,16 @@ def _tell_outcome(
             )
 
 
-def _refused_files(
-    session: Session, graph_id: str, sources: Sequence[SourceRecord]
-) -> list[FileRecord]:
-    """Files whose newest version is quarantined."""
-    newest = {file.path: file for file in _files(session, graph_id, sources)}
-    return [file for file in newest.values() if file.status == "quarantined"]
+def _refused_files(session: Session, graph_id: str, paths: Collection[str]) -> list[FileRecord]:
+    """Files whose newest version is quarantined: of these, or of all where none is named."""
+    if not session.manifest.counts(graph_id)["quarantined"]:
+        return []
+    newest = {file.path: file for file in _files(session, graph_id, ())}
+    return [
+        file
+        for file in newest.values()
+        if file.status == "quarantined" and (not paths or file.path in paths)
+    ]
 
 
 def _files(

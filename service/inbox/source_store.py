@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
-from sqlalchemy import Connection, and_, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
-from peewit.service.database.tables import sources
+from peewit.service.database.tables import files, sources
 from peewit.service.inbox.records import SourceNotFound, SourceRecord, TooManySources
 from peewit.solvers.arguments import BadArgument
 
@@ -105,7 +105,8 @@ class SourceStore:
     def remove(self, graph_id: str, source_id: str) -> None:
         """Read nothing more from a source; what is committed stays in the graph.
 
-        Its pending files are not offered any more, unless another source lists them.
+        Its pending files are not offered any more, unless another source lists them, and its
+        refused files are forgotten.
 
         Raises
         ------
@@ -117,6 +118,8 @@ class SourceStore:
             require_source(connection, graph_id, source_id)
             statement = update(sources).where(sources.c.id == source_id)
             connection.execute(statement.values(removed_at=now()))
+            of_source = and_(files.c.source_id == source_id, files.c.status == "quarantined")
+            connection.execute(delete(files).where(of_source))
 
     def note_listing(self, source_id: str, *, error: str | None = None) -> None:
         """Store how the last try to list or read a source ended; nothing when it was removed."""

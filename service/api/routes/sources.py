@@ -81,7 +81,7 @@ def list_sources(
     responses=problems(GraphNotFound, SourceNotFound),
 )
 def remove_source(source_id: str, graph: GraphHere, stores: StoresHere) -> None:
-    """Read nothing more from a source; what is committed stays in the graph."""
+    """Read nothing more from a source; what is committed stays, its refused files are forgotten."""
     stores.manifest.sources.remove(graph.id, source_id)
 
 

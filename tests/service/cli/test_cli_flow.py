@@ -153,6 +153,27 @@ def test_a_place_without_parquet_files_is_named_and_nothing_is_added(
     assert peewit("source", "list", "g", "--json").json["sources"] == []
 
 
+def test_a_refused_file_is_told_whatever_names_it_until_its_source_is_removed(
+    peewit: Peewit, edges: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad" / "a.parquet"
+    bad.parent.mkdir()
+    pq.write_table(pa.table({"from": ["a"], "to": ["b"]}), bad)
+    peewit("graph", "create", "g")
+    assert peewit("ingest", "g", bad).exit_code == 1
+    again = peewit("ingest", "g", bad.parent)
+    assert again.exit_code == 1
+    assert "column 'src' is missing" in again.err
+    sources = peewit("source", "list", "g", "--json").json["sources"]
+    assert [each["source"]["url"] for each in sources] == [str(bad)], (
+        "the second had nothing of its own"
+    )
+    assert peewit("ingest", "g", edges).exit_code == 0, "it names good files only"
+    assert peewit("ingest", "g").exit_code == 1
+    peewit("source", "remove", "g", bad)
+    assert peewit("ingest", "g").exit_code == 0
+
+
 @pytest.mark.parametrize("arguments", [(), ("g", "--follow"), ("g", "x", "--threads", "0")])
 def test_wrong_usage_of_ingest(peewit: Peewit, arguments: tuple[str, ...]) -> None:
     assert peewit("ingest", *arguments).exit_code == 2

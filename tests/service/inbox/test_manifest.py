@@ -178,6 +178,19 @@ def test_files_of_a_removed_source_are_not_offered_until_a_source_lists_them(
     assert manifest.pending(graph_id) == [listed[0], replace(listed[1], source_id=other), listed[2]]
 
 
+def test_refused_files_of_a_removed_source_are_forgotten(
+    manifest: Manifest, graph_id: str, source_id: str, lease: Lease, listed: list[FileRecord]
+) -> None:
+    bad = FileOutcome.quarantined(listed[0].id, "no text", value="x")
+    outcomes = [bad, committed(listed[1])]
+    manifest.finish(graph_id, outcomes, progress=PROGRESS, lease=lease)
+    manifest.sources.remove(graph_id, source_id)
+    assert manifest.counts(graph_id)["quarantined"] == 0
+    assert manifest.counts(graph_id)["committed"] == 1
+    manifest.sources.add(graph_id, "edges/")
+    assert manifest.register_files(graph_id, source_id, LISTING) == 1, "it may come again"
+
+
 def test_how_files_end_is_stored_with_the_progress_of_the_graph(
     database: Database,
     manifest: Manifest,
