@@ -12,6 +12,7 @@ from peewit.service.tables.uploads.limits import UploadLimits, counted
 from peewit.service.tables.uploads.stored import stored_batches
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.columns import check_column_names
 from peewit.streaming.features.checked_tables import COLUMNS as FEATURE_COLUMNS
 from peewit.streaming.features.checked_tables import DENSE_COLUMNS, SPARSE_COLUMNS
 
@@ -45,7 +46,9 @@ def edge_batches(
     """
     match table_format:
         case Format.ARROW | Format.PARQUET:
-            batches = stored_batches(file, table_format, EDGE_COLUMNS, limits)
+            batches = stored_batches(
+                file, table_format, EDGE_COLUMNS, limits, check=check_column_names
+            )
         case Format.CSV:
             batches = csv_edges(file, node_kind)
         case Format.NDJSON:

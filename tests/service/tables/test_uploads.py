@@ -193,6 +193,13 @@ def test_label_columns_must_stand_once(
         read_labels(written(table, table_format), table_format, "string")
 
 
+@pytest.mark.parametrize("table_format", [Format.CSV, Format.ARROW, Format.PARQUET])
+def test_all_columns_are_told_where_one_of_an_edge_is_missing(table_format: Format) -> None:
+    table = pa.table({"from": ["a"], "to": ["b"], "weight": [1.0]})
+    with pytest.raises(BadEdges, match="'src' is missing; the file has from, to, weight"):
+        list(edge_batches(written(table, table_format), table_format, "string"))
+
+
 def test_a_label_that_is_no_text_is_shown() -> None:
     with pytest.raises(BadUpload, match="string with a character, got '' in row 1"):
         json_labels([{"node": "a", "label": "x"}, {"node": "b", "label": ""}], "string")
