@@ -69,8 +69,8 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, scope: 
     """
     rates: RateLimits = request.app.state.rates
     if key is None:
-        has_key = await stores.recently("any key", stores.keys.any_active)
-        _require_local(request, has_key=has_key)
+        is_needed = await stores.recently("keys needed", stores.keys.are_needed)
+        _require_local(request, is_needed=is_needed)
         rates.admit(f"address {_address_of(request)}")
         return
     rates.admit(f"key {key.prefix}")
@@ -97,9 +97,9 @@ def _address_of(request: Request) -> str:
     return "unknown" if request.client is None else request.client.host
 
 
-def _require_local(request: Request, *, has_key: bool) -> None:
-    """Let a request without a key pass only while there is none, from this machine."""
-    if has_key:
+def _require_local(request: Request, *, is_needed: bool) -> None:
+    """Let a request without a key pass only while none was ever made, from this machine."""
+    if is_needed:
         raise KeyMissing("the header must be there: Authorization: Bearer <prefix>.<secret>")
     if request.client is None or not is_loopback(request.client.host):
         raise KeyMissing(

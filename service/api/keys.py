@@ -13,7 +13,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, Literal, get_args
 
-from sqlalchemy import ColumnElement, Connection, Row, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, or_, select, update
 
 from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, insert_into
@@ -59,6 +59,10 @@ class KeyRecord:
     def allows(self, scope: Scope) -> bool:
         """True when the key may be used for this; an admin key may for all."""
         return scope in self.scopes or "admin" in self.scopes
+
+
+class KeysInUse(ValueError):
+    """There are keys that callers use."""
 
 
 class KeyStore:
@@ -126,11 +130,25 @@ class KeyStore:
             rows = connection.execute(select(keys).order_by(keys.c.created_at, keys.c.prefix))
             return [_record(row) for row in rows]
 
-    def any_active(self) -> bool:
-        """True when at least one key is valid; until then the server binds to loopback only."""
-        statement = select(keys.c.prefix).where(keys.c.revoked_at.is_(None)).limit(1)
+    def are_needed(self) -> bool:
+        """Whether nobody may call without a key: once one was made, even if all are revoked."""
         with self._database.read() as connection:
-            return connection.execute(statement).first() is not None
+            return connection.execute(select(keys.c.prefix).limit(1)).first() is not None
+
+    def open_again(self) -> None:
+        """Forget the revoked keys, so that this machine may call without one.
+
+        Raises
+        ------
+        KeysInUse
+            A key is valid.
+        """
+        with self._database.write() as connection:
+            valid = select(keys.c.prefix).where(keys.c.revoked_at.is_(None))
+            prefixes = sorted(connection.execute(valid).scalars())
+            if prefixes:
+                raise KeysInUse(f"no key may be valid, got {', '.join(prefixes)}; revoke it first")
+            connection.execute(delete(keys))
 
     def ensure_admin_key(self, text: str) -> KeyRecord:
         """The admin key of this text, made valid unless it is so already.

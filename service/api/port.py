@@ -1,4 +1,4 @@
-"""Port and address of the API: loopback only, until somebody holds a key."""
+"""Port and address of the API: loopback only, until a key was made."""
 
 import socket
 from ipaddress import IPv6Address, ip_address
@@ -29,7 +29,7 @@ def check_binding(host: str, port: int, *, settings: Settings, database: Databas
     OSError
         Nobody can listen there at present.
     """
-    has_key = settings.admin_key_file is not None or KeyStore(database).any_active()
+    has_key = settings.admin_key_file is not None or KeyStore(database).are_needed()
     if not has_key and not is_loopback(host):
         raise PermissionError(
             f"host must be a loopback address while there is no key, got {host}; make a key with "

@@ -71,8 +71,21 @@ def revoke(
     """Refuse a key from now on."""
     prefix = prefix.partition(".")[0]
     with open_session() as session:
-        KeyStore(session.database).revoke(prefix)
+        store = KeyStore(session.database)
+        store.revoke(prefix)
+        is_last = all(each.revoked_at is not None for each in store.list())
     tell(f"revoked {prefix}", {"prefix": prefix, "revoked": True}, as_json=json)
+    if is_last:
+        say("It was the last one: nobody can call now. Make a key with `peewit key create NAME`;")
+        say("`peewit key open` lets this machine call without one, as before the first.")
+
+
+@app.command("open")
+def open_again() -> None:
+    """Let whoever is on this machine call without a key; all keys must be revoked."""
+    with open_session() as session:
+        KeyStore(session.database).open_again()
+    say("Every account of this machine can now read, label and ingest without a key.")
 
 
 def _scope(text: str) -> Scope:

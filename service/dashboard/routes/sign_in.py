@@ -19,7 +19,7 @@ async def show_sign_in(
     request: Request, stores: StoresHere, where: Annotated[str, Query(alias="next")] = "/"
 ) -> Response:
     """The page that asks for a key."""
-    has_key = await stores.recently("any key", stores.keys.any_active)
+    has_key = await stores.recently("keys needed", stores.keys.are_needed)
     return page(request, "sign_in.html", has_key=has_key, where=where, refused=None)
 
 

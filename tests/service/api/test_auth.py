@@ -104,6 +104,15 @@ def test_a_revoked_key_is_refused(api: Api) -> None:
     assert api.client.get("/v1/graphs", headers=bearer(key)).status_code == 401
 
 
+def test_without_a_key_nobody_enters_once_the_last_is_revoked(api: Api) -> None:
+    assert api.client.get("/v1/graphs").status_code == 200
+    key = api.stores.keys.create("one", ["read"])
+    api.stores.keys.revoke(key.partition(".")[0])
+    assert api.client.get("/v1/graphs").status_code == 401
+    api.stores.keys.open_again()
+    assert api.client.get("/v1/graphs").status_code == 200
+
+
 def test_a_body_is_not_read_for_nobody(api: Api) -> None:
     api.create_graph("g")
     api.stores.keys.create("one", ["read"])

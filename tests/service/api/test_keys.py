@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from peewit.service.api.keys import KeyNotFound, KeyStore
+from peewit.service.api.keys import KeyNotFound, KeysInUse, KeyStore
 from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import keys
@@ -82,12 +82,17 @@ def test_an_unknown_key_cannot_be_revoked(store: KeyStore) -> None:
         store.revoke("lw_none")
 
 
-def test_only_keys_that_are_not_revoked_count_as_active(store: KeyStore) -> None:
-    assert not store.any_active()
+def test_keys_are_needed_once_one_was_made_until_the_door_is_opened(store: KeyStore) -> None:
+    assert not store.are_needed()
     key = store.create("a", ["read"])
-    assert store.any_active()
+    assert store.are_needed()
+    with pytest.raises(KeysInUse, match=f"no key may be valid, got {prefix(key)}; revoke it"):
+        store.open_again()
     store.revoke(prefix(key))
-    assert not store.any_active()
+    assert store.are_needed()
+    store.open_again()
+    assert not store.are_needed()
+    assert store.list() == []
 
 
 def test_scopes_must_be_known_and_not_none(store: KeyStore) -> None:
@@ -148,7 +153,7 @@ def test_a_revoked_admin_key_stays_revoked_until_the_file_changes(store: KeyStor
     with pytest.raises(ValueError, match="admin key must be valid, got admin, which was revoked"):
         store.ensure_admin_key(ADMIN)
     store.ensure_admin_key("admin." + "f" * 64)
-    assert store.any_active()
+    assert store.active("admin") is not None
 
 
 def test_an_admin_key_of_another_form_is_refused_without_being_shown(store: KeyStore) -> None:

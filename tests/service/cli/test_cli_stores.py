@@ -210,8 +210,13 @@ def test_key_is_shown_once_and_can_be_revoked(peewit: Peewit) -> None:
     assert secret not in listed.out
     assert "last used" in listed.out
     assert peewit("key", "list", "--json").json[0]["last_used_at"] is None
-    assert peewit("key", "revoke", key).exit_code == 0
+    assert peewit("key", "open").exit_code == 1
+    revoked = peewit("key", "revoke", key)
+    assert revoked.exit_code == 0
+    assert "nobody can call now" in revoked.err
     assert peewit("key", "list", "--json").json[0]["revoked_at"] is not None
+    assert "without a key" in peewit("key", "open").err
+    assert peewit("key", "list", "--json").json == []
     assert peewit("key", "create", "x", "--scope", "everything").exit_code == 2
     assert peewit("key", "revoke", "lw_none").exit_code == 1
 
