@@ -106,6 +106,7 @@ def ingest(
     started = time.monotonic()
     with open_session(settings) as session:
         graph_id = session.graph(name).id
+        before = {source.id for source in session.manifest.sources.list(graph_id)}
         sources, paths = _add_sources(session, graph_id, locations or ())
         with (
             StopSignal() as stop,
@@ -113,7 +114,7 @@ def ingest(
             ended_when_stopped("the same command goes on from here"),
         ):
             told = read_all(session, graph_id, sources, stop, is_quiet=json)
-        _remove_spent(session, graph_id, sources)
+        _remove_spent(session, graph_id, [each for each in sources if each.id not in before])
         refused = _refused_files(session, graph_id, paths)
         _tell_outcome(session, name, refused, time.monotonic() - started, as_json=json)
     for file in () if json else refused:
@@ -162,9 +163,12 @@ def _add_sources(
 
 
 def _remove_spent(session: Session, graph_id: str, sources: Sequence[SourceRecord]) -> None:
-    """Remove sources of one pass whose files another source has given: daemons would go on."""
+    """Remove sources of one pass whose files another source has given: daemons would go on.
+
+    One that is there since an earlier command is somebody's, and stays.
+    """
     for source in sources:
-        if not (source.follow or session.manifest.has_files(source.id)):
+        if not session.manifest.has_files(source.id):
             session.manifest.sources.remove(graph_id, source.id)
 
 

@@ -19,7 +19,7 @@ from fsspec.core import url_to_fs
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import GraphNotFound
-from peewit.service.inbox.confinement import is_within, require_within
+from peewit.service.inbox.confinement import is_own, is_within, require_within
 from peewit.service.inbox.directory_watcher import DirectoryWatch
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.records import ListedFile, SourceNotFound, SourceRecord
@@ -290,7 +290,8 @@ class SourceLister:
 def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
     """What a source shows now; nothing where an object store has no such prefix yet.
 
-    Of one that was added over HTTP, files that a link takes to another place are left out.
+    Of one that was added over HTTP, files that a link takes to another place are left out; of any
+    that does not lie in Peewit's own home, the files that do.
 
     Raises
     ------
@@ -313,6 +314,8 @@ def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
             _is_empty_prefix(source.url)
     if place is not None:
         files = [file for file in files if is_within(file.path, place, home=home)]
+    elif not is_own(source.url, home):
+        files = [file for file in files if not is_own(file.path, home)]
     return [ListedFile(file.path, file.version, file.size) for file in files]
 
 

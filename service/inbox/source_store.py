@@ -28,11 +28,11 @@ class SourceStore:
         graph_id: str,
         url: str,
         *,
-        follow: bool = False,
+        follow: bool | None = None,
         confined_to: str | None = None,
         max_sources: int | None = None,
     ) -> SourceRecord:
-        """The source of this URL, added unless it is there; ``follow`` is as given last.
+        """The source of this URL, added unless it is there.
 
         A source that was removed and is added again goes on where it was.
 
@@ -42,8 +42,8 @@ class SourceStore:
             Which graph.
         url : str
             Where its files are.
-        follow : bool
-            Whether to look for new files for ever.
+        follow : bool, optional
+            Whether to look for new files for ever; by default as it is, or no.
         confined_to : str, optional
             What it may read, from `peewit.service.inbox.confinement`. A source that the owner of
             the machine has added without it stays so until it is removed.
@@ -64,8 +64,10 @@ class SourceStore:
             known = connection.execute(select(sources).where(mine)).one_or_none()
             if known is None or known.removed_at is not None:
                 _require_source_room(connection, graph_id, max_sources)
-            elif known.confined_to is None:
-                confined_to = None
+            else:
+                follow = known.follow if follow is None else follow
+                confined_to = confined_to if known.confined_to else None
+            follow = bool(follow)
             row = connection.execute(
                 update(sources)
                 .where(mine)

@@ -19,17 +19,17 @@ from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
 from peewit.service.database.leases import Lease
-from peewit.service.inbox.confinement import confine_redirects, is_own, is_within, require_within
+from peewit.service.inbox.confinement import confine_redirects, is_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.records import FileRecord, SourceRecord
+from peewit.service.inbox.source_lister import list_files
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.ingest.renewer import Renewer
 from peewit.service.settings import Settings
 from peewit.streaming.edges.parts import EdgeFile
-from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import IngestEvent, Quarantined, StreamSummary
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
@@ -116,23 +116,8 @@ class Ingestor:
         )
 
     def list_source(self, graph_id: str, source: SourceRecord) -> int:
-        """List one source into the manifest; returns the number of new files.
-
-        Files of Peewit's own home are passed over, unless the source lies in it, too.
-        """
-        home, place = self._settings.home, source.confined_to
-        if place is not None:
-            require_within(source.url, place, home=home)
-        reads_home = is_own(source.url, home)
-        listed = [
-            (file.path, file.version, file.size)
-            for file in ParquetEdges(source.url).list()
-            if (
-                reads_home or not is_own(file.path, home)
-                if place is None
-                else is_within(file.path, place, home=home)
-            )
-        ]
+        """List one source into the manifest; returns the number of new files."""
+        listed = list_files(source, home=self._settings.home)
         n_new = self._manifest.register_files(graph_id, source.id, listed)
         self._manifest.sources.note_listing(source.id)
         return n_new

@@ -561,3 +561,25 @@ def test_nodes_cannot_be_added_while_a_file_is_half_absorbed(tmp_path: Path) -> 
     assert not stream.is_between_files
     with pytest.raises(RuntimeError, match="between files"), stream.adding_nodes():
         pass
+
+
+def test_who_is_stopped_while_a_full_buffer_is_thinned_goes_on_from_there(
+    tmp_path: Path, data: Path
+) -> None:
+    """The state is lost then, and what is on the disk counts."""
+    recorder = Recorder()
+    paths = GraphPaths(root=tmp_path / "graph")
+    changes = {"checkpoint_seconds": 1e9}
+
+    def is_thinning() -> bool:
+        return not stream._absorption.is_usable
+
+    stream = Stream(paths, settings(**changes), on_event=recorder, should_stop=is_thinning)
+    with pytest.raises(Interrupted):
+        stream.ingest(listing(data))
+    n_rows = sum(event.n_rows for event in recorder.events if isinstance(event, Progress))
+    assert n_rows > 0
+    kept = CheckpointStore(paths.checkpoints).newest()
+    assert kept.state.n_edges + kept.state.n_self_loops >= n_rows
+    ingest(paths.root, listing(data), settings(**changes), Recorder())
+    assert edges_of(paths) == unbroken(tmp_path, listing(data), **changes)

@@ -49,7 +49,7 @@ def upgrade(read: Transaction, write: Transaction) -> None:
             config = _config()
             config.attributes["connection"] = connection
             if revision_of(connection) is None:
-                metadata.create_all(connection)
+                metadata.create_all(connection, checkfirst=False)  # tables of others are not ours
                 command.stamp(config, "head")
             else:
                 command.upgrade(config, "head")

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import delete, text
 
 from peewit.service.database.engine import Database, open_database
+from peewit.service.database.tables import leases
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from tests.service.cli.conftest import Peewit
@@ -172,6 +174,39 @@ def test_a_refused_file_is_told_whatever_names_it_until_its_source_is_removed(
     assert peewit("ingest", "g").exit_code == 1
     peewit("source", "remove", "g", bad)
     assert peewit("ingest", "g").exit_code == 0
+
+
+def test_reading_a_followed_source_once_leaves_it_followed(peewit: Peewit, edges: Path) -> None:
+    peewit("graph", "create", "g")
+    peewit("ingest", "g", edges)
+    peewit("source", "add", "g", edges.parent, "--follow")  # it will have nothing of its own
+    assert peewit("ingest", "g", edges.parent).exit_code == 0
+    sources = [each["source"] for each in peewit("source", "list", "g", "--json").json["sources"]]
+    assert {each["url"]: each["follow"] for each in sources} == {
+        str(edges.parent): True,
+        str(edges): False,
+    }
+
+
+def test_ingest_whose_lease_was_taken_says_by_whom_and_ends_with_a_code_of_its_own(
+    peewit: Peewit, edges: Path, database: Database
+) -> None:
+    peewit("graph", "create", "g")
+    with database.write() as connection:
+        connection.execute(
+            text(
+                "CREATE TRIGGER thief AFTER INSERT ON leases BEGIN"
+                " UPDATE leases SET token = token + 1, holder = 'somebody else'; END"
+            )
+        )
+    done = peewit("ingest", "g", edges)
+    assert done.exit_code == 75
+    assert "was taken by somebody else; nothing is lost" in done.err
+    with database.write() as connection:
+        connection.execute(text("DROP TRIGGER thief"))
+        connection.execute(delete(leases))
+    assert peewit("ingest", "g").exit_code == 0
+    assert peewit("graph", "show", "g", "--json").json["progress"]["edges_seen"] > 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("g", "--follow"), ("g", "x", "--threads", "0")])

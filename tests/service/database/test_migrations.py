@@ -17,6 +17,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, make_url, text
+from sqlalchemy.exc import DBAPIError
 
 from peewit.service.api.keys import KeyStore
 from peewit.service.catalog import AutoSolve, Catalog, SnapshotEvery
@@ -277,3 +278,14 @@ def test_a_schema_of_before_the_first_release_is_refused(first_release: str) -> 
     engine.dispose()
     with pytest.raises(DatabaseVersionError, match="must be at schema 0007 or after it, got 0003"):
         open_database(first_release)
+
+
+def test_tables_of_another_program_are_not_taken_for_ours(database_url: str) -> None:
+    engine = create_engine(make_url(database_url))
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE jobs (id integer)"))
+    with pytest.raises(DBAPIError, match="jobs"):
+        open_database(database_url)
+    with engine.connect() as connection:
+        assert inspect(connection).get_table_names() == ["jobs"]
+    engine.dispose()

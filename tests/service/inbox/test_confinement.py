@@ -216,6 +216,8 @@ def test_a_directory_that_holds_the_home_gives_none_of_its_files(
     assert [Path(file.path).name for file in manifest.list_files(graph.id)] == ["a.parquet"]
     own = manifest.sources.add(graph.id, str(pushed))
     assert Ingestor(database, settings).list_source(graph.id, own) == 1, "as k-NN edges are"
+    followed = list_files(source, home=settings.home)
+    assert [Path(file.path).name for file in followed] == ["a.parquet"], "as daemons list it"
 
 
 def test_adding_again_over_http_neither_frees_nor_binds_a_source(

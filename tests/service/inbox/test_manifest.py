@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from sqlalchemy import Connection, event, update
@@ -163,6 +164,16 @@ def test_a_path_too_long_is_refused_with_its_name(
     with pytest.raises(ValueError, match=r"path must have 1 to 2000 bytes .* got 2001 bytes, 'xxx"):
         manifest.register_files(graph_id, source_id, [("x" * 2001, "1", 1)])
     assert manifest.register_files(graph_id, source_id, [("x" * 2000, "1", 1)]) == 1
+
+
+def test_a_source_stays_followed_until_it_is_told_or_removed(
+    manifest: Manifest, graph_id: str
+) -> None:
+    add = partial(manifest.sources.add, graph_id, "s3://bucket/more")
+    assert [add().follow, add(follow=True).follow, add().follow] == [False, True, True]
+    assert not add(follow=False).follow
+    manifest.sources.remove(graph_id, add(follow=True).id)
+    assert not add().follow
 
 
 def test_files_of_a_removed_source_are_not_offered_until_a_source_lists_them(
