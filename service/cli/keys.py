@@ -81,11 +81,12 @@ def revoke(
 
 
 @app.command("open")
-def open_again() -> None:
+def open_again(json: AsJson = False) -> None:
     """Let whoever is on this machine call without a key; all keys must be revoked."""
     with open_session() as session:
         KeyStore(session.database).open_again()
-    say("Every account of this machine can now read, label and ingest without a key.")
+    text = "Every account of this machine can now read, label and ingest without a key."
+    tell(text, {"open": True}, as_json=json)
 
 
 def _scope(text: str) -> Scope:

@@ -21,10 +21,12 @@ from typing import Any, Final, Self
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database, DatabaseNotOpened, open_database
 from peewit.service.database.holders import is_stopped
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.logs import configure_logging, log_choice
+from peewit.service.redaction import redacted
 
 RENEW_SECONDS: Final = 2.0
 """Less than a third of what a lease lasts and a worker may be silent."""
@@ -54,7 +56,8 @@ class Renewer:
             text=True,
             start_new_session=True,  # Ctrl-C is for the parent
         )
-        self._tell(url=self._url, parent=os.getpid())
+        logs = log_choice()
+        self._tell(url=self._url, parent=os.getpid(), logs=(logs.level, logs.log_format))
         return self
 
     def __exit__(
@@ -92,11 +95,11 @@ class Renewer:
 
 
 class _Child:
-    """What the child keeps up."""
+    """What the child keeps up; it opens the database once there is something to renew."""
 
-    def __init__(self, database: Database, parent: int) -> None:
-        self._leases = LeaseStore(database)
-        self._workers = WorkerRegistry(database)
+    def __init__(self, url: str, parent: int) -> None:
+        self._url = url
+        self._database: Database | None = None
         self._parent = parent
         self._held: dict[str, Lease] = {}
         self._beats: set[str] = set()
@@ -112,19 +115,24 @@ class _Child:
                 self._beats.add(worker_id)
 
     def renew(self) -> None:
-        """Renew everything; what another has taken is dropped, its holder will see."""
+        """Renew everything; a database that is away costs a line in the log."""
         if is_stopped(self._parent):
             return
         try:
-            for worker_id in self._beats:
-                self._workers.beat(worker_id)
-            for lease in list(self._held.values()):
-                try:
-                    self._leases.renew(lease)
-                except LeaseExpired:
-                    del self._held[lease.name]
-        except SQLAlchemyError as error:
-            _log.warning("nothing renewed", error=str(error))
+            self._database = self._database or open_database(self._url)
+            self._renew(self._database)
+        except (SQLAlchemyError, DatabaseNotOpened) as error:
+            _log.warning("nothing renewed", error=redacted(str(error)))
+
+    def _renew(self, database: Database) -> None:
+        workers, leases = WorkerRegistry(database), LeaseStore(database)
+        for worker_id in self._beats:
+            workers.beat(worker_id)
+        for lease in list(self._held.values()):
+            try:
+                leases.renew(lease)
+            except LeaseExpired:  # given back or taken; its holder will see
+                del self._held[lease.name]
 
 
 def run(lines: Iterable[str]) -> None:
@@ -141,7 +149,8 @@ def run(lines: Iterable[str]) -> None:
     if first is None:
         return
     start = json.loads(first)
-    child = _Child(open_database(start["url"]), start["parent"])
+    configure_logging(*start["logs"])
+    child = _Child(start["url"], start["parent"])
     renew_at = monotonic()
     while True:
         try:

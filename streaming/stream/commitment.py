@@ -18,8 +18,8 @@ from peewit.streaming.snapshots.checkpoints import (
 )
 from peewit.streaming.sparsifier.records import SparsifierState
 
-_LARGEST_SHARE: Final = 20.0
-"""Checkpoints before long work come at intervals of so many times what one takes."""
+_LEAST_INTERVAL: Final = 20.0
+"""Checkpoints before long work lie so many times apart as one takes."""
 
 
 class Commitment:
@@ -151,7 +151,7 @@ class Commitment:
     def is_due(self, *, before_long_work: bool = False) -> bool:
         """Whether the last checkpoint is old; before long work, unless it would cost too much."""
         age = self._clock() - self._checkpoint_time
-        enough = _LARGEST_SHARE * self._save_seconds if before_long_work else math.inf
+        enough = _LEAST_INTERVAL * self._save_seconds if before_long_work else math.inf
         return age >= min(self._checkpoint_seconds, enough)
 
     def save(self, state: SparsifierState, nodes: Nodes) -> None:
