@@ -25,8 +25,8 @@ from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.simplex_machines import LapRLS
 from peewit.solvers.models.total_variation import TVRLS
 from peewit.solvers.models.transductive import TSVM
+from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.search import NeighborLists, PointSearch
-from peewit.solvers.neighbors.ties import TieRule, edges_of
 from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.graph_paths import GraphPaths

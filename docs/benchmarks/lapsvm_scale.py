@@ -37,7 +37,7 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.lapsvm import LapSVM
-from peewit.solvers.neighbors.ties import neighbor_graph
+from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.streaming.features.files import ParquetFeatures
 from peewit.streaming.notebook import sparsify
 from tests.data_sets import draw_per_class

@@ -41,8 +41,8 @@ from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.cut_then_name import cut_starts
 from peewit.solvers.models.total_variation import TVRLS
+from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.search import NeighborLists
-from peewit.solvers.neighbors.ties import TieRule, edges_of
 from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, descend
 from peewit.solvers.variation.splitting import NORMALIZATIONS
 from peewit.streaming.notebook import sparsify

@@ -9,7 +9,7 @@ from peewit.solvers.estimators.base import Classifier
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.inductive import InductiveModel
-from peewit.solvers.neighbors.ties import neighbor_graph
+from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 
 
 class InductiveClassifier(Classifier):

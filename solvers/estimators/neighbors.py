@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.graph import Graph
+from peewit.solvers.neighbors.neighbor_graph import TieRule, neighbor_graph, tie_weights
 from peewit.solvers.neighbors.search import metric_rows, nearest, require_neighbors
-from peewit.solvers.neighbors.ties import TieRule, neighbor_graph, tie_weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

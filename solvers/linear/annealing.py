@@ -9,7 +9,7 @@ from scipy.special import entr, expit, rel_entr
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iterate import Watch
 from peewit.solvers.linear.finite_newton import RTOL, LinearPoint
-from peewit.solvers.linear.transduction import LOOSE_RTOL, Transduced, Transduction
+from peewit.solvers.linear.transductive_problem import LOOSE_RTOL, Transduced, Transduction
 
 _MAX_INNER: Final = 100
 _ROOT_TOL: Final = 1e-10

@@ -10,7 +10,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.iterate import Watch
 from peewit.solvers.linear.finite_newton import RTOL, Hinges, LinearPoint
-from peewit.solvers.linear.transduction import LOOSE_RTOL, Transduced, Transduction
+from peewit.solvers.linear.transductive_problem import LOOSE_RTOL, Transduced, Transduction
 from peewit.solvers.status import Status
 
 GROWTH: Final = 1.5

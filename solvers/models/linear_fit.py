@@ -14,7 +14,7 @@ from peewit.solvers.labels import Labels, one_against_rest
 from peewit.solvers.laplacian.iterated import IteratedLaplacian
 from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.linear.rows import HeldRows, LinearRows, rows_of, some_of
-from peewit.solvers.linear.transduction import Figures
+from peewit.solvers.linear.transductive_problem import Figures
 from peewit.solvers.status import Status
 
 

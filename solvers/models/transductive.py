@@ -14,7 +14,7 @@ from peewit.solvers.labels import Labels, class_scores
 from peewit.solvers.linear.annealing import Schedule, anneal
 from peewit.solvers.linear.finite_newton import LinearPoint
 from peewit.solvers.linear.switching import SwitchRule, switch_labels
-from peewit.solvers.linear.transduction import Transduced, Transduction
+from peewit.solvers.linear.transductive_problem import Transduced, Transduction
 from peewit.solvers.models.class_balance import ClassShares, asked_shares
 from peewit.solvers.models.linear_fit import Fit
 from peewit.solvers.models.linear_machine import LinearMachine

@@ -60,8 +60,8 @@ from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.nodes.index import DenseNodes, NodeIndex, Nodes
 from peewit.streaming.sparsifier.merge_tree import fold_tree, leaf, merge, without_embedding
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import SparsifierState
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
 from peewit.streaming.sparsifier.sparsifier import buffer_cap
 
 CONNECT_SECONDS = 10.0

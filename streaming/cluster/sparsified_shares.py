@@ -28,8 +28,8 @@ from peewit.streaming.edges.reader import read_part
 from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds
 from peewit.streaming.nodes.index import DenseNodes, NodeCollision, NodeIndex, Nodes
 from peewit.streaming.sparsifier.merge_tree import merge, without_embedding
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify
 
 SHARE_ROWS = 1 << 23

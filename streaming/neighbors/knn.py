@@ -20,8 +20,7 @@ from peewit.solvers.arrays import INT32_MAX, IntArray
 from peewit.solvers.edge_rows import WeightedEdges
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iterate import Watch
-from peewit.solvers.neighbors.search import Metric, NeighborLists, largest_entries
-from peewit.solvers.neighbors.ties import (
+from peewit.solvers.neighbors.neighbor_graph import (
     LEAST_WEIGHT,
     Symmetrization,
     TieRule,
@@ -29,6 +28,7 @@ from peewit.solvers.neighbors.ties import (
     edges_of,
     with_width,
 )
+from peewit.solvers.neighbors.search import Metric, NeighborLists, largest_entries
 from peewit.streaming.durable import publish_file
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.neighbors.search import EXACT_PRODUCTS, NeighborSearch, row_length
@@ -51,7 +51,7 @@ class KnnSettings:
     k : int
         Neighbors of each node, at least 1 and below the number of nodes with features.
     weights : {"self-tuned", "heat", "binary"}
-        Weight of a tie by its length; see `peewit.solvers.neighbors.ties.WeightName`.
+        Weight of a tie by its length; see `peewit.solvers.neighbors.neighbor_graph.WeightName`.
     symmetrize : {"mean", "max"}
         Weight of an edge by those of its two ties, 0 where there is none.
     metric : {"euclidean", "cosine"}

@@ -40,8 +40,8 @@ from peewit.streaming.snapshots.record_segments import (
     read_records,
     write_records,
 )
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import SparsifierState
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
 
 _CARDS = "cards.npy"
 _SURPLUS = "surplus.npy"

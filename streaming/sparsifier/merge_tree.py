@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from peewit.solvers.parallel import Parallel
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
 from peewit.streaming.sparsifier.sparsifier import is_full, resparsify
 
 _T = TypeVar("_T")

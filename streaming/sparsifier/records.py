@@ -12,7 +12,7 @@ import numpy as np
 
 from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from peewit.streaming.kernels.sampling import CARD_PROBES
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
+from peewit.streaming.sparsifier.node_cards import NodeCards
 
 Coins = Literal["independent", "dependent"]
 """How coins are thrown."""

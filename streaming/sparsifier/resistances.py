@@ -29,8 +29,8 @@ from peewit.solvers.laplacian.resistance import ResistanceSystem
 from peewit.solvers.parallel import Parallel
 from peewit.solvers.status import Status
 from peewit.streaming.kernels.sampling import choose_coarse, stale_leverages
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import Records, SparsifierSettings
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
 
 EMBEDDING_RTOL = 0.1
 """Relative error of the projected term allowed in every direction, the smallest cut's included."""

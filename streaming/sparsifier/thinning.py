@@ -25,8 +25,8 @@ from peewit.streaming.kernels.sampling import (
     throw_coins,
 )
 from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import Records, SparsifierSettings
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
 from peewit.streaming.sparsifier.resistances import counted_resistances
 from peewit.streaming.sparsifier.sample_size import local_factor
 

@@ -11,7 +11,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.linear.finite_newton import Hinges, LinearProblem
 from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.linear.rows import LinearRows, rows_of
-from peewit.solvers.linear.transduction import Transduction
+from peewit.solvers.linear.transductive_problem import Transduction
 from tests.reference.linear_machines import DenseMachine, DenseTransduction, formed
 
 

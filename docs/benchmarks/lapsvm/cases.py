@@ -14,7 +14,7 @@ from peewit.solvers.gram.functions import KernelFunction
 from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
 from peewit.solvers.gram.spaces import Expansion
 from peewit.solvers.laplacian.iterated import IteratedLaplacian
-from peewit.solvers.neighbors.ties import neighbor_graph
+from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.solvers.svm.problem import BiasName, LossName, Problem
 from peewit.solvers.svm.stopping import decisions
 

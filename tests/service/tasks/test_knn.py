@@ -27,7 +27,7 @@ from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.worker import Worker
-from peewit.solvers.neighbors.ties import neighbor_graph
+from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.streaming.neighbors.knn import KnnSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.featured import Featured, clusters

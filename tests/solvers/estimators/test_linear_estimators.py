@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 
 from peewit.solvers.estimators import DASVM, TSVM, LinearSVM
 from peewit.solvers.graph import Graph
-from peewit.solvers.neighbors.ties import neighbor_graph
+from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from tests.data_sets import labels_in
 
 ALL = [LinearSVM, TSVM, DASVM]

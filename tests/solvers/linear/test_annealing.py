@@ -19,7 +19,7 @@ from peewit.solvers.linear.annealing import (
     loss_gain,
 )
 from peewit.solvers.linear.finite_newton import LinearPoint
-from peewit.solvers.linear.transduction import Transduced, Transduction
+from peewit.solvers.linear.transductive_problem import Transduced, Transduction
 from peewit.solvers.status import Status
 from tests.reference.linear_machines import root_beliefs
 from tests.solvers.linear.test_switching import SILENT, switched

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from peewit.solvers.iterate import Stopped, Watch
 from peewit.solvers.linear.finite_newton import Hinges, LinearPoint, minimize
 from peewit.solvers.linear.switching import SwitchRule, _highest, _n_rounds, _switch, switch_labels
-from peewit.solvers.linear.transduction import Transduced, Transduction
+from peewit.solvers.linear.transductive_problem import Transduced, Transduction
 from peewit.solvers.status import Status
 from tests.reference.linear_machines import formed
 from tests.solvers.linear_problems import small, transductive_twin, twin

@@ -15,7 +15,7 @@ from peewit.solvers.iterate import ProgressReport
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
 from peewit.solvers.models.svm import RLSC, SVM
-from peewit.solvers.neighbors.ties import neighbor_graph
+from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.solvers.status import Status
 from peewit.streaming.features.files import ParquetFeatures
 

@@ -16,7 +16,7 @@ from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.linear.calibration import fitted_sigmoid
-from peewit.solvers.linear.transduction import Transduction
+from peewit.solvers.linear.transductive_problem import Transduction
 from peewit.solvers.models.linear_machine import PENALTIES
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.transductive import DASVM, TSVM

@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs
 
-from peewit.solvers.neighbors.search import NeighborLists, nearest, neighbor_lists
-from peewit.solvers.neighbors.ties import (
+from peewit.solvers.neighbors.neighbor_graph import (
     LEAST_WEIGHT,
     TieRule,
     edges_of,
     neighbor_graph,
     with_width,
 )
+from peewit.solvers.neighbors.search import NeighborLists, nearest, neighbor_lists
 from tests.reference.neighbors import neighbor_adjacency, self_tuned_adjacency
 
 RULES = [

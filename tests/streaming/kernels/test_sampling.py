@@ -27,8 +27,8 @@ from peewit.streaming.kernels.sampling import (
     throw_coins,
 )
 from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import Records
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
 from tests.reference.sampling import (
     Card,
     arriving,

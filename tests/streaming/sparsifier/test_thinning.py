@@ -20,8 +20,8 @@ from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.components import find_root, join_edges
 from peewit.streaming.kernels.sampling import score_records
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from peewit.streaming.sparsifier.records import Coins, Records, SparsifierSettings, SparsifierState
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
 from peewit.streaming.sparsifier.sample_size import local_factor, sampling_constant
 from peewit.streaming.sparsifier.sparsifier import resparsify, sparsifier_graph, thinned
 from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, spanning_forest, thin

@@ -1,4 +1,4 @@
-"""Ties of rows to their neighbors, and the weighted graph that they make.
+"""Neighbor graph: rows tied to their nearest neighbors, with weights by distance.
 
 An edge joins two rows when either is in the other's list.
 """

@@ -1,4 +1,4 @@
-"""What transductive machines share: labeled and unlabeled rows, and what each costs (F4)."""
+"""Transductive problem: labeled and unlabeled rows of a linear machine, and their costs (F4)."""
 
 from dataclasses import dataclass, field
 from typing import Final

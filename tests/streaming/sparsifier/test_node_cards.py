@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from peewit.solvers.arrays import Float32Array
 from peewit.solvers.laplacian.resistance import Embedding, edge_resistance, resistance_embedding
 from peewit.streaming.kernels.sampling import CARD_HEADER, CARD_PROBES, CARD_WIDTH
-from peewit.streaming.sparsifier.resistance_cards import NodeCards
+from peewit.streaming.sparsifier.node_cards import NodeCards
 from tests.streaming.graphs import core_with_paths, random_graph
 
 

@@ -1,4 +1,4 @@
-"""Resistance cards of nodes: what the sparsifier remembers of them, a few bytes each."""
+"""Node cards: for each node what its resistances follow from, a few bytes, packed for kernels."""
 
 from dataclasses import dataclass
 from typing import Any
