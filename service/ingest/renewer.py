@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -94,8 +94,8 @@ class Renewer:
                 _log.warning("renewer has ended", error=str(error))
 
 
-class _Child:
-    """What the child keeps up; it opens the database once there is something to renew."""
+class Keep:
+    """What the child keeps up; it opens the database when it first renews."""
 
     def __init__(self, url: str, parent: int) -> None:
         self._url = url
@@ -124,6 +124,11 @@ class _Child:
         except (SQLAlchemyError, DatabaseNotOpened) as error:
             _log.warning("nothing renewed", error=redacted(str(error)))
 
+    def close(self) -> None:
+        """Let the database go."""
+        if self._database is not None:
+            self._database.close()
+
     def _renew(self, database: Database) -> None:
         workers, leases = WorkerRegistry(database), LeaseStore(database)
         for worker_id in self._beats:
@@ -150,18 +155,19 @@ def run(lines: Iterable[str]) -> None:
         return
     start = json.loads(first)
     configure_logging(*start["logs"])
-    child = _Child(start["url"], start["parent"])
+    keep = Keep(start["url"], start["parent"])
     renew_at = monotonic()
-    while True:
-        try:
-            order = orders.get(timeout=max(0.0, renew_at - monotonic()))
-        except Empty:
-            child.renew()
-            renew_at = monotonic() + RENEW_SECONDS
-            continue
-        if order is None:
-            return
-        child.obey(json.loads(order))
+    with closing(keep):
+        while True:
+            try:
+                order = orders.get(timeout=max(0.0, renew_at - monotonic()))
+            except Empty:
+                keep.renew()
+                renew_at = monotonic() + RENEW_SECONDS
+                continue
+            if order is None:
+                return
+            keep.obey(json.loads(order))
 
 
 if __name__ == "__main__":

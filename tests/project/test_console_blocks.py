@@ -56,7 +56,7 @@ def test_there_are_commands_to_look_at() -> None:
     assert len(typed()) > 10
 
 
-@pytest.mark.parametrize(("page", "words"), typed(), ids=lambda each: " ".join(each)[:60])
+@pytest.mark.parametrize(("page", "words"), typed())
 def test_a_command_of_a_page_is_one_that_the_program_reads(
     page: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
