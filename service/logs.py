@@ -83,7 +83,7 @@ def configure_logging(level: LogLevel, log_format: LogFormat = "console") -> Non
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=False,  # a process may be configured more than once
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

@@ -119,3 +119,15 @@ def test_people_read_text() -> None:
     assert "ours" in text
     assert "graph=g" in text
     assert "{" not in text
+
+
+def test_a_logger_follows_when_its_process_is_configured_again() -> None:
+    body = """
+from structlog.testing import capture_logs
+for _ in range(2):
+    configure_logging("info", "json")
+    with capture_logs() as lines:
+        log.warning("told")
+    logging.warning("captured %d", len(lines))
+"""
+    assert [line["event"] for line in objects(logged(body))] == ["captured 1", "captured 1"]
