@@ -118,7 +118,7 @@ class Settings(BaseSettings):
         Address of the metrics port.
     items : Path, optional
         Directory of pictures and texts of nodes, which the dashboard shows, in it a directory for
-        each graph; ``items`` in ``home`` by default. See `peewit.service.dashboard.items`.
+        each graph; ``items`` in ``home`` by default. See `peewit.service.dashboard.node_media`.
     log_level : {'debug', 'info', 'warning', 'error'}
         The least severe messages that are logged; ``debug`` adds tracebacks to errors.
     log_format : {'auto', 'console', 'json'}

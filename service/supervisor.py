@@ -21,7 +21,7 @@ import structlog
 from sqlalchemy import URL
 
 from peewit.service.database.engine import SERVE_LOCK
-from peewit.service.lifetime import GRACE_SECONDS, StopSignal
+from peewit.service.process_lifetime import GRACE_SECONDS, StopSignal
 from peewit.service.settings import Settings
 
 FIRST_DELAY_SECONDS: Final = 1.0

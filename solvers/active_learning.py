@@ -1,7 +1,7 @@
 """Active learning, which nodes to label next: the unsure, those that tell most, or far apart.
 
-A node is a point of a resistance embedding (`peewit.solvers.laplacian.resistance`): nodes that a
-short, wide path joins lie close together. Three choices, each of nodes that may be labeled:
+A node is a point of a resistance embedding (`peewit.solvers.laplacian.effective_resistance`): nodes
+that a short, wide path joins lie close together. Three choices, each of nodes that may be labeled:
 
 - `least_margins`: where the model's two best classes are closest.
 - `least_variance`: the node whose label would take most from the variance of all others, one after

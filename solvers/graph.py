@@ -26,16 +26,16 @@ from peewit.solvers.arrays import (
     frozen,
     index_dtype,
 )
-from peewit.solvers.edge_rows import Buckets, EdgeChunk, WeightedEdges, merge_into, row_starts
+from peewit.solvers.edge_merging import Buckets, EdgeChunk, WeightedEdges, merge_into, row_starts
 from peewit.solvers.kernels.adjacency import (
     count_sorted,
     label_components,
     mirror_rows,
     place_sorted,
+    row_sums,
     spread_rows,
 )
-from peewit.solvers.kernels.block_products import laplacian_rows
-from peewit.solvers.kernels.edges import row_sums
+from peewit.solvers.kernels.laplacian_products import laplacian_rows
 from peewit.solvers.kernels.multigrid import renumber_rows
 
 _SYMMETRY_RTOL = 1e-9

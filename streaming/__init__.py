@@ -28,7 +28,7 @@ Decisions, each with what it led to:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from peewit.streaming.notebook import Sparsified, sparsify
+    from peewit.streaming.sparsify_call import Sparsified, sparsify
 
 __all__ = ["Sparsified", "sparsify"]
 
@@ -37,6 +37,6 @@ def __getattr__(name: str) -> Any:
     """Load what ``__all__`` names."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from peewit.streaming import notebook  # noqa: PLC0415 - see the last decision above
+    from peewit.streaming import sparsify_call  # noqa: PLC0415 - see the last decision above
 
-    return getattr(notebook, name)
+    return getattr(sparsify_call, name)

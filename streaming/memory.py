@@ -7,8 +7,8 @@ node and for each record. The limit is refused where the sparsifier itself would
 from dataclasses import dataclass
 
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.sparsifier.records import SparsifierSettings
 from peewit.streaming.sparsifier.sample_size import expected_size
+from peewit.streaming.sparsifier.state import SparsifierSettings
 
 RECORD_BYTES = 26
 """A record (20), its new probability (4), its class and its mark while it is resparsified."""

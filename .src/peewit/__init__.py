@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         StableHFS,
         StableHFSRegressor,
     )
-    from peewit.streaming.notebook import Sparsified, sparsify
+    from peewit.streaming.sparsify_call import Sparsified, sparsify
 
 __all__ = [
     "DASVM",
@@ -73,8 +73,8 @@ _ELSEWHERE: Final = {
     "AsyncClient": "peewit.service.client",
     "Client": "peewit.service.client",
     "PeewitError": "peewit.service.client",
-    "Sparsified": "peewit.streaming.notebook",
-    "sparsify": "peewit.streaming.notebook",
+    "Sparsified": "peewit.streaming.sparsify_call",
+    "sparsify": "peewit.streaming.sparsify_call",
 }
 """Module of each name that is no estimator."""
 

@@ -35,7 +35,8 @@ from peewit.solvers.models import DEFAULT_MODEL
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.poisson import Poisson, PoissonMBO
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.poisson_mbo import PoissonMBO
 from peewit.solvers.status import Status
 from tests.data_sets import draw_per_class, labeled_graph
 

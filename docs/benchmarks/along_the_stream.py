@@ -23,8 +23,8 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 
 from peewit.service.demo.digits import N_NEIGHBORS, neighbor_edges
-from peewit.service.predictions.files import PredictionFile
-from peewit.service.tasks.contract import Child
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.messages import Done
 from peewit.service.tasks.solve import SolveKind, SolveTask
 from peewit.service.tasks.warm_graphs import WarmGraphs
@@ -32,10 +32,10 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.models import DEFAULT_MODEL
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.pipeline import Stream
+from peewit.streaming.graph_stream import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.state import SparsifierSettings
 from tests.data_sets import draw_per_class
 
 Order = Literal["shuffled", "arrival"]

@@ -25,16 +25,16 @@ from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import DenseNodes
 from peewit.streaming.passes.certificate import Certificate, CertifySettings
 from peewit.streaming.passes.certify import certify
-from peewit.streaming.passes.raw_edges import RawEdges
-from peewit.streaming.passes.spool import Spool
-from peewit.streaming.pipeline import Stream
+from peewit.streaming.passes.raw_edge_passes import RawEdges
+from peewit.streaming.passes.raw_edge_spool import Spool
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.state import SparsifierSettings
 
 N_VECTORS = 4
 

@@ -31,10 +31,10 @@ from peewit.solvers.graph import Graph
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import IngestEvent, Progress
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.pipeline import Stream
+from peewit.streaming.graph_stream import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.state import SparsifierSettings
 from tests.reference.spectrum import spectral_error
 
 EPSILON = 0.7

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array
-from peewit.streaming.kernels.balancing import throw_leaning_coins
-from peewit.streaming.kernels.sampling import throw_coins
-from peewit.streaming.sparsifier.records import Coins, SparsifierSettings
+from peewit.streaming.kernels.coins import throw_coins
+from peewit.streaming.kernels.dependent_rounding import throw_leaning_coins
 from peewit.streaming.sparsifier.sample_size import expected_size
+from peewit.streaming.sparsifier.state import Coins, SparsifierSettings
 from tests.streaming.graphs import EdgeList, sparsified
 
 COINS: tuple[Coins, ...] = ("dependent", "independent")

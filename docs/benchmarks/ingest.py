@@ -24,10 +24,10 @@ from rich.table import Table
 from docs.benchmarks.communities import Communities
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.pipeline import Stream
+from peewit.streaming.graph_stream import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.state import SparsifierSettings
 
 
 @dataclass(frozen=True, kw_only=True)

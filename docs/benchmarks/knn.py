@@ -27,10 +27,10 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
 from peewit.solvers.features import FeatureRows
-from peewit.solvers.iterate import Watch
-from peewit.solvers.neighbors.search import NeighborLists
+from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.neighbors.neighbor_lists import NeighborLists
 from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, make_knn
-from peewit.streaming.neighbors.search import NeighborSearch
+from peewit.streaming.neighbors.neighbor_search import NeighborSearch
 from peewit.streaming.nodes.index import DenseNodes
 
 QUIET = Watch()

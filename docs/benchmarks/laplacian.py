@@ -24,7 +24,7 @@ from rich.table import Table
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.neighbors import NearestNeighbors
 
-from peewit.service.warm import warm as compile_kernels
+from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.solver import LaplacianSolver

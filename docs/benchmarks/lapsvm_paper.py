@@ -54,8 +54,8 @@ from docs.benchmarks.lapsvm.published import PUBLISHED
 from docs.benchmarks.lapsvm.report import Result, draw, error_table, time_table
 from docs.benchmarks.lapsvm.sets import DEFAULT_SPLITS, SETS, DataSet, DrawName, Setting, from_file
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.gram.functions import KERNELS
-from peewit.solvers.svm.problem import BIASES
+from peewit.solvers.gram.kernel_functions import KERNELS
+from peewit.solvers.svm.regularised_problem import BIASES
 
 GRID_ROWS = 3_000
 QUICK_ROWS, QUICK_SPLITS = 600, 2

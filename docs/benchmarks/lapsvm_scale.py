@@ -32,14 +32,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from peewit.service.warm import warm as compile_kernels
+from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.lapsvm import LapSVM
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
-from peewit.streaming.features.files import ParquetFeatures
-from peewit.streaming.notebook import sparsify
+from peewit.streaming.features.feature_files import ParquetFeatures
+from peewit.streaming.sparsify_call import sparsify
 from tests.data_sets import draw_per_class
 
 N_THREADS = os.cpu_count() or 1

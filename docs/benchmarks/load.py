@@ -31,7 +31,7 @@ from peewit.service.client import Client
 from peewit.service.database.engine import open_database
 from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.predictions.files import PredictionMeta, write_predictions
+from peewit.service.predictions.prediction_files import PredictionMeta, write_predictions
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
 from peewit.solvers.arrays import Int64Array

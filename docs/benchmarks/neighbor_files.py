@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import AnyArray, RealArray
-from peewit.solvers.edge_rows import WeightedEdges
+from peewit.solvers.edge_merging import WeightedEdges
 
 _ROW_GROUP = 1 << 20
 

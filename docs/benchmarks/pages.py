@@ -29,10 +29,10 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import LANES, JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.files import PredictionMeta, write_predictions
+from peewit.service.predictions.prediction_files import PredictionMeta, write_predictions
 from peewit.service.settings import Settings
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.embedding import (
+from peewit.streaming.passes.node_embedding import (
     N_PROBES_LARGE,
     EmbeddingMeta,
     EmbeddingStore,

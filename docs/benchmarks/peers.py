@@ -4,7 +4,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.resistance import edge_resistance, resistance_embedding
+from peewit.solvers.laplacian.effective_resistance import edge_resistance, resistance_embedding
 from tests.streaming.graphs import EdgeList
 
 

@@ -23,14 +23,14 @@ from docs.benchmarks.communities import Communities
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import StableHFS
-from peewit.solvers.models.refining import refine
+from peewit.solvers.models.refinable_base import refine
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.raw_edges import snapshot_edges
-from peewit.streaming.pipeline import Stream
+from peewit.streaming.graph_stream import Stream
+from peewit.streaming.passes.raw_edge_passes import snapshot_edges
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.state import SparsifierSettings
 
 N_CLASSES = 10
 N_LABELS = 100

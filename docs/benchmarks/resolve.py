@@ -26,14 +26,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
 from docs.benchmarks.laplacian import mixture
-from peewit.service.warm import warm as compile_kernels
+from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.prepared_graph import PreparedGraph
 
 N_LABELS = 100
 N_THREADS = 2

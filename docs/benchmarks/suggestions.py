@@ -23,7 +23,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model
-from peewit.streaming.passes.embedding import locate
+from peewit.streaming.passes.node_embedding import locate
 from tests.data_sets import accuracy, digits_graph, draw_per_class, labeled_graph
 
 STRATEGIES = ("random", "margin", "variance", "coverage")

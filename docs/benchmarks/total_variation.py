@@ -35,17 +35,17 @@ from scipy.spatial import cKDTree
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.cut_then_name import cut_starts
-from peewit.solvers.models.total_variation import TVRLS
+from peewit.solvers.models.total_variation_machines import TVRLS
 from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
-from peewit.solvers.neighbors.search import NeighborLists
+from peewit.solvers.neighbors.neighbor_lists import NeighborLists
 from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, descend
 from peewit.solvers.variation.splitting import NORMALIZATIONS
-from peewit.streaming.notebook import sparsify
+from peewit.streaming.sparsify_call import sparsify
 from tests.data_sets import draw_per_class, labeled_graph
 
 SETS: Final = {"4 vs 9": (4, 9), "0, 1, 4, 9": (0, 1, 4, 9)}

@@ -49,13 +49,13 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.models.lapsvm import LapSVM
-from peewit.solvers.models.linear_machine import LinearMachine
+from peewit.solvers.models.linear_machine_base import LinearMachine
 from peewit.solvers.models.linear_svm import LinearSVM
-from peewit.solvers.models.transductive import DASVM, TSVM, TransductiveMachine
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.models.transductive_svms import DASVM, TSVM, TransductiveMachine
+from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
-from peewit.streaming.features.files import ParquetFeatures
+from peewit.streaming.features.feature_files import ParquetFeatures
 from tests.data_sets import labeled_graph
 
 GIB = 1 << 30

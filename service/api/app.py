@@ -17,7 +17,6 @@ from pydantic.json_schema import models_json_schema
 from peewit.service.api import errors
 from peewit.service.api.bodies import BodyCap
 from peewit.service.api.long_poll import Arrivals
-from peewit.service.api.rate_limit import RateLimits
 from peewit.service.api.request_metrics import RequestMetrics
 from peewit.service.api.request_middleware import Observed
 from peewit.service.api.routes import (
@@ -26,9 +25,9 @@ from peewit.service.api.routes import (
     graphs,
     jobs,
     labels,
-    operations,
+    new_points,
     predictions,
-    predictors,
+    server,
     snapshots,
     sources,
     suggestions,
@@ -38,8 +37,9 @@ from peewit.service.api.schemas.labels import LabelsIn
 from peewit.service.api.schemas.predictions import PointsIn
 from peewit.service.api.shutdown import Stopping
 from peewit.service.api.stores import Stores
+from peewit.service.api.throttling import RateLimits
 from peewit.service.database.engine import open_database
-from peewit.service.metrics.process_metrics import ProcessTreeCollector
+from peewit.service.metrics.process_tree_metrics import ProcessTreeCollector
 from peewit.service.settings import Settings, metrics_directory, prepare_environment
 
 _RESOURCES: Final = (
@@ -50,10 +50,10 @@ _RESOURCES: Final = (
     features,
     sources,
     jobs,
-    predictors,
+    new_points,
     snapshots,
     suggestions,
-    operations,
+    server,
 )
 
 _TAGS: Final = [

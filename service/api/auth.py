@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from peewit.service.api.keys import KeyRecord, Scope
+from peewit.service.api.key_store import KeyRecord, Scope
 from peewit.service.api.port import is_loopback
-from peewit.service.api.rate_limit import RateLimits, digest_of
 from peewit.service.api.stores import Stores, StoresHere
+from peewit.service.api.throttling import RateLimits, digest_of
 
 _bearer: Final = HTTPBearer(
     auto_error=False,

@@ -24,18 +24,23 @@ from starlette.routing import Match
 
 from peewit.service.api.auth import KeyMissing, KeyRefused, ScopeMissing
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown
-from peewit.service.api.rate_limit import TooManyRequests
 from peewit.service.api.readiness import NotReady
 from peewit.service.api.schemas.base import InvalidArgument, Problem, argument_of
 from peewit.service.api.tables import FormatNotOffered
+from peewit.service.api.throttling import TooManyRequests
 from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
 from peewit.service.database.full_disk import is_disk_full
 from peewit.service.inbox.confinement import SourceRefused
 from peewit.service.inbox.feature_log import FeatureSetNotFound
+from peewit.service.inbox.inbox_records import (
+    FileNotListed,
+    PushNotFound,
+    SourceNotFound,
+    TooManySources,
+)
 from peewit.service.inbox.pushes import RETRY_SECONDS, BacklogFull
-from peewit.service.inbox.records import FileNotListed, PushNotFound, SourceNotFound, TooManySources
 from peewit.service.jobs.job import IdempotencyConflict, UnknownJob
-from peewit.service.labels.entry import LabelsRefused
+from peewit.service.labels.label_entry import LabelsRefused
 from peewit.service.labels.store import BadLabels
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
@@ -43,7 +48,7 @@ from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import EmbeddingFailed, NoEmbedding, NoMargins
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.faults import BadTable

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from peewit.service.api.shutdown import stopping_of
-from peewit.service.database.cache import arriving
+from peewit.service.database.read_cache import arriving
 
 LONGEST_WAIT_SECONDS: Final = 300
 
@@ -29,7 +29,7 @@ class Arrivals:
     Parameters
     ----------
     app : ASGI application
-        Runs within `peewit.service.database.cache.arriving`.
+        Runs within `peewit.service.database.read_cache.arriving`.
     """
 
     def __init__(self, app: ASGIApp) -> None:

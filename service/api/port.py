@@ -3,7 +3,7 @@
 import socket
 from ipaddress import IPv6Address, ip_address
 
-from peewit.service.api.keys import KeyStore
+from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import Database
 from peewit.service.settings import Settings
 

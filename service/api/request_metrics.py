@@ -19,7 +19,7 @@ from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from peewit.service.database.holders import holder_name, is_dead
+from peewit.service.database.lease_holders import holder_name, is_dead
 from peewit.service.settings import metrics_directory, share_metrics
 
 ABORTED: Final = "aborted"

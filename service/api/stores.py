@@ -9,23 +9,23 @@ from fastapi import Depends, Path, Request
 from prometheus_client import CollectorRegistry
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.keys import KeyStore
+from peewit.service.api.key_store import KeyStore
 from peewit.service.catalog import Catalog, GraphRecord
-from peewit.service.database.cache import Recent
 from peewit.service.database.engine import Database
+from peewit.service.database.read_cache import Recent
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import PushStore
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.labels.entry import Labeling
+from peewit.service.labels.label_entry import Labeling
 from peewit.service.labels.store import LabelStore
-from peewit.service.metrics.families import store_registry
+from peewit.service.metrics.store_metrics import store_registry
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.suggestions import Suggester
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import UploadLimits
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.stores import JobStores
 from peewit.streaming.graph_paths import GraphPaths
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 from fastapi import Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from peewit.service.predictions.files import PredictionMeta
+from peewit.service.predictions.prediction_files import PredictionMeta
 from peewit.service.tables.formats import Format
 
 _WILDCARDS: Final = {

@@ -22,14 +22,14 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
-from peewit.service.cli.tables import ZeroBased, table_format
+from peewit.service.cli.table_files import ZeroBased, table_format
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
 from peewit.service.ingest.ingestor import Ingestor
-from peewit.service.lifetime import StopSignal, exit_after_signal
+from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.streaming.features.checked_tables import FeatureBlock
-from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.graph_stream import Interrupted
 
 app = command_group()
 

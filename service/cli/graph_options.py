@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from peewit.service.catalog import AutoSolve, GraphSettings, SnapshotEvery
-from peewit.service.cli.tables import parsed_settings
+from peewit.service.cli.table_files import parsed_settings
 from peewit.service.tasks.solve_options import validate_solve
 
 Epsilon = Annotated[float | None, typer.Option(help="Spectral accuracy asked, in (0, 1).")]

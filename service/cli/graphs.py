@@ -31,7 +31,7 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.cli.tables import given, write_table
+from peewit.service.cli.table_files import given, write_table
 from peewit.service.graphs.export import snapshot_edges
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_sets import FeaturesStatus

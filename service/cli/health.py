@@ -17,7 +17,7 @@ from peewit.service.cli.session import (
     print_json,
     say,
 )
-from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.jobs.worker_registry import WorkerRegistry
 
 app = command_group()
 

@@ -19,18 +19,23 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
-from peewit.service.cli.tables import given
+from peewit.service.cli.table_files import given
 from peewit.service.database.lease_keeper import LeaseHeld
-from peewit.service.inbox.records import FileRecord, SourceRecord
+from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
-from peewit.service.ingest.renewer import Renewer
-from peewit.service.lifetime import StopSignal, end_now, exit_after_signal, stop_when_stdin_ends
+from peewit.service.ingest.lease_renewer import Renewer
 from peewit.service.logs import configure_logging
+from peewit.service.process_lifetime import (
+    StopSignal,
+    end_now,
+    exit_after_signal,
+    stop_when_stdin_ends,
+)
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.streaming.edges.sources import ParquetEdges
-from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.graph_stream import Interrupted
 
 app = command_group()
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.api.keys import SCOPES, KeyStore, Scope
+from peewit.service.api.key_store import SCOPES, KeyStore, Scope
 from peewit.service.cli.session import (
     AsJson,
     command_group,

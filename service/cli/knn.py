@@ -16,12 +16,12 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.cli.submission import print_failure, require_valid, wait_for_job
-from peewit.service.cli.tables import given
-from peewit.service.inbox.records import FileRecord
+from peewit.service.cli.table_files import given
+from peewit.service.inbox.inbox_records import FileRecord
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.lifetime import StopSignal, exit_after_signal
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.process_lifetime import StopSignal, exit_after_signal
+from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.graph_paths import GraphPaths
 
 _ENOUGH_RECALL = 0.9

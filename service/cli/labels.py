@@ -14,9 +14,9 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.cli.tables import labels_of_file, print_bytes, table_format, write_bytes
+from peewit.service.cli.table_files import labels_of_file, print_bytes, table_format, write_bytes
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.labels.entry import Labeling, LabelsRefused, encode_labels
+from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
 from peewit.service.tables.formats import Format
 

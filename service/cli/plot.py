@@ -18,14 +18,14 @@ from peewit.service.cli.session import (
 )
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.files import PredictionFile
+from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.tables.uploads import id_type
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Watch
-from peewit.solvers.models.embedding import spectral_embedding
-from peewit.streaming.durable import publish_file
+from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.models.spectral_embedding import spectral_embedding
+from peewit.streaming.durable_files import publish_file
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
 

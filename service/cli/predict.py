@@ -14,7 +14,13 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.cli.tables import OutputFile, ZeroBased, print_bytes, table_format, write_table
+from peewit.service.cli.table_files import (
+    OutputFile,
+    ZeroBased,
+    print_bytes,
+    table_format,
+    write_table,
+)
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
 from peewit.service.jobs.job import Job, UnknownJob
 from peewit.service.jobs.queue import JobQueue

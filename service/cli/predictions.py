@@ -18,7 +18,7 @@ from peewit.service.cli.session import (
     print_rows,
     tell,
 )
-from peewit.service.cli.tables import (
+from peewit.service.cli.table_files import (
     OutputFile,
     labels_of_file,
     print_bytes,
@@ -29,7 +29,7 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.evaluation import Evaluation, RealEvaluation
 from peewit.service.predictions.evaluation import evaluate as compare
 from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
-from peewit.service.predictions.files import PredictionFile
+from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.formats import Format, encode
 

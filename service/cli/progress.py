@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from peewit.service.inbox.records import FileRecord
+from peewit.service.inbox.inbox_records import FileRecord
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 
 LINE_SECONDS: Final = 5.0

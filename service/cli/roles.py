@@ -10,9 +10,9 @@ from uvicorn.supervisors import Multiprocess
 from peewit.service.api.port import check_binding
 from peewit.service.api.request_metrics import shared_metrics
 from peewit.service.cli.session import command_group, open_session, say
-from peewit.service.cli.tables import given
-from peewit.service.lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
+from peewit.service.cli.table_files import given
 from peewit.service.logs import configure_logging, log_choice
+from peewit.service.process_lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
 from peewit.service.settings import Settings
 from peewit.service.supervisor import Supervisor, peewit_roles, sole_supervisor
 from peewit.service.worker.worker import Worker
@@ -68,7 +68,7 @@ def api(
             stop_when_stdin_ends()
         _check(settings, host, port)
         config = uvicorn.Config(
-            "peewit.service.cli.application:application",
+            "peewit.service.cli.uvicorn_app:application",
             factory=True,
             host=host,
             port=port,

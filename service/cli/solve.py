@@ -17,9 +17,9 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.cli.submission import require_valid, run_job
-from peewit.service.cli.tables import parsed_settings
+from peewit.service.cli.table_files import parsed_settings
 from peewit.service.jobs.job import MAX_PRIORITY
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.stores import JobStores
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.models import DEFAULT_MODEL

@@ -17,7 +17,7 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.inbox.records import SourceNotFound, SourceRecord
+from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained
 from peewit.service.redaction import shown_url
 from peewit.streaming.edges.sources import ParquetEdges

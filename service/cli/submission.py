@@ -18,10 +18,10 @@ from peewit.service.cli.session import (
 )
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.lifetime import StopSignal
-from peewit.service.tasks.contract import Kind
+from peewit.service.process_lifetime import StopSignal
+from peewit.service.tasks.job_kind import Kind
 from peewit.service.tasks.stores import JobStores
-from peewit.service.worker.one_job import run_until_finished
+from peewit.service.worker.run_one_job import run_until_finished
 
 
 def run_job(

@@ -15,7 +15,7 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.cli.submission import print_failure, wait_for_job
-from peewit.service.database.cache import Recent
+from peewit.service.database.read_cache import Recent
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import JobStatus
 from peewit.service.jobs.queue import JobQueue

@@ -10,8 +10,8 @@ import typer
 
 from peewit.service.cli.session import AsJson, GraphName, command_group, print_rows, say
 from peewit.service.cli.submission import require_valid, run_job
-from peewit.service.cli.tables import given, json_or_text, parsed_settings
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.cli.table_files import given, json_or_text, parsed_settings
+from peewit.service.tasks.kind_list import KINDS
 
 app = command_group()
 

@@ -3,7 +3,7 @@
 import typer
 
 from peewit.service.cli.session import AsJson, command_group, print_json
-from peewit.service.warm import warm
+from peewit.service.kernel_warmup import warm
 
 app = command_group()
 

@@ -24,10 +24,10 @@ from peewit.service.cli.session import (
     open_session,
     print_json,
 )
-from peewit.service.graphs.history import IngestHistory, IngestPoint, edges_per_second
+from peewit.service.graphs.ingest_history import IngestHistory, IngestPoint, edges_per_second
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.lifetime import StopSignal
+from peewit.service.process_lifetime import StopSignal
 
 app = command_group()
 

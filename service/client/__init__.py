@@ -9,8 +9,8 @@
 
 One definition for both
     Two copies of fifty methods drift apart. Each call is a generator that yields what is to be done
-    and is sent what it came to (`peewit.service.client.exchange`); two drivers of a few lines carry
-    it out. Paths, retries, errors and reading are written once and need no network to be tested.
+    and is sent what it came to (`peewit.service.client.call_steps`); two drivers of a few lines
+    carry it out. Paths, retries, errors and reading are written once and tested without a network.
 
 Nothing of the server
     It runs in programs of others, which should start fast. It imports httpx, pyarrow,
@@ -27,9 +27,9 @@ Only what is safe is repeated
     the server cannot have seen it, or has said that it took nothing.
 """
 
-from peewit.service.client.answers import JobEvent, Predictions, Refusal
 from peewit.service.client.async_client import AsyncClient
 from peewit.service.client.blocking_client import Client
+from peewit.service.client.call_steps import Retries
 from peewit.service.client.errors import (
     BodyTooLarge,
     Conflict,
@@ -54,12 +54,11 @@ from peewit.service.client.errors import (
     Unauthorized,
     UnknownNodes,
 )
-from peewit.service.client.exchange import Retries
+from peewit.service.client.further_answers import JobEvent, Predictions, Refusal
 from peewit.service.wire.features import Features, FeatureSet
 from peewit.service.wire.graphs import Certificate, Graph, GraphDetails, Snapshot
 from peewit.service.wire.jobs import Estimate, Job
 from peewit.service.wire.labels import LabelReceipt
-from peewit.service.wire.operations import Model, Version
 from peewit.service.wire.predictions import (
     Lookup,
     NodePrediction,
@@ -67,7 +66,8 @@ from peewit.service.wire.predictions import (
     Suggestion,
     Suggestions,
 )
-from peewit.service.wire.sources import File, Push, Source
+from peewit.service.wire.server import Model, Version
+from peewit.service.wire.sources_and_pushes import File, Push, Source
 
 __all__ = [
     "AsyncClient",

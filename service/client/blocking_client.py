@@ -7,16 +7,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from peewit.service.client.calls import edges as edges_calls
-from peewit.service.client.calls import events as events_calls
-from peewit.service.client.calls import features as features_calls
-from peewit.service.client.calls import graphs as graphs_calls
-from peewit.service.client.calls import jobs as jobs_calls
-from peewit.service.client.calls import labels as labels_calls
-from peewit.service.client.calls import predictions as predictions_calls
-from peewit.service.client.calls import server as server_calls
-from peewit.service.client.calls import suggestions as suggestions_calls
-from peewit.service.client.exchange import (
+from peewit.service.client.call_steps import (
     Answer,
     Call,
     Errand,
@@ -27,6 +18,15 @@ from peewit.service.client.exchange import (
     Request,
     Steps,
 )
+from peewit.service.client.calls import events as events_calls
+from peewit.service.client.calls import features as features_calls
+from peewit.service.client.calls import graphs as graphs_calls
+from peewit.service.client.calls import jobs as jobs_calls
+from peewit.service.client.calls import labels as labels_calls
+from peewit.service.client.calls import predictions as predictions_calls
+from peewit.service.client.calls import pushes_and_sources as edges_calls
+from peewit.service.client.calls import server as server_calls
+from peewit.service.client.calls import suggestions as suggestions_calls
 from peewit.service.client.options import Connected
 from peewit.service.client.signatures import as_method
 

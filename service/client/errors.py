@@ -28,7 +28,7 @@ from typing import Final
 
 import httpx
 
-from peewit.service.client.answers import Refusal, record_of
+from peewit.service.client.further_answers import Refusal, record_of
 from peewit.service.wire.jobs import Job
 
 _TYPE_PREFIX: Final = "urn:peewit:problem:"

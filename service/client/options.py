@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import httpx
 
-from peewit.service.client.exchange import Request, Retries
+from peewit.service.client.call_steps import Request, Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 USER_AGENT: Final = f"peewit-python/{version('peewit')}"

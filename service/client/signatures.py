@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import NoneType
 from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
-from peewit.service.client.exchange import Item
+from peewit.service.client.call_steps import Item
 
 P = ParamSpec("P")
 T = TypeVar("T")

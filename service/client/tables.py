@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from peewit.service.client.exchange import Body
+from peewit.service.client.call_steps import Body
 from peewit.service.tables.formats import Format, encode
 from peewit.service.wire.labels import Label
 

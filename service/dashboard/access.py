@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 
 from peewit.service.api.auth import admit
-from peewit.service.api.keys import KeyRecord, Scope
-from peewit.service.api.rate_limit import digest_of
+from peewit.service.api.key_store import KeyRecord, Scope
 from peewit.service.api.stores import StoresHere
+from peewit.service.api.throttling import digest_of
 from peewit.service.dashboard.sessions import COOKIE, Sessions
 
 _READING = {"GET", "HEAD"}

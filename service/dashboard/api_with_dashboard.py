@@ -8,8 +8,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from peewit.service.api.app import create_app as create_api
-from peewit.service.dashboard.items import Items
+from peewit.service.dashboard.node_media import Items
 from peewit.service.dashboard.pages import STATIC
+from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes import (
     graphs,
@@ -21,7 +22,6 @@ from peewit.service.dashboard.routes import (
     sign_in,
 )
 from peewit.service.dashboard.sessions import Sessions
-from peewit.service.dashboard.summary import Summaries
 from peewit.service.settings import Settings
 
 _ASSETS: Final = SimpleNamespace(path="/static/{path}")

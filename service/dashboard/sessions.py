@@ -14,7 +14,7 @@ from typing import Final
 
 from itsdangerous import BadSignature, TimestampSigner
 
-from peewit.service.api.keys import KeyRecord, KeyStore
+from peewit.service.api.key_store import KeyRecord, KeyStore
 
 COOKIE: Final = "peewit_session"
 MAX_AGE_SECONDS: Final = 12 * 3600

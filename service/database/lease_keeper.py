@@ -9,7 +9,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from peewit.service.database.engine import Database
-from peewit.service.database.holders import holder_name, is_dead
+from peewit.service.database.lease_holders import holder_name, is_dead
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 
 LEASE_SECONDS: Final = 12.0

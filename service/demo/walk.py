@@ -29,19 +29,19 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.jobs.workers import WorkerRegistry
-from peewit.service.labels.entry import Labeling
+from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.kernel_warmup import warm
+from peewit.service.labels.label_entry import Labeling
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.evaluation import Evaluation, evaluate
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import COMPILED, Settings
 from peewit.service.tables.formats import Format, encode
 from peewit.service.tables.uploads import UploadedLabels
-from peewit.service.tasks.kinds import KINDS
-from peewit.service.warm import warm
-from peewit.service.worker.one_job import run_until_finished
+from peewit.service.tasks.kind_list import KINDS
+from peewit.service.worker.run_one_job import run_until_finished
 from peewit.solvers.models import DEFAULT_MODEL
-from peewit.streaming.durable import publish_file
+from peewit.streaming.durable_files import publish_file
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 

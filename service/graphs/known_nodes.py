@@ -22,7 +22,7 @@ import pyarrow.parquet
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.solvers.arrays import BoolArray, Int32Array
-from peewit.streaming.features.files import set_owners
+from peewit.streaming.features.feature_files import set_owners
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.snapshots.checkpoints import CheckpointStore

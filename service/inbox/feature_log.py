@@ -17,8 +17,8 @@ from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import feature_sets, graphs
+from peewit.service.inbox.inbox_records import BacklogFull, RowRecord, printable
 from peewit.service.inbox.push_log import take_positions
-from peewit.service.inbox.records import BacklogFull, RowRecord, printable
 from peewit.streaming.edges.faults import BadTable
 
 SetMode = Literal["replace", "add"]
@@ -41,7 +41,7 @@ class NewFeatureSet:
     mode : {"replace", "add"}
         What it does to the rows there are.
     path : str
-        A file of `peewit.streaming.features.files.write_set`, flushed.
+        A file of `peewit.streaming.features.feature_files.write_set`, flushed.
     n_rows, n_columns : int
         Its shape.
     is_sparse : bool

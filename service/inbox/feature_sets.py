@@ -15,10 +15,10 @@ from sqlalchemy.exc import DBAPIError
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.feature_log import FeatureLog, FeatureSetRecord, NewFeatureSet, SetMode
-from peewit.service.inbox.records import BacklogFull
-from peewit.streaming.durable import make_durable_directory
+from peewit.service.inbox.inbox_records import BacklogFull
+from peewit.streaming.durable_files import make_durable_directory
 from peewit.streaming.features.checked_tables import FeatureBlock
-from peewit.streaming.features.files import write_set
+from peewit.streaming.features.feature_files import write_set
 from peewit.streaming.features.store import (
     FeaturesMeta,
     FeaturesNotFound,

@@ -19,7 +19,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
-from peewit.streaming.features.files import n_rows_of, read_blocks
+from peewit.streaming.features.feature_files import n_rows_of, read_blocks
 
 _NUMBERED_ROWS: Final = 1 << 14
 """Rows of a matrix that are handed on together."""

@@ -31,15 +31,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
 from peewit.service.inbox.feature_log import FeatureLog, set_waits
-from peewit.service.inbox.push_log import (
-    PushLog,
-    push_waits,
-    settle,
-    take_positions,
-    wait_again,
-    waiting_count,
-)
-from peewit.service.inbox.records import (
+from peewit.service.inbox.inbox_records import (
     FILE_GONE,
     FILE_STATUSES,
     Backlog,
@@ -48,6 +40,14 @@ from peewit.service.inbox.records import (
     FileRecord,
     FileStatus,
     ListedFile,
+)
+from peewit.service.inbox.push_log import (
+    PushLog,
+    push_waits,
+    settle,
+    take_positions,
+    wait_again,
+    waiting_count,
 )
 from peewit.service.inbox.source_store import SourceStore, require_path, require_source
 

@@ -28,7 +28,7 @@ from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import files, graphs, pushes
-from peewit.service.inbox.records import (
+from peewit.service.inbox.inbox_records import (
     BacklogFull,
     FileRecord,
     NewPush,

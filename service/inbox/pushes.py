@@ -19,12 +19,12 @@ import pyarrow.parquet
 from sqlalchemy.exc import DBAPIError
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.inbox_records import BacklogFull, NewPush, PushLimits, PushRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_log import PushLog, backlog_full
-from peewit.service.inbox.records import BacklogFull, NewPush, PushLimits, PushRecord
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches, id_type
-from peewit.streaming.durable import make_durable_directory, publish_file
+from peewit.streaming.durable_files import make_durable_directory, publish_file
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.graph_paths import GraphPaths
 

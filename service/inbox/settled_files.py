@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fsspec.core import url_to_fs
 
-from peewit.service.inbox.records import ListedFile
+from peewit.service.inbox.inbox_records import ListedFile
 
 _MAGIC: Final = (b"PAR1", b"PARE")
 _TAIL_BYTES: Final = 8

@@ -21,8 +21,8 @@ from sqlalchemy.exc import OperationalError
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.confinement import is_own, is_within, require_within
 from peewit.service.inbox.directory_watcher import DirectoryWatch
+from peewit.service.inbox.inbox_records import ListedFile, SourceNotFound, SourceRecord
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.records import ListedFile, SourceNotFound, SourceRecord
 from peewit.service.inbox.settled_files import Settling, has_parquet_end
 from peewit.service.redaction import redacted, shown_url
 from peewit.service.settings import Settings

@@ -10,7 +10,7 @@ from peewit.service.catalog import lock_graph
 from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, sources
-from peewit.service.inbox.records import SourceNotFound, SourceRecord, TooManySources
+from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord, TooManySources
 from peewit.solvers.arguments import BadArgument
 
 _MAX_PATH_BYTES: Final = 2000

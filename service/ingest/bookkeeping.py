@@ -18,10 +18,10 @@ from sqlalchemy.exc import DBAPIError
 from peewit.service.catalog import Catalog, GraphProgress, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper
-from peewit.service.graphs.history import IngestHistory
+from peewit.service.graphs.ingest_history import IngestHistory
 from peewit.service.inbox.feature_log import FeatureSetRecord
+from peewit.service.inbox.inbox_records import FileOutcome, FileRecord
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.records import FileOutcome, FileRecord
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.redaction import redacted, shown_url

@@ -26,17 +26,17 @@ from peewit.service.database.engine import Database
 from peewit.service.database.full_disk import is_disk_full
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
+from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.needed_files import remove_unneeded
-from peewit.service.inbox.records import SourceRecord
 from peewit.service.inbox.source_lister import SourceLister
 from peewit.service.ingest.ingestor import Ingestor, OpenGraph
-from peewit.service.ingest.renewer import Renewer
-from peewit.service.jobs.workers import WorkerRegistry
-from peewit.service.metrics.families import OTHERS, IngestMetrics, metrics_server
+from peewit.service.ingest.lease_renewer import Renewer
+from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.metrics.store_metrics import OTHERS, IngestMetrics, metrics_server
 from peewit.service.settings import Settings
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.stores import JobStores
-from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.graph_stream import Interrupted
 
 POLL_SECONDS: Final = 0.2
 IDLE_SECONDS: Final = 30.0

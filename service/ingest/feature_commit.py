@@ -17,7 +17,7 @@ from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.edges.blocks import excerpt
 from peewit.streaming.features.checked_tables import BadFeatures, as_bad_features
-from peewit.streaming.features.files import set_owners, set_values
+from peewit.streaming.features.feature_files import set_owners, set_values
 from peewit.streaming.features.store import (
     FeaturesMeta,
     FeaturesNotFound,
@@ -25,8 +25,8 @@ from peewit.streaming.features.store import (
     NewRows,
     repeated_row,
 )
+from peewit.streaming.graph_stream import Interrupted, Stream
 from peewit.streaming.nodes.index import Nodes
-from peewit.streaming.pipeline import Interrupted, Stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class FeatureCommitter:
         ------
         BadFeatures
             The set breaks a rule; nothing has changed.
-        peewit.streaming.pipeline.Interrupted
+        peewit.streaming.graph_stream.Interrupted
             ``should_stop`` was true; nothing has changed.
         OSError
             The disk is full, or fails.

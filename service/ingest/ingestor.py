@@ -21,22 +21,22 @@ from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
 from peewit.service.database.leases import Lease
 from peewit.service.inbox.confinement import confine_redirects, is_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
+from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import gather_pushes
-from peewit.service.inbox.records import FileRecord, SourceRecord
 from peewit.service.inbox.source_lister import list_files
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.feature_commit import FeatureCommitter
-from peewit.service.ingest.renewer import Renewer
+from peewit.service.ingest.lease_renewer import Renewer
 from peewit.service.settings import Settings
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import IngestEvent, Quarantined, StreamSummary
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.pipeline import FileUnreadable, Interrupted, Stream
+from peewit.streaming.graph_stream import FileUnreadable, Interrupted, Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.state import SparsifierSettings
 
 _UNREADABLE_FILES: Final = 3
 """So many files of a source that cannot be read, and the others of it are not tried either."""
@@ -137,11 +137,11 @@ class Ingestor:
             Another process ingests this graph.
         LeaseExpired
             Another process took the lease under way, as after a long sleep; nothing is lost.
-        peewit.streaming.pipeline.Interrupted
+        peewit.streaming.graph_stream.Interrupted
             ``should_stop`` was true; the next call goes on.
         GraphNotFound
             The graph is not there, or was deleted under way.
-        peewit.streaming.pipeline.FileUnreadable
+        peewit.streaming.graph_stream.FileUnreadable
             A store does not answer; the files of the others are in.
         """
         with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
@@ -270,7 +270,7 @@ class OpenGraph:
         ------
         LeaseExpired
             Another process has taken the lease.
-        peewit.streaming.pipeline.Interrupted
+        peewit.streaming.graph_stream.Interrupted
             ``should_stop`` was true; the next call goes on.
         """
         with self._loss_told():
@@ -318,7 +318,7 @@ class OpenGraph:
 
         Raises
         ------
-        peewit.streaming.pipeline.Interrupted
+        peewit.streaming.graph_stream.Interrupted
             ``should_stop`` was true; the next call goes on.
         LeaseExpired
             Another process has taken the lease.

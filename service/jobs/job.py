@@ -86,8 +86,8 @@ class JobSpec:
     graph_id : str
         The graph to work on.
     kind : str
-        What to do with it: a name of the table `peewit.service.tasks.kinds`, which the queue does
-        not read.
+        What to do with it: a name of the table `peewit.service.tasks.kind_list`, which the queue
+        does not read.
     model : str, optional
         Public name of a model; none for kinds of job that need none.
     parameters : mapping

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 from peewit.service.catalog import find_graph, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, label_events
-from peewit.service.labels.events import insert_events
+from peewit.service.labels.event_rows import insert_events
 from peewit.service.tables.uploads import LabelValue
 from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES

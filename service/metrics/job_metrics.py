@@ -1,8 +1,8 @@
 """Prometheus metrics of jobs, workers and leases, as the database has them.
 
 Jobs that ended long ago are removed, so how many ended is a gauge of what is remembered; workers
-count their attempts themselves, see `peewit.service.worker.metrics`. Kinds, lanes and statuses are
-few, and so are the series.
+count their attempts themselves, see `peewit.service.worker.worker_metrics`. Kinds, lanes and
+statuses are few, and so are the series.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import jobs, leases
 from peewit.service.jobs.job import LANES, JobStatus
-from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.jobs.worker_registry import WorkerRegistry
 
 INGEST: Final = "ingest"
 """The role of a process that runs no jobs but shows that it is alive."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from peewit.service.jobs.job import Job, JobStatus
-from peewit.service.predictions.files import (
+from peewit.service.predictions.prediction_files import (
     PredictionFile,
     PredictionMeta,
     class_columns,
@@ -22,14 +22,14 @@ from peewit.service.predictions.files import (
     predictor_path,
 )
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
-from peewit.solvers.gram.functions import KernelFunction, ScaledRows
-from peewit.solvers.gram.spaces import Expansion
-from peewit.solvers.linear.functions import LinearFunctions
+from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
+from peewit.solvers.gram.space_base import Expansion
+from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.models import CATALOGUE
-from peewit.solvers.models.inductive import InductiveModel
+from peewit.solvers.models.inductive_base import InductiveModel
 from peewit.solvers.solution import Functions
-from peewit.streaming.durable import naming, publish_file
+from peewit.streaming.durable_files import naming, publish_file
 
 _OF_NODES: Final = ("node", "reachable", "variance")
 """Columns of predictions that new points have not."""

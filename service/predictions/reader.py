@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.database.cache import Recent
+from peewit.service.database.read_cache import Recent
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import Job, UnknownJob
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.predictions.files import Prediction, PredictionFile
+from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.uploads import NodeId, node_array
 

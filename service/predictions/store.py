@@ -21,7 +21,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import jobs
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import job_from_row
-from peewit.service.predictions.files import (
+from peewit.service.predictions.prediction_files import (
     PREDICTOR_SUFFIX,
     SUFFIX,
     PredictionFile,

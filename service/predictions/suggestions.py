@@ -17,7 +17,7 @@ import pyarrow as pa
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job, JobSpec, JobStatus
 from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.files import Prediction, PredictionFile
+from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import json_integer
@@ -25,7 +25,7 @@ from peewit.service.tables.uploads import NodeId, id_type
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.embedding import EmbeddingStore, NodeEmbedding
+from peewit.streaming.passes.node_embedding import EmbeddingStore, NodeEmbedding
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 Strategy = Literal["margin", "variance", "coverage"]

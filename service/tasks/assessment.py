@@ -14,7 +14,7 @@ from peewit.service.tasks.solve_options import SolveOptions
 from peewit.solvers.arrays import Float32Array
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.assessment.generalization import generalization_bound, sparsifier_distance
-from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.posterior_variance import posterior_variance

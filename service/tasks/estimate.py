@@ -19,11 +19,11 @@ from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes, kept_
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.features import FeatureRows
-from peewit.solvers.gram.planning import GramPlan, GramTooLarge
+from peewit.solvers.gram.memory_plan import GramPlan, GramTooLarge
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.embedded_model import EmbeddedModel
-from peewit.solvers.models.kernel_space import KernelSpaceModel
-from peewit.solvers.models.point_model import GIVEN, PointModel
+from peewit.solvers.models.embedded_base import EmbeddedModel
+from peewit.solvers.models.kernel_space_base import KernelSpaceModel
+from peewit.solvers.models.point_model_base import GIVEN, PointModel
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore

@@ -13,17 +13,17 @@ from time import monotonic, time
 from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.inbox_records import ListedFile
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.records import ListedFile
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
-from peewit.service.tasks.contract import Child, GraphKind, Options
 from peewit.service.tasks.estimate import newest_snapshot
+from peewit.service.tasks.job_kind import Child, GraphKind, Options
 from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.stores import JobStores
-from peewit.solvers.iterate import Stopped as IterationStopped
-from peewit.solvers.iterate import Watch
-from peewit.streaming.durable import fsync_directory, remove_abandoned
+from peewit.solvers.iteration_loop import Stopped as IterationStopped
+from peewit.solvers.iteration_loop import Watch
+from peewit.streaming.durable_files import fsync_directory, remove_abandoned
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.features.store import FeatureStore

@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Final
 
 from peewit.service.tasks.messages import Advanced
-from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.iteration_loop import ProgressReport
 
 REPORT_SECONDS: Final = 0.5
 """Progress within one phase is reported this often."""

@@ -9,15 +9,15 @@ from time import time
 from typing import Any
 
 from peewit.service.tasks.certify import with_remedy
-from peewit.service.tasks.labels import LabelsTask
+from peewit.service.tasks.labels_task import LabelsTask
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.iterate import Progress, ProgressReport
+from peewit.solvers.iteration_loop import Progress, ProgressReport
 from peewit.solvers.labels import Targets
-from peewit.solvers.models.refining import Refinable, refine
+from peewit.solvers.models.refinable_base import Refinable, refine
 from peewit.solvers.solution import Solution
-from peewit.streaming.durable import remove_abandoned
+from peewit.streaming.durable_files import remove_abandoned
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.raw_edges import (
+from peewit.streaming.passes.raw_edge_passes import (
     RawEdges,
     RawEdgesGone,
     snapshot_edges,

@@ -13,11 +13,15 @@ import structlog
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane, LeaseLost, UnknownJob, lane_of
-from peewit.service.predictions.files import PredictionMeta, predictor_path, write_predictions
+from peewit.service.predictions.prediction_files import (
+    PredictionMeta,
+    predictor_path,
+    write_predictions,
+)
 from peewit.service.predictions.predictors import write_predictor
 from peewit.service.tasks.assessment import Answered, Assessment, assess
-from peewit.service.tasks.contract import Child, ModelKind
-from peewit.service.tasks.labels import LabelsTask, labels_in_snapshot
+from peewit.service.tasks.job_kind import Child, ModelKind
+from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.messages import Done, Stopped
 from peewit.service.tasks.progress import Cancelled, Phases, StoppedEarly
 from peewit.service.tasks.refine import refined
@@ -26,12 +30,12 @@ from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.point_model import GIVEN
-from peewit.solvers.models.refining import Refinable
+from peewit.solvers.models.point_model_base import GIVEN
+from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.solution import Functions, Solution, grown
 from peewit.solvers.status import Status
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.raw_edges import PassStopped
+from peewit.streaming.passes.raw_edge_passes import PassStopped
 
 HISTORY_SECONDS: Final = 30 * 86_400.0
 """Finished jobs without predictions are remembered so long, and with them their keys."""

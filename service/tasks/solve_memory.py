@@ -8,7 +8,7 @@ depend on which graphs are warm.
 
 from typing import Final
 
-from peewit.solvers.gram.planning import GramTooLarge
+from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.models.base import Model
 from peewit.streaming.snapshots.store import SnapshotMeta
 

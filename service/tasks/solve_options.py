@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
-from peewit.solvers.laplacian.full_graph import LEAST_PASSES
+from peewit.solvers.laplacian.full_graph_system import LEAST_PASSES
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.posterior_variance import GaussianField
-from peewit.solvers.models.refining import Refinable
+from peewit.solvers.models.refinable_base import Refinable
 
 _RULE: Final = "rule"
 _NEEDS: Final = "needs"

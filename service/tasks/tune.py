@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import JobSpec
-from peewit.service.tasks.contract import Child, ModelKind
-from peewit.service.tasks.labels import LabelsTask, labels_in_snapshot
+from peewit.service.tasks.job_kind import Child, ModelKind
+from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.messages import Done, Stopped
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.solve_options import validate_solve

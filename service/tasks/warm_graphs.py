@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import psutil
 
-from peewit.service.tasks.labels import LabelsTask
+from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import Cancelled
 from peewit.service.tasks.solve_memory import kept_bytes, refusal
 from peewit.solvers.features import FeatureRows
-from peewit.solvers.gram.planning import GramTooLarge
+from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
 from peewit.streaming.edges.blocks import MAX_NODES

@@ -24,7 +24,7 @@ from sqlalchemy import Connection, func, select, text
 
 from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_private_database
-from peewit.service.database.holders import holder_name, is_dead
+from peewit.service.database.lease_holders import holder_name, is_dead
 from peewit.service.database.migrations import newest_revision
 from peewit.service.database.tables import files, graphs, sources
 from peewit.service.inbox.needed_files import GRAPHS, needed_files, path_below
@@ -41,7 +41,7 @@ from peewit.service.upkeep.backup_format import (
     digest_of,
     files_below,
 )
-from peewit.streaming.durable import (
+from peewit.streaming.durable_files import (
     TEMPORARY_PREFIX,
     fsync_directory,
     fsync_file,

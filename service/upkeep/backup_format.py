@@ -17,7 +17,7 @@ from blake3 import blake3
 from sqlalchemy import Connection, Select, Table, func, insert, select
 
 from peewit.service.database.tables import graphs, jobs, metadata
-from peewit.streaming.durable import naming
+from peewit.streaming.durable_files import naming
 
 MANIFEST: Final = "manifest.json"
 DATABASE: Final = "database.sqlite"

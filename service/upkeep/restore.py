@@ -21,7 +21,7 @@ from peewit.service.database.migrations import require_known
 from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
 from peewit.service.inbox.needed_files import GRAPHS, relocated
 from peewit.service.jobs.queue import requeue_running
-from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.settings import COMPILED, Settings
 from peewit.service.upkeep.backup_format import (
     DATABASE,
@@ -36,7 +36,12 @@ from peewit.service.upkeep.backup_format import (
     files_below,
     read_manifest,
 )
-from peewit.streaming.durable import TEMPORARY_PREFIX, fsync_directory, fsync_file, publish_json
+from peewit.streaming.durable_files import (
+    TEMPORARY_PREFIX,
+    fsync_directory,
+    fsync_file,
+    publish_json,
+)
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 

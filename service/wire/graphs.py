@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from peewit.service.wire.features import Features
 from peewit.service.wire.records import described, record
-from peewit.service.wire.sources import FileStatus
+from peewit.service.wire.sources_and_pushes import FileStatus
 
 NodeKind = Literal["string", "int64", "dense"]
 

@@ -18,8 +18,8 @@ from time import monotonic
 from typing import Final
 
 from peewit.service.inbox.confinement import confine_redirects
-from peewit.service.lifetime import give_way
 from peewit.service.logs import LogChoice, configure_logging, log_choice
+from peewit.service.process_lifetime import give_way
 from peewit.service.settings import Settings, prepare_environment
 from peewit.service.tasks.messages import Advanced, Answer, Failed, Stop, Stopped, Task
 
@@ -195,6 +195,6 @@ def _child_main(connection: Connection, settings: Settings, logs: LogChoice) -> 
     configure_logging(logs.level, logs.log_format)
     prepare_environment(settings)
     confine_redirects(settings.source_hosts)  # certificates and refining read sources again
-    import_module("peewit.service.worker.child").serve(
+    import_module("peewit.service.worker.warm_child_loop").serve(
         connection, memory_bytes=settings.child_memory_bytes, n_threads=settings.n_threads
     )

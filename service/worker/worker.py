@@ -24,16 +24,16 @@ from peewit.service.database.engine import Database
 from peewit.service.database.full_disk import is_disk_full
 from peewit.service.jobs.auto_solve import renew_given_up
 from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost
-from peewit.service.jobs.workers import WorkerRegistry
-from peewit.service.metrics.families import metrics_server
+from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.metrics.store_metrics import metrics_server
 from peewit.service.settings import Settings
 from peewit.service.tasks.forecast import Forecast, last_equal
-from peewit.service.tasks.kinds import KINDS, kind_of
+from peewit.service.tasks.kind_list import KINDS, kind_of
 from peewit.service.tasks.messages import Advanced, Answer, Done, Failed, Stopped
 from peewit.service.tasks.stores import JobStores
 from peewit.service.worker.heartbeats import SoleWorker, heartbeats
-from peewit.service.worker.metrics import Outcome, WorkerMetrics
 from peewit.service.worker.warm_child import WarmChild
+from peewit.service.worker.worker_metrics import Outcome, WorkerMetrics
 
 GRACE_SECONDS: Final = 5.0
 """How long running jobs may go on after the worker was told to stop."""

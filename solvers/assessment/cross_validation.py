@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
-from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import ClassName, Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
@@ -81,7 +81,7 @@ def cross_validate(
         With all labels. Not used by models whose answers would show it, and so what they are
         asked for.
     progress, cancelled
-        As in `peewit.solvers.iterate.iterate`. After a cancelled fold no other begins.
+        As in `peewit.solvers.iteration_loop.iterate`. After a cancelled fold no other begins.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Cancelled
+from peewit.solvers.iteration_loop import Cancelled
 from peewit.solvers.labels import Targets
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.status import Status

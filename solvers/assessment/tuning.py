@@ -10,14 +10,14 @@ import numpy as np
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.assessment.cross_validation import cross_validate
-from peewit.solvers.iterate import Cancelled, Progress, Stopped, Watch
+from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
 from peewit.solvers.labels import Labels, deal_folds
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.laplacian_machine import LaplacianMachine
-from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
-from peewit.solvers.models.linear_machine import LinearMachine
-from peewit.solvers.models.point_model import Points
-from peewit.solvers.models.transductive import TransductiveMachine
+from peewit.solvers.models.laplacian_machine_base import LaplacianMachine
+from peewit.solvers.models.linear_machine_base import PENALTIES as LINEAR_PENALTIES
+from peewit.solvers.models.linear_machine_base import LinearMachine
+from peewit.solvers.models.point_model_base import Points
+from peewit.solvers.models.transductive_svms import TransductiveMachine
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 
@@ -161,7 +161,7 @@ def tune(
     seed : int
         Deals the labels to folds; the same folds for every trial.
     progress, cancelled
-        As in `peewit.solvers.iterate.iterate`.
+        As in `peewit.solvers.iteration_loop.iterate`.
 
     Raises
     ------

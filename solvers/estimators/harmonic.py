@@ -3,7 +3,7 @@
 from typing import Literal
 
 from peewit.solvers.estimators.base import GraphEstimator
-from peewit.solvers.estimators.classifiers import ProbabilityClassifier, ScoreClassifier
+from peewit.solvers.estimators.classifier_base import ProbabilityClassifier, ScoreClassifier
 from peewit.solvers.estimators.regressor_base import GraphRegressor
 from peewit.solvers.models import harmonic, harmonic_mbo
 from peewit.solvers.models.class_balance import ClassShares

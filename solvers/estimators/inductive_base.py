@@ -8,7 +8,7 @@ from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.base import Classifier
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.models.inductive import InductiveModel
+from peewit.solvers.models.inductive_base import InductiveModel
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 
 

@@ -3,10 +3,10 @@
 from typing import Literal
 
 from peewit.solvers.estimators.inductive_base import InductiveClassifier, PenalizedClassifier
-from peewit.solvers.gram.functions import KernelName
-from peewit.solvers.laplacian.iterated import LaplacianName
-from peewit.solvers.models import lapsvm, svm
-from peewit.solvers.svm.problem import BiasName
+from peewit.solvers.gram.kernel_functions import KernelName
+from peewit.solvers.laplacian.iterated_laplacian import LaplacianName
+from peewit.solvers.models import laprlsc, lapsvm, supervised_machines
+from peewit.solvers.svm.regularised_problem import BiasName
 from peewit.solvers.svm.stopping import MeasureName, StopName
 
 
@@ -47,23 +47,23 @@ class LapSVM(LaplacianClassifier):
 
 
 class LapRLSC(LaplacianClassifier):
-    """Laplacian regularised least squares: `models.lapsvm.LapRLSC` as an estimator."""
+    """Laplacian regularised least squares: `models.laprlsc.LapRLSC` as an estimator."""
 
-    _model = lapsvm.LapRLSC
+    _model = laprlsc.LapRLSC
 
     method: Literal["auto", "closed-form", "pcg"] = "auto"
 
 
 class SVM(KernelClassifier):
-    """Support vector machine of the labeled samples: `models.svm.SVM` as an estimator."""
+    """Support vector machine of the labeled samples: model `SVM` as an estimator."""
 
-    _model = svm.SVM
+    _model = supervised_machines.SVM
 
     method: Literal["auto", "newton", "dual"] = "auto"
     loss: Literal["auto", "squared-hinge", "hinge"] = "auto"
 
 
 class RLSC(KernelClassifier):
-    """Regularised least squares of the labeled samples: `models.svm.RLSC` as an estimator."""
+    """Regularised least squares of the labeled samples: model `RLSC` as an estimator."""
 
-    _model = svm.RLSC
+    _model = supervised_machines.RLSC

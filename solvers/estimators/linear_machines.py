@@ -8,8 +8,8 @@ from sklearn.utils.metaestimators import available_if
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.estimators.inductive_base import InductiveClassifier, PenalizedClassifier
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.iterated import LaplacianName
-from peewit.solvers.models import linear_svm, transductive
+from peewit.solvers.laplacian.iterated_laplacian import LaplacianName
+from peewit.solvers.models import linear_svm, transductive_svms
 
 Shares = Mapping[str | int, float]
 
@@ -74,10 +74,10 @@ class TransductiveClassifier(LinearClassifier):
 class TSVM(TransductiveClassifier):
     """Transductive support vector machine by multiple switching (section F.2).
 
-    `models.transductive.TSVM` as an estimator.
+    `models.transductive_svms.TSVM` as an estimator.
     """
 
-    _model = transductive.TSVM
+    _model = transductive_svms.TSVM
 
     max_pairs: int | Literal["all"] = "all"
     first_weight: float = 1e-2
@@ -87,10 +87,10 @@ class TSVM(TransductiveClassifier):
 class DASVM(TransductiveClassifier):
     """Transductive support vector machine by deterministic annealing (section F.3).
 
-    `models.transductive.DASVM` as an estimator.
+    `models.transductive_svms.DASVM` as an estimator.
     """
 
-    _model = transductive.DASVM
+    _model = transductive_svms.DASVM
 
     first_temperature: float = 10.0
     cooling: float = 1.5

@@ -1,7 +1,7 @@
 """Poisson learning behind scikit-learn's interface."""
 
-from peewit.solvers.estimators.classifiers import ScoreClassifier
-from peewit.solvers.models import poisson
+from peewit.solvers.estimators.classifier_base import ScoreClassifier
+from peewit.solvers.models import poisson, poisson_mbo
 from peewit.solvers.models.class_balance import ClassShares
 
 
@@ -20,9 +20,9 @@ class Poisson(PoissonClassifier):
 
 
 class PoissonMBO(PoissonClassifier):
-    """PoissonMBO: `models.poisson.PoissonMBO` as an estimator."""
+    """PoissonMBO: `models.poisson_mbo.PoissonMBO` as an estimator."""
 
-    _model = poisson.PoissonMBO
+    _model = poisson_mbo.PoissonMBO
 
     n_outer: int = 20
     n_inner: int = 40

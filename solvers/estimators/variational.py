@@ -6,8 +6,8 @@ Without it Cheeger-SVM is Cheeger-RLS, and is left out.
 
 from typing import Literal
 
-from peewit.solvers.estimators.classifiers import ScoreClassifier
-from peewit.solvers.models import cheeger, simplex_machines, total_variation
+from peewit.solvers.estimators.classifier_base import ScoreClassifier
+from peewit.solvers.models import cheeger_machines, simplex_machines, total_variation_machines
 from peewit.solvers.models.variational_base import InitialName
 from peewit.solvers.variation.splitting import Normalization
 
@@ -50,21 +50,21 @@ class TotalVariationClassifier(ScoreClassifier):
 
 
 class TVRLS(TotalVariationClassifier):
-    """TV-RLS: `models.total_variation.TVRLS` as an estimator."""
+    """TV-RLS: `models.total_variation_machines.TVRLS` as an estimator."""
 
-    _model = total_variation.TVRLS
+    _model = total_variation_machines.TVRLS
 
 
 class TVSVM(TotalVariationClassifier):
-    """TV-SVM: `models.total_variation.TVSVM` as an estimator."""
+    """TV-SVM: `models.total_variation_machines.TVSVM` as an estimator."""
 
-    _model = total_variation.TVSVM
+    _model = total_variation_machines.TVSVM
 
 
 class CheegerRLS(ScoreClassifier):
-    """Cheeger-RLS: `models.cheeger.CheegerRLS` as an estimator."""
+    """Cheeger-RLS: `models.cheeger_machines.CheegerRLS` as an estimator."""
 
-    _model = cheeger.CheegerRLS
+    _model = cheeger_machines.CheegerRLS
 
     initial: InitialName = "auto"
     balance: Literal["degrees", "nodes"] = "degrees"

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.features import Rows
-from peewit.solvers.gram.functions import KernelFunction, ScaledRows
+from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.kernel_spaces import DenseGram
-from peewit.solvers.gram.spaces import Expansion
-from peewit.solvers.iterate import Teller, untold
+from peewit.solvers.gram.space_base import Expansion
+from peewit.solvers.iteration_loop import Teller, untold
 
 Product = Callable[[RealArray], RealArray]
 """A matrix by its product with a block of vectors."""

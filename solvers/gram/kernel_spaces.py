@@ -8,10 +8,10 @@ from scipy.linalg.blas import dsymv, ssymv
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.features import Rows
-from peewit.solvers.gram.functions import KernelFunction, ScaledRows
-from peewit.solvers.gram.spaces import Expansion
-from peewit.solvers.iterate import Teller, untold
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
+from peewit.solvers.gram.space_base import Expansion
+from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.row_ranges import Parallel
 
 _BLOCK_ENTRIES = 1 << 24
 """Entries of the Gram matrix that are made together in passing."""

@@ -9,10 +9,10 @@ import scipy.linalg as sl
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.features import Rows
 from peewit.solvers.gram.feature_spaces import CHUNK_BYTES, FeatureMap, Product, symmetric
-from peewit.solvers.gram.functions import KernelFunction, ScaledRows
-from peewit.solvers.gram.spaces import Expansion, block_bytes
-from peewit.solvers.iterate import Teller, untold
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
+from peewit.solvers.gram.space_base import Expansion, block_bytes
+from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.row_ranges import Parallel
 
 _BLOCK_ROWS = 4096
 _CHUNK_COPIES = 4

@@ -307,3 +307,13 @@ def label_components(indptr: Any, indices: Any, queue: Any, component: Any) -> i
                     n_reached += 1
         n_components += 1
     return n_components
+
+
+@njit(cache=True, nogil=True)
+def row_sums(indptr: Any, data: Any, out: Any) -> None:
+    """Fill ``out`` with the sums of the CSR rows, in float64 and in the order stored."""
+    for row in range(out.size):
+        total = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            total += np.float64(data[entry])
+        out[row] = total

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from peewit.solvers.kernels.block_products import CHUNK_ROWS
-from peewit.solvers.kernels.edges import mix64
+from peewit.solvers.kernels.hash_signs import mix64
+from peewit.solvers.kernels.laplacian_products import CHUNK_ROWS
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(11)

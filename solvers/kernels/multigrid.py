@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from peewit.solvers.kernels.block_products import laplacian_rows
+from peewit.solvers.kernels.laplacian_products import laplacian_rows
 
 _ROWS_IN_CACHE = 256
 

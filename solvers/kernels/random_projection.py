@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from peewit.solvers.kernels.edges import mix64, sign_word
+from peewit.solvers.kernels.hash_signs import mix64, sign_word
 
 _ONE = np.uint64(1)
 

@@ -13,9 +13,13 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Cancelled
-from peewit.solvers.kernels.block_products import column_dots, component_sums, subtract_by_component
+from peewit.solvers.iteration_loop import Cancelled
 from peewit.solvers.kernels.inner_products import gaussian_edge_sums
+from peewit.solvers.kernels.laplacian_products import (
+    column_dots,
+    component_sums,
+    subtract_by_component,
+)
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.status import Status
 

@@ -16,7 +16,7 @@ from peewit.solvers.kernels.jacobi_chebyshev import (
     smooth_rows,
 )
 from peewit.solvers.laplacian.preconditioned_chebyshev import ChebyshevCycles, ChebyshevState
-from peewit.solvers.parallel import RowRanges
+from peewit.solvers.row_ranges import RowRanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,8 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
-from peewit.solvers.kernels.adjacency import label_components
-from peewit.solvers.kernels.edges import row_sums
+from peewit.solvers.kernels.adjacency import label_components, row_sums
 from peewit.solvers.kernels.multigrid import (
     dense_rows,
     largest_entry,
@@ -27,9 +26,9 @@ from peewit.solvers.kernels.multigrid import (
     restrict_rows,
 )
 from peewit.solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy, Rows
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
-from peewit.solvers.laplacian.sweep import Sweep
-from peewit.solvers.parallel import Parallel, RowRanges
+from peewit.solvers.laplacian.residual_sweep import Sweep
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
+from peewit.solvers.row_ranges import Parallel, RowRanges
 
 OVERCORRECTION = 1.5
 """How much a coarse correction is enlarged, where the coarse cycle allows it."""

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
-from peewit.solvers.kernels.block_products import advance, column_dots, redirect
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.kernels.laplacian_products import advance, column_dots, redirect
 from peewit.solvers.laplacian.preconditioners import Preconditioner
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.status import Status
 
 _TRUE_RESIDUAL_EVERY = 50
@@ -84,7 +84,7 @@ class PCGState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockPCG:
-    """The method, for `peewit.solvers.iterate.iterate`.
+    """The method, for `peewit.solvers.iteration_loop.iterate`.
 
     Attributes
     ----------

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, RealArray
-from peewit.solvers.kernels.block_products import advance, column_dots, redirect
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.kernels.laplacian_products import advance, column_dots, redirect
 from peewit.solvers.laplacian.preconditioners import Preconditioner
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.laplacian.spectral_bounds import SpectralBounds
 from peewit.solvers.status import Status
 
@@ -42,7 +42,7 @@ class ChebyshevState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChebyshevCycles(ABC):
-    """The method but for its products, for `peewit.solvers.iterate.iterate`.
+    """The method but for its products, for `peewit.solvers.iteration_loop.iterate`.
 
     Inside the bounds every direction of the error shrinks below ``rtol`` of what it was. The
     residual is checked at the end; bounds that prove wrong are widened for another cycle.

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.pcg import BlockPCG
 from peewit.solvers.laplacian.preconditioners import Jacobi, Preconditioner
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

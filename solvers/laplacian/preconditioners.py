@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import AnyArray, FloatArray, RealArray
-from peewit.solvers.kernels.block_products import multiply_rows
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.kernels.laplacian_products import multiply_rows
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 
 PreconditionerName = Literal["auto", "jacobi", "approx-chol"]
 

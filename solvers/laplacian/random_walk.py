@@ -18,9 +18,9 @@ from peewit.solvers.kernels.random_walk import (
     project_roots,
     walk_rows,
 )
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.laplacian.spectral_bounds import CHECK_EVERY, certainty
-from peewit.solvers.parallel import Parallel, RowRanges
+from peewit.solvers.row_ranges import Parallel, RowRanges
 from peewit.solvers.status import Status
 
 _N_VECTORS = 32
@@ -133,7 +133,7 @@ class WalkLanczosState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WalkLanczos:
-    """Lanczos for 1 - N from two random vectors; the method, for `peewit.solvers.iterate.iterate`.
+    """Lanczos for 1 - N from two random vectors, for `peewit.solvers.iteration_loop.iterate`.
 
     Attributes
     ----------

@@ -14,18 +14,18 @@ import numpy.typing as npt
 from peewit.solvers.arguments import require_one_of
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Cancelled, Progress, Watch
-from peewit.solvers.kernels.block_products import column_dots, component_sums
-from peewit.solvers.laplacian.amended import AmendedCycle
+from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
+from peewit.solvers.kernels.laplacian_products import column_dots, component_sums
+from peewit.solvers.laplacian.amended_multigrid import AmendedCycle
 from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.leading import LEAST_COLUMNS
-from peewit.solvers.laplacian.led import lead
+from peewit.solvers.laplacian.low_rank_residual import lead
 from peewit.solvers.laplacian.multigrid import Multigrid
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.pcg import FIRST_FORECAST
 from peewit.solvers.laplacian.preconditioned_system import System
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
+from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status
 
 SolverPreconditioner = Literal["auto", "jacobi", "multigrid", "approx-chol"]
@@ -199,7 +199,8 @@ class LaplacianSolver:
             Project ``rhs`` to zero sum on components without shift instead of refusing it.
             With ``zero_mean`` the projection is part of the problem and always done.
         phase, progress, cancelled
-            As in `peewit.solvers.iterate.iterate`. A cancelled solve returns its present iterates.
+            As in `peewit.solvers.iteration_loop.iterate`. A cancelled solve returns its
+            present iterates.
         overwrite : bool
             Whether the memory of ``rhs`` and ``start`` may be used for other values.
 

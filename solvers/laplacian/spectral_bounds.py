@@ -11,10 +11,10 @@ import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
 from peewit.solvers.arrays import FloatArray, RealArray
-from peewit.solvers.iterate import Outcome
-from peewit.solvers.kernels.block_products import advance, column_dots, redirect
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.iteration_loop import Outcome
+from peewit.solvers.kernels.laplacian_products import advance, column_dots, redirect
 from peewit.solvers.laplacian.preconditioners import Preconditioner
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.status import Status
 
 CHECK_EVERY = 4
@@ -82,7 +82,7 @@ class LanczosState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lanczos:
-    """The method, for `peewit.solvers.iterate.iterate`.
+    """The method, for `peewit.solvers.iteration_loop.iterate`.
 
     The coefficients of preconditioned conjugate gradients make the Lanczos matrix of M^-1 L,
     restricted to where the right-hand sides lie: zero sums on every component.

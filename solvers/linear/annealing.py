@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import entr, expit, rel_entr
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.linear.finite_newton import RTOL, LinearPoint
 from peewit.solvers.linear.transductive_problem import LOOSE_RTOL, Transduced, Transduction
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.kernels.hinges import bends, slope_along, stays
-from peewit.solvers.laplacian.iterated import IteratedLaplacian
-from peewit.solvers.linear.rows import LinearRows
+from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
+from peewit.solvers.linear.row_products import LinearRows
 from peewit.solvers.status import Status
 
 ROUGH_RTOL: Final = 1e-2
@@ -75,7 +75,7 @@ class LinearProblem:
     laplacian : IteratedLaplacian or None
         None where the graph costs nothing.
     check : callable
-        Called before every pass over the rows; may raise `peewit.solvers.iterate.Stopped`.
+        Called before every pass over the rows; may raise `peewit.solvers.iteration_loop.Stopped`.
     """
 
     rows: LinearRows
@@ -152,7 +152,7 @@ def minimize(
 
     Raises
     ------
-    peewit.solvers.iterate.Stopped
+    peewit.solvers.iteration_loop.Stopped
         The caller asked for the end.
     """
     search = _Search(problem, hinges, np.empty(problem.rows.n_rows), np.empty(problem.rows.n_rows))

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.linear.finite_newton import RTOL, Hinges, LinearPoint
 from peewit.solvers.linear.transductive_problem import LOOSE_RTOL, Transduced, Transduction
 from peewit.solvers.status import Status

@@ -6,20 +6,22 @@ line here.
 """
 
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.cheeger import CheegerRLS, CheegerSVM
+from peewit.solvers.models.cheeger_machines import CheegerRLS, CheegerSVM
 from peewit.solvers.models.eigenfunctions import EigFun
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
+from peewit.solvers.models.laprlsc import LapRLSC
+from peewit.solvers.models.lapsvm import LapSVM
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.nearest_neighbor import NearestNeighbor
-from peewit.solvers.models.poisson import Poisson, PoissonMBO
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.poisson_mbo import PoissonMBO
 from peewit.solvers.models.simple_hfs import SimpleHFS
 from peewit.solvers.models.simplex_machines import LapRLS, SimplexLapSVM
 from peewit.solvers.models.subsampling import SubSampling
-from peewit.solvers.models.svm import RLSC, SVM
-from peewit.solvers.models.total_variation import TVRLS, TVSVM
-from peewit.solvers.models.transductive import DASVM, TSVM
+from peewit.solvers.models.supervised_machines import RLSC, SVM
+from peewit.solvers.models.total_variation_machines import TVRLS, TVSVM
+from peewit.solvers.models.transductive_svms import DASVM, TSVM
 
 CATALOGUE: dict[str, type[Model]] = {
     "cheeger-rls": CheegerRLS,

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Final, Literal
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import fields_schema, rule_of
-from peewit.solvers.iterate import Cancelled, Progress, Watch
+from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
 from peewit.solvers.labels import Labels, Targets
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 
 ScoreKind = Literal["probability", "class score"]
@@ -122,8 +122,8 @@ class Model(ABC):
             An earlier solution for the same nodes and classes to start from; one of another
             shape is ignored. It changes the work, not the answer.
         progress, cancelled
-            As in `peewit.solvers.iterate.iterate`. A cancelled solve returns the scores it has,
-            with that status.
+            As in `peewit.solvers.iteration_loop.iterate`. A cancelled solve returns the scores it
+            has, with that status.
 
         Raises
         ------

@@ -8,7 +8,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.kernels.block_products import component_sums
+from peewit.solvers.kernels.laplacian_products import component_sums
 from peewit.solvers.labels import Labels
 
 

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.embedding import spectral_embedding
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.models.spectral_embedding import spectral_embedding
+from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.cheeger_cut import best_cut
 
@@ -84,7 +84,7 @@ def cut_then_name(
 
     Raises
     ------
-    peewit.solvers.iterate.Stopped
+    peewit.solvers.iteration_loop.Stopped
         The watch says so.
 
     Notes

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.basis import Basis, BasisModel
-from peewit.solvers.models.point_model import Stats
+from peewit.solvers.models.basis_base import Basis, BasisModel
+from peewit.solvers.models.point_model_base import Stats
 
 _EMPTY_BIN = 0.01
 """Added to the share of every bin before scaling: "a small constant" in the paper."""

@@ -12,13 +12,13 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, IntArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.sweep import Sweep
+from peewit.solvers.laplacian.residual_sweep import Sweep
 from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.class_mass import contrasts
+from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic import HFS
-from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 

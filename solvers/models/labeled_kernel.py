@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, column_norms
-from peewit.solvers.iterate import Cancelled, Progress
+from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.models.base import KEPT_BYTES

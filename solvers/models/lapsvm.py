@@ -1,12 +1,12 @@
-"""Laplacian SVM and Laplacian regularised least squares: kernel machines with a graph penalty."""
+"""Laplacian SVM: a support vector machine with a graph penalty, in the primal or the dual."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from peewit.solvers.gram.spaces import Space
+from peewit.solvers.gram.space_base import Space
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.models.laplacian_machine import LaplacianMachine, MethodName
-from peewit.solvers.svm.problem import LossName
+from peewit.solvers.models.laplacian_machine_base import LaplacianMachine, MethodName
+from peewit.solvers.svm.regularised_problem import LossName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,28 +58,3 @@ class LapSVM(LaplacianMachine):
         if self._asked_method() == "dual":
             return "dual", "hinge" if self.loss == "auto" else self.loss
         return "newton" if self._is_factored_in(space) else "pcg", "squared-hinge"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LapRLSC(LaplacianMachine):
-    """Laplacian regularised least squares as a classifier (E12).
-
-    As `LapSVM` with the squared loss (y - f)^2 at every label: one linear system.
-
-    References
-    ----------
-    Belkin, Niyogi and Sindhwani, JMLR 2006.
-    """
-
-    method: Literal["auto", "closed-form", "pcg"] = hyperparameter(
-        "auto",
-        Rule(
-            doc="How it is solved; 'auto' is the closed form up to 5,000 nodes, on landmarks and "
-            "on linear kernels, above conjugate gradients.",
-            kind=str,
-            words=("auto", "closed-form", "pcg"),
-        ),
-    )
-
-    def _way(self, space: Space) -> tuple[MethodName, LossName]:
-        return "newton" if self._is_factored_in(space) else "pcg", "squared"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
-from peewit.solvers.iterate import UNWATCHED, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.models.labeled_kernel import LabeledKernel
 from peewit.solvers.status import Status

@@ -9,11 +9,11 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.features import Rows
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, one_against_rest
-from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
+from peewit.solvers.linear.row_products import HeldRows, LinearRows, rows_of, some_of
 from peewit.solvers.linear.row_scaling import RowScaling
-from peewit.solvers.linear.rows import HeldRows, LinearRows, rows_of, some_of
 from peewit.solvers.linear.transductive_problem import Figures
 from peewit.solvers.status import Status
 

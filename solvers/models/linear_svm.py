@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.models.linear_fit import Fit
-from peewit.solvers.models.linear_machine import LinearMachine
+from peewit.solvers.models.linear_machine_base import LinearMachine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

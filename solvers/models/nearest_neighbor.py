@@ -9,9 +9,9 @@ from scipy.sparse.csgraph import dijkstra
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.point_model import PointProblem, ScoringModel
+from peewit.solvers.models.point_model_base import PointProblem, ScoringModel
 from peewit.solvers.neighbors.distances import distance_blocks
 from peewit.solvers.status import Status
 

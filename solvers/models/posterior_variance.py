@@ -16,9 +16,9 @@ import numpy as np
 
 from peewit.solvers.arrays import Float32Array, FloatArray, IntArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Cancelled, Progress, Watch
+from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
 from peewit.solvers.labels import Targets
-from peewit.solvers.laplacian.resistance import edge_resistance, resistance_embedding
+from peewit.solvers.laplacian.effective_resistance import edge_resistance, resistance_embedding
 from peewit.solvers.models.base import RegressionModel
 from peewit.solvers.status import Status
 
@@ -83,7 +83,7 @@ def posterior_variance(
     seed : int
         Of the projection.
     progress, cancelled
-        As in `peewit.solvers.iterate.iterate`.
+        As in `peewit.solvers.iteration_loop.iterate`.
 
     Raises
     ------

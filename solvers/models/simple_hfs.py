@@ -7,10 +7,10 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.basis import Basis, BasisModel
-from peewit.solvers.models.point_model import Stats
+from peewit.solvers.models.basis_base import Basis, BasisModel
+from peewit.solvers.models.point_model_base import Stats
 from peewit.solvers.neighbors.distances import (
     distance_blocks,
     euclidean_distances,

@@ -9,13 +9,13 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import class_scores, one_against_rest
-from peewit.solvers.models.point_model import PointProblem
+from peewit.solvers.models.point_model_base import PointProblem
 from peewit.solvers.models.variational_base import VariationalModel, mean_degree
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.fidelity import HingeFidelity
 from peewit.solvers.variation.hinge_fit import HingeFit
-from peewit.solvers.variation.penalties import GraphInverse, PenaltyInverse
+from peewit.solvers.variation.quadratic_penalties import GraphInverse, PenaltyInverse
 from peewit.solvers.variation.simplex_splitting import SimplexSplitting, on_simplex
 
 _RIDGE: Final = 1e-4
@@ -119,12 +119,13 @@ class SimplexMachine(VariationalModel):
 class LapRLS(SimplexMachine):
     """Lap-RLS as Bresson and Zhang (2012) compare with: squares, all classes on the simplex (G2).
 
-    Of two classes the closed form of `peewit.solvers.models.lapsvm.LapRLSC` with weights named as
+    Of two classes the closed form of `peewit.solvers.models.laprlsc.LapRLSC` with weights named as
     in that paper; without a norm it is soft HFS, whose scores are on the simplex by themselves.
 
     References
     ----------
-    As `peewit.solvers.models.total_variation.TVRLS`; Belkin, Niyogi and Sindhwani, JMLR 2006.
+    As `peewit.solvers.models.total_variation_machines.TVRLS`; Belkin, Niyogi and Sindhwani, JMLR
+    2006.
     """
 
     def _function(self, problem: PointProblem) -> tuple[FloatArray, Status]:
@@ -156,7 +157,7 @@ class SimplexLapSVM(SimplexMachine):
 
     Of two classes a hinge with an intercept, the problem of `peewit.solvers.models.lapsvm.LapSVM`
     with the hinge; of more the hinge is that of 2 f - 1, as in
-    `peewit.solvers.models.total_variation.TVSVM`.
+    `peewit.solvers.models.total_variation_machines.TVSVM`.
 
     Notes
     -----

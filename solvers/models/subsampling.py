@@ -10,12 +10,12 @@ from scipy.sparse.csgraph import dijkstra
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Stopped, Watch
+from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
+from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.harmonic import SOFT_PENALTY, StableHFS
 from peewit.solvers.models.nearest_neighbor import ALONG_EDGES, edge_lengths
-from peewit.solvers.models.point_model import PointProblem, Points, ScoringModel
-from peewit.solvers.models.prepared_graph import PreparedGraph
+from peewit.solvers.models.point_model_base import PointProblem, Points, ScoringModel
 from peewit.solvers.neighbors.distances import nearest_rows, positive_median
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status

@@ -8,20 +8,20 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_spaces import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
-from peewit.solvers.gram.planning import GramPlan
+from peewit.solvers.gram.memory_plan import GramPlan
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, one_against_rest
 from peewit.solvers.models.class_mass import normalized_masses
 from peewit.solvers.models.cut_then_name import N_STARTS, Cuts, NamedCut, cut_then_name
+from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic import HFS
-from peewit.solvers.models.kernel_space import KernelSpaceModel
-from peewit.solvers.models.point_model import PointProblem, Points
+from peewit.solvers.models.kernel_space_base import KernelSpaceModel
+from peewit.solvers.models.point_model_base import PointProblem, Points
 from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.prepared_graph import GraphModel, PreparedGraph
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
-from peewit.solvers.variation.penalties import SpaceInverse
+from peewit.solvers.variation.quadratic_penalties import SpaceInverse
 from peewit.solvers.variation.simplex_splitting import on_simplex
 
 FEW_LABELS: Final = 5

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 
 _BLOCK_ENTRIES = 1 << 22
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from peewit.solvers.arguments import BadArgument, require_one_of
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray, RealArray
-from peewit.solvers.edge_rows import WeightedEdges
+from peewit.solvers.edge_merging import WeightedEdges
 from peewit.solvers.graph import Graph
-from peewit.solvers.kernels.neighbors import mark_mutual
-from peewit.solvers.neighbors.search import (
+from peewit.solvers.kernels.mutual_neighbors import mark_mutual
+from peewit.solvers.neighbors.neighbor_lists import (
     Metric,
     NeighborLists,
     last_finite,

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, IntArray
-from peewit.solvers.iterate import UNWATCHED, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.status import Status
 from peewit.solvers.svm.line_search import exact_step
-from peewit.solvers.svm.problem import Minimum, Problem
+from peewit.solvers.svm.regularised_problem import Minimum, Problem
 from peewit.solvers.svm.stopping import EarlyStop, MeasureName
 
 PHASE: Final = "conjugate gradients"

@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.iterate import Teller, untold
+from peewit.solvers.iteration_loop import Teller, untold
 from peewit.solvers.status import Status
 from peewit.solvers.svm.labeled_system import LabeledProblem
 from peewit.solvers.svm.newton import LabeledMinimum
-from peewit.solvers.svm.problem import LossName
+from peewit.solvers.svm.regularised_problem import LossName
 
 MAX_STEPS: Final = 200
 """Most interior-point iterations of one function; a dozen suffice."""

@@ -16,10 +16,10 @@ from scipy.linalg.blas import dgemm, dgemv
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.gram.feature_spaces import FeatureMap, symmetric
 from peewit.solvers.gram.kernel_spaces import DenseGram
-from peewit.solvers.gram.spaces import Space
-from peewit.solvers.iterate import Teller, untold
-from peewit.solvers.laplacian.iterated import IteratedLaplacian
-from peewit.solvers.svm.problem import BiasName
+from peewit.solvers.gram.space_base import Space
+from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
+from peewit.solvers.svm.regularised_problem import BiasName
 
 _CHUNK_COLUMNS: Final = 256
 _PRODUCT_ROWS: Final = 512

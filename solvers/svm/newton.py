@@ -8,11 +8,11 @@ import numpy as np
 import scipy.linalg as sl
 
 from peewit.solvers.arrays import BoolArray, FloatArray
-from peewit.solvers.iterate import Teller, untold
+from peewit.solvers.iteration_loop import Teller, untold
 from peewit.solvers.status import Status
 from peewit.solvers.svm.labeled_system import LabeledProblem, LabeledSystem
 from peewit.solvers.svm.line_search import exact_step
-from peewit.solvers.svm.problem import Minimum
+from peewit.solvers.svm.regularised_problem import Minimum
 
 PHASE: Final = "newton"
 

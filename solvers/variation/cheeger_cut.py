@@ -17,12 +17,12 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import UNWATCHED, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.kernels.total_variation import sweep_cuts
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status
-from peewit.solvers.variation.cheeger import Balances, ratio
-from peewit.solvers.variation.proximal import TotalVariation
+from peewit.solvers.variation.cheeger_ratio import Balances, ratio
+from peewit.solvers.variation.proximal_step import TotalVariation
 
 _FIRST_RTOL: Final = 1e-2
 _LAST_RTOL: Final = 1e-4
@@ -87,7 +87,7 @@ def descend(
 
     Raises
     ------
-    peewit.solvers.iterate.Stopped
+    peewit.solvers.iteration_loop.Stopped
         The watch says so.
     """
     weight = weight / weight.mean()
@@ -160,7 +160,7 @@ def best_cut(
 
     Raises
     ------
-    peewit.solvers.iterate.Stopped
+    peewit.solvers.iteration_loop.Stopped
         The watch says so.
     """
     functions = starts

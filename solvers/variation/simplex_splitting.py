@@ -8,7 +8,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.kernels.simplex import project_rows
 from peewit.solvers.status import Status
 from peewit.solvers.variation.fidelity import HingeFidelity
-from peewit.solvers.variation.penalties import PenaltyInverse
+from peewit.solvers.variation.quadratic_penalties import PenaltyInverse
 
 
 def on_simplex(values: FloatArray) -> FloatArray:
@@ -36,7 +36,7 @@ class SimplexState:
 class SimplexSplitting:
     """ADMM for min penalty(f) - <linear, f> + hinges(h), base + f = g = h on the simplex.
 
-    For `peewit.solvers.iterate.iterate`.
+    For `peewit.solvers.iteration_loop.iterate`.
 
     Attributes
     ----------

@@ -6,11 +6,11 @@ from typing import Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
-from peewit.solvers.iterate import UNWATCHED, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.status import Status
 from peewit.solvers.variation.fidelity import Fidelity
-from peewit.solvers.variation.penalties import Smoothing
-from peewit.solvers.variation.proximal import TotalVariation
+from peewit.solvers.variation.proximal_step import TotalVariation
+from peewit.solvers.variation.quadratic_penalties import Smoothing
 
 Normalization = Literal["none", "sqrt", "as-printed"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("none", "sqrt", "as-printed")

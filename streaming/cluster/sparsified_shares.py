@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.solvers.arrays import Int32Array
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import (
     MAX_NODES,
     BadEdges,
@@ -28,9 +28,9 @@ from peewit.streaming.edges.reader import read_part
 from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds
 from peewit.streaming.nodes.index import DenseNodes, NodeCollision, NodeIndex, Nodes
 from peewit.streaming.sparsifier.merge_tree import merge, without_embedding
-from peewit.streaming.sparsifier.node_cards import NodeCards
-from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify
+from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
 
 SHARE_ROWS = 1 << 23
 """A row group is cut between shares only beyond this: whoever reads on skips what lies before."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from peewit.solvers.arrays import INT32_MAX, Float32Array, Int32Array, frozen
 from peewit.streaming.edges.faults import BadTable
-from peewit.streaming.kernels.columns import fill_self_loops
+from peewit.streaming.kernels.block_columns import fill_self_loops
 
 NodeKind = Literal["string", "int64", "dense"]
 """What a node id is: any string, any 64-bit integer, or a number in [0, max_nodes)."""

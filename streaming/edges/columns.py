@@ -22,7 +22,7 @@ from peewit.streaming.edges.blocks import (
     excerpt,
     unit_weights,
 )
-from peewit.streaming.kernels.columns import GREATEST_WEIGHT, narrow_ids, survey_edges
+from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
 _MAX_INT64 = 2**63 - 1
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())

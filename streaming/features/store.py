@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Int64Array, frozen, index_dtype
 from peewit.solvers.features import FeatureRows
-from peewit.streaming.durable import (
+from peewit.streaming.durable_files import (
     naming,
     publish_directory,
     remove_unfinished,

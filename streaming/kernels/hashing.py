@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, Int64Array, UInt64Array
-from peewit.solvers.kernels.edges import mix64
+from peewit.solvers.kernels.hash_signs import mix64
 
 _PRIME_1 = np.uint64(0x9E3779B185EBCA87)
 _PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from peewit.solvers.arguments import BadArgument, require_one_of
 from peewit.solvers.arrays import INT32_MAX, IntArray
-from peewit.solvers.edge_rows import WeightedEdges
+from peewit.solvers.edge_merging import WeightedEdges
 from peewit.solvers.features import FeatureRows
-from peewit.solvers.iterate import Watch
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.neighbors.neighbor_graph import (
     LEAST_WEIGHT,
     Symmetrization,
@@ -28,10 +28,10 @@ from peewit.solvers.neighbors.neighbor_graph import (
     edges_of,
     with_width,
 )
-from peewit.solvers.neighbors.search import Metric, NeighborLists, largest_entries
-from peewit.streaming.durable import publish_file
+from peewit.solvers.neighbors.neighbor_lists import Metric, NeighborLists, largest_entries
+from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.neighbors.search import EXACT_PRODUCTS, NeighborSearch, row_length
+from peewit.streaming.neighbors.neighbor_search import EXACT_PRODUCTS, NeighborSearch, row_length
 from peewit.streaming.nodes.index import Nodes
 
 Method = Literal["auto", "exact", "approximate"]
@@ -55,7 +55,7 @@ class KnnSettings:
     symmetrize : {"mean", "max"}
         Weight of an edge by those of its two ties, 0 where there is none.
     metric : {"euclidean", "cosine"}
-        Distance of two nodes; see `peewit.solvers.neighbors.search.Metric`.
+        Distance of two nodes; see `peewit.solvers.neighbors.neighbor_lists.Metric`.
     width : float, optional
         Of heat weights; None for the mean length of the edges.
     method : {"auto", "exact", "approximate"}
@@ -189,7 +189,7 @@ def make_knn(
     ValueError
         Too few rows for k, all rows are equal, with "cosine" a row is zero, or the approximate
         method is asked for sparse rows or needs a package that is not installed.
-    peewit.solvers.iterate.Stopped
+    peewit.solvers.iteration_loop.Stopped
         It was told to stop; there is no file, and the lists so far are in ``place.work``.
     OSError
         The disk is full, or fails.

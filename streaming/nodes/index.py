@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.solvers.arrays import Int32Array, UInt64Array
-from peewit.streaming.durable import remove_unfinished
+from peewit.streaming.durable_files import remove_unfinished
 from peewit.streaming.edges.blocks import (
     MAX_NODES,
     BadEdges,
@@ -28,6 +28,7 @@ from peewit.streaming.edges.blocks import (
 )
 from peewit.streaming.edges.columns import node_ids, values_of
 from peewit.streaming.kernels.node_table import COLLISION, DONE
+from peewit.streaming.nodes.hash_table import HashTable
 from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds
 from peewit.streaming.nodes.segments import (
     CorruptSegment,
@@ -36,7 +37,6 @@ from peewit.streaming.nodes.segments import (
     read_ids,
     truncate_ids,
 )
-from peewit.streaming.nodes.table import HashTable
 
 DEFAULT_MAX_NODES = 100_000_000
 

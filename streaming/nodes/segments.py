@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from peewit.streaming.durable import fsync_directory, publish_file
+from peewit.streaming.durable_files import fsync_directory, publish_file
 
 _NAME = re.compile(r"(\d{11})-(\d{11})\.arrow")
 _COLUMN = "node"

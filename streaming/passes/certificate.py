@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.durable import publish_json
+from peewit.streaming.durable_files import publish_json
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 CertificateStatus = Literal["converged", "max-passes", "inexact", "components-differ"]

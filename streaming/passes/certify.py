@@ -1,6 +1,6 @@
 """Certification of a snapshot: the extreme eigenvalues of L_H^+ L_G, by block Lanczos.
 
-One pass over the raw edges per step (`peewit.solvers.laplacian.lanczos`, `raw_edges`). The state
+One pass over the raw edges per step (`peewit.solvers.laplacian.extreme_eigenvalues`). The state
 after each pass is on the disk, so a run that was killed goes on where it was.
 """
 
@@ -19,16 +19,21 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Progress, ProgressReport
-from peewit.solvers.laplacian.iterative_refinement import RefinedSolver
-from peewit.solvers.laplacian.lanczos import (
+from peewit.solvers.iteration_loop import Progress, ProgressReport
+from peewit.solvers.laplacian.extreme_eigenvalues import (
     End,
     Krylov,
     advance_krylov,
     spectrum_ends,
     start_krylov,
 )
-from peewit.streaming.durable import publish_file, publish_json, remove_abandoned, remove_unfinished
+from peewit.solvers.laplacian.iterative_refinement import RefinedSolver
+from peewit.streaming.durable_files import (
+    publish_file,
+    publish_json,
+    remove_abandoned,
+    remove_unfinished,
+)
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate import (
     Certificate,
@@ -37,7 +42,7 @@ from peewit.streaming.passes.certificate import (
     CertifySettings,
     epsilon_between,
 )
-from peewit.streaming.passes.raw_edges import (
+from peewit.streaming.passes.raw_edge_passes import (
     PassStopped,
     RawComponents,
     RawEdges,

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import AnyArray
-from peewit.streaming.durable import (
+from peewit.streaming.durable_files import (
     link_file,
     naming,
     publish_directory,
@@ -40,8 +40,8 @@ from peewit.streaming.snapshots.record_segments import (
     read_records,
     write_records,
 )
-from peewit.streaming.sparsifier.node_cards import NodeCards
-from peewit.streaming.sparsifier.records import SparsifierState
+from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.state import SparsifierState
 
 _CARDS = "cards.npy"
 _SURPLUS = "surplus.npy"

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray
-from peewit.streaming.durable import link_file, naming
-from peewit.streaming.sparsifier.records import Records
+from peewit.streaming.durable_files import link_file, naming
+from peewit.streaming.sparsifier.state import Records
 
 _COLUMNS = {
     item.name: getattr(Records.empty(), item.name).dtype.newbyteorder("<")

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import AnyArray
-from peewit.solvers.edge_rows import EdgeChunk, merged_ranges
+from peewit.solvers.edge_merging import EdgeChunk, merged_ranges
 from peewit.solvers.graph import Graph
-from peewit.streaming.durable import naming, publish_directory, remove_unfinished, write_json
+from peewit.streaming.durable_files import naming, publish_directory, remove_unfinished, write_json
 from peewit.streaming.edges.blocks import NodeKind
 
 _BATCH_ROWS = 1 << 18
@@ -189,13 +189,13 @@ class SnapshotStore:
         Raises
         ------
         TypeError, ValueError
-            As `peewit.solvers.edge_rows.merged_ranges`.
+            As `peewit.solvers.edge_merging.merged_ranges`.
         OSError
             The disk is full, or fails; says which file. What was published before stays.
 
         Notes
         -----
-        18 bytes for each of the `peewit.solvers.edge_rows.MAX_RECORDS` records merged at a time,
+        18 bytes for each of the `peewit.solvers.edge_merging.MAX_RECORDS` records merged at a time,
         whatever their number.
         """
         slices = (

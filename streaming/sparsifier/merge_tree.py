@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from peewit.solvers.parallel import Parallel
-from peewit.streaming.sparsifier.node_cards import NodeCards
-from peewit.streaming.sparsifier.records import SparsifierSettings, SparsifierState
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.sparsifier import is_full, resparsify
+from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
 
 _T = TypeVar("_T")
 

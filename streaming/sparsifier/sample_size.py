@@ -12,7 +12,7 @@ margin below 1; the rest, which tells of bottlenecks, keeps the logarithm.
 
 import math
 
-from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.state import SparsifierSettings
 
 AIM = 0.7
 """Part of epsilon that evened-out coins may use up, theta above."""

@@ -16,11 +16,11 @@ import numpy as np
 
 from peewit.solvers.arrays import Float32Array, frozen
 from peewit.solvers.graph import Graph
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.kernels.sampling import degree_variance, sample_arrivals
-from peewit.streaming.sparsifier.records import Records, SparsifierSettings, SparsifierState
+from peewit.streaming.kernels.coins import degree_variance, sample_arrivals
 from peewit.streaming.sparsifier.sample_size import expected_size, sampling_constant
+from peewit.streaming.sparsifier.state import Records, SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, thin
 
 BUFFER_FACTOR = 8.0

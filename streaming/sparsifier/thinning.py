@@ -14,9 +14,8 @@ from typing import overload
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
-from peewit.solvers.parallel import Parallel
-from peewit.streaming.kernels.balancing import lower_and_throw, throw_leaning_coins
-from peewit.streaming.kernels.sampling import (
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.kernels.coins import (
     add_degrees,
     count_survivors,
     lower_probabilities,
@@ -24,11 +23,12 @@ from peewit.streaming.kernels.sampling import (
     take_survivors,
     throw_coins,
 )
+from peewit.streaming.kernels.dependent_rounding import lower_and_throw, throw_leaning_coins
 from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
-from peewit.streaming.sparsifier.node_cards import NodeCards
-from peewit.streaming.sparsifier.records import Records, SparsifierSettings
-from peewit.streaming.sparsifier.resistances import counted_resistances
+from peewit.streaming.sparsifier.buffer_resistances import counted_resistances
+from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.sample_size import local_factor
+from peewit.streaming.sparsifier.state import Records, SparsifierSettings
 
 LANE_RECORDS = 1 << 21
 """Coins of so many records are thrown in a lane, with surpluses of its own, at least."""
@@ -134,7 +134,7 @@ def thin(
     surplus : (n_known,) float32, optional
         What dependent coins before have left the first nodes with, in units of weight.
     cancelled, parallel
-        As in `peewit.solvers.laplacian.resistance.resistance_embedding`.
+        As in `peewit.solvers.laplacian.effective_resistance.resistance_embedding`.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings
 from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.parts import Part, StagedFile
@@ -21,11 +21,11 @@ from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import Checkpoint
-from peewit.streaming.sparsifier.records import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
+from peewit.streaming.sparsifier.state import SparsifierState
 
 if TYPE_CHECKING:
-    from peewit.streaming.cluster.distributed import Cluster
+    from peewit.streaming.cluster.dask_ingest import Cluster
 
 Absorbed: TypeAlias = tuple[Sequence[Part], float | None]
 """Parts of a group, and the seconds of the resparsification before it, if there was one."""
@@ -207,7 +207,7 @@ class Absorption:
     def _connect(self) -> "Cluster":
         """Connection to the dask cluster, until `workers` ends."""
         if self._cluster is None:
-            from peewit.streaming.cluster.distributed import Cluster  # noqa: PLC0415 - slow; only clusters need it
+            from peewit.streaming.cluster.dask_ingest import Cluster  # noqa: PLC0415 - slow; only clusters need it
 
             settings = ShareSettings(
                 node_kind=self._settings.node_kind,

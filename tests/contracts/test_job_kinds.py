@@ -14,8 +14,8 @@ from peewit.service.catalog import Catalog, GraphSettings
 from peewit.service.database.engine import open_database
 from peewit.service.jobs.job import LANES
 from peewit.service.settings import Settings
-from peewit.service.tasks.contract import GraphKind, Kind, ModelKind
-from peewit.service.tasks.kinds import KINDS, kind_of
+from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
+from peewit.service.tasks.kind_list import KINDS, kind_of
 from peewit.service.tasks.stores import JobStores
 from peewit.solvers.models import CATALOGUE
 from tests.service.solvable import Solvable, parity_features, two_communities

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model, parameter_schema
-from peewit.solvers.models.laplacian_machine import LaplacianMachine
-from peewit.solvers.models.linear_machine import LinearMachine
+from peewit.solvers.models.laplacian_machine_base import LaplacianMachine
+from peewit.solvers.models.linear_machine_base import LinearMachine
 from peewit.solvers.models.variational_base import VariationalModel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status

@@ -14,7 +14,7 @@ from peewit.service.catalog import AutoSolve, GraphSettings
 from peewit.service.database.tables import files, graphs, job_events, jobs, label_events
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import JobSpec, JobStatus
-from peewit.service.labels.entry import Labeling
+from peewit.service.labels.label_entry import Labeling
 from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.worker.worker import Worker
 from peewit.streaming.graph_paths import GraphPaths

@@ -9,8 +9,8 @@ import pytest
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
+from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.records import SourceRecord
 from peewit.service.settings import Settings
 from tests.end_to_end.object_store import ObjectStore, needs_object_store, object_store, parquet
 from tests.end_to_end.processes import Home, eventually

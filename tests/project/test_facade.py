@@ -9,7 +9,7 @@ import pytest
 
 import peewit
 from peewit.solvers import estimators
-from peewit.streaming import notebook
+from peewit.streaming import sparsify_call
 
 FACADE = Path(__file__).parents[2] / ".src" / "peewit" / "__init__.py"
 
@@ -35,7 +35,7 @@ def test_every_name_loads_and_has_a_type() -> None:
 
 def test_all_estimators_are_offered() -> None:
     assert set(estimators.__all__) <= set(peewit.__all__)
-    assert peewit.sparsify is notebook.sparsify
+    assert peewit.sparsify is sparsify_call.sparsify
 
 
 @pytest.mark.usefixtures("processes")

@@ -1,7 +1,7 @@
 """Pushes for tests of the stores below the one that checks them."""
 
+from peewit.service.inbox.inbox_records import NewPush, PushLimits, PushRecord
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.records import NewPush, PushLimits, PushRecord
 
 NO_LIMITS = PushLimits(graph_bytes=10**12, total_bytes=10**12)
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from sqlalchemy import make_url
 
-from peewit.service.lifetime import StopSignal
+from peewit.service.process_lifetime import StopSignal
 from peewit.service.settings import Settings
 from peewit.service.supervisor import (
     LONGEST_DELAY_SECONDS,
@@ -51,7 +51,7 @@ with open(sys.argv[1], "a") as file:
 
 SUPERVISE = """
 import sys
-from peewit.service.lifetime import StopSignal
+from peewit.service.process_lifetime import StopSignal
 from peewit.service.logs import configure_logging
 from peewit.service.supervisor import Role, Supervisor
 configure_logging("info")

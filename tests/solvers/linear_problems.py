@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.linear.finite_newton import Hinges, LinearProblem
+from peewit.solvers.linear.row_products import LinearRows, rows_of
 from peewit.solvers.linear.row_scaling import RowScaling
-from peewit.solvers.linear.rows import LinearRows, rows_of
 from peewit.solvers.linear.transductive_problem import Transduction
 from tests.reference.linear_machines import DenseMachine, DenseTransduction, formed
 

@@ -14,14 +14,14 @@ from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.passes.raw_edges import RawEdges
-from peewit.streaming.passes.spool import Spool
-from peewit.streaming.pipeline import Stream
+from peewit.streaming.passes.raw_edge_passes import RawEdges
+from peewit.streaming.passes.raw_edge_spool import Spool
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
-from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.state import SparsifierSettings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
 from peewit.streaming.memory import MemoryLimitTooSmall, plan_memory
-from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import GROUP_SHARE, StreamSettings
-from peewit.streaming.sparsifier.records import Coins, Records, SparsifierSettings
 from peewit.streaming.sparsifier.sample_size import expected_size
 from peewit.streaming.sparsifier.sparsifier import ARRIVAL_LANES
+from peewit.streaming.sparsifier.state import Coins, Records, SparsifierSettings
 
 MIB = 1 << 20
 

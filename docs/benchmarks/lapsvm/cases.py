@@ -10,12 +10,12 @@ import numpy as np
 from docs.benchmarks.lapsvm.sets import DataSet, Split
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.features import FeatureRows
-from peewit.solvers.gram.functions import KernelFunction
+from peewit.solvers.gram.kernel_functions import KernelFunction
 from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
-from peewit.solvers.gram.spaces import Expansion
-from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.gram.space_base import Expansion
+from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
-from peewit.solvers.svm.problem import BiasName, LossName, Problem
+from peewit.solvers.svm.regularised_problem import BiasName, LossName, Problem
 from peewit.solvers.svm.stopping import decisions
 
 PARTS: Final = ("unlabeled", "validation", "test")

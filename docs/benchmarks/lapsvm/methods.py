@@ -14,7 +14,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.status import Status
 from peewit.solvers.svm.conjugate_gradients import Descent, DescentState, descend
 from peewit.solvers.svm.labeled_system import DenseInverse, NoGraphPenalty
-from peewit.solvers.svm.problem import BiasName, Minimum, Problem
+from peewit.solvers.svm.regularised_problem import BiasName, Minimum, Problem
 from peewit.solvers.svm.stopping import RTOL, EarlyStop, StopName, Validation
 
 Result = TypeVar("Result")

@@ -11,8 +11,8 @@ import numpy as np
 from docs.benchmarks.lapsvm.cases import Case
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.gram.feature_spaces import FeatureMap, GramFactor
-from peewit.solvers.gram.spaces import Space
-from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.gram.space_base import Space
+from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
 from peewit.solvers.svm.dual import maximize
 from peewit.solvers.svm.labeled_system import (
     FactoredInverse,
@@ -21,7 +21,7 @@ from peewit.solvers.svm.labeled_system import (
     PenaltyInverse,
 )
 from peewit.solvers.svm.newton import minimize
-from peewit.solvers.svm.problem import BiasName, Minimum
+from peewit.solvers.svm.regularised_problem import BiasName, Minimum
 
 Pair = tuple[float, float]
 """norm_penalty, graph_penalty."""

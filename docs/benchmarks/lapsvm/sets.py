@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import BoolArray, Int64Array
-from peewit.solvers.gram.functions import KernelName
+from peewit.solvers.gram.kernel_functions import KernelName
 
 DrawName = Literal["random", "stratified", "balanced"]
 

@@ -11,14 +11,14 @@ from peewit.service.api.auth import requires
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_schema
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
-from peewit.service.api.routes.common import ONE_GRAPH, IdempotencyKey, resource
-from peewit.service.api.schemas.sources import push_of
+from peewit.service.api.routes.query_parameters import ONE_GRAPH, IdempotencyKey, resource
+from peewit.service.api.schemas.sources_and_pushes import push_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound
-from peewit.service.inbox.records import BacklogFull, PushNotFound
+from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
-from peewit.service.wire.sources import Push
+from peewit.service.wire.sources_and_pushes import Push
 from peewit.streaming.edges.blocks import BadEdges
 
 router = resource("edges", f"{ONE_GRAPH}/edges")

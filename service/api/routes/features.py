@@ -17,13 +17,13 @@ from peewit.service.api.bodies import (
 )
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
-from peewit.service.api.routes.common import ONE_GRAPH, resource
+from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
 from peewit.service.api.schemas.features import feature_set_of, features_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.feature_log import FeatureSetNotFound, FeatureSetRecord, SetMode
 from peewit.service.inbox.feature_tables import table_blocks
-from peewit.service.inbox.records import BacklogFull
+from peewit.service.inbox.inbox_records import BacklogFull
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.features import Features, FeatureSet
 from peewit.streaming.features.checked_tables import BadFeatures

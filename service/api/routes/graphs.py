@@ -6,7 +6,7 @@ from fastapi import Response
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
-from peewit.service.api.routes.common import resource
+from peewit.service.api.routes.query_parameters import resource
 from peewit.service.api.schemas.base import InvalidArgument, answer_of, refusing
 from peewit.service.api.schemas.features import features_of
 from peewit.service.api.schemas.graphs import (

@@ -15,7 +15,13 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
-from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, IdempotencyKey, PageSize, resource
+from peewit.service.api.routes.query_parameters import (
+    MAX_ID,
+    ONE_GRAPH,
+    IdempotencyKey,
+    PageSize,
+    resource,
+)
 from peewit.service.api.schemas.base import InvalidArgument, answer_of
 from peewit.service.api.schemas.jobs import JobIn, SolveIn, job_of
 from peewit.service.api.shutdown import stopping_of
@@ -23,7 +29,7 @@ from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
 from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
 from peewit.service.wire.jobs import Estimate, Job, JobList
 from peewit.streaming.features.store import FeaturesNotFound

@@ -16,13 +16,13 @@ from peewit.service.api.bodies import (
     body_schema,
 )
 from peewit.service.api.errors import problems
-from peewit.service.api.routes.common import ONE_GRAPH, resource
+from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
 from peewit.service.api.schemas.base import answer_of
 from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
 from peewit.service.catalog import GraphNotFound
-from peewit.service.labels.entry import LabelsRefused, UnknownNodes, encode_labels
+from peewit.service.labels.label_entry import LabelsRefused, UnknownNodes, encode_labels
 from peewit.service.labels.store import BadLabels, LabelReceipt
 from peewit.service.tables.uploads import (
     BadUpload,

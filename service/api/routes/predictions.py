@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.json_response import json_response
-from peewit.service.api.routes.common import ONE_GRAPH, resource
+from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
 from peewit.service.api.schemas.predictions import LookupIn
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import (
@@ -23,7 +23,7 @@ from peewit.service.api.tables import (
 )
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
-from peewit.service.predictions.files import Prediction, PredictionFile
+from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted, PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import Format, encode

@@ -7,7 +7,7 @@ from fastapi.responses import StreamingResponse
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
-from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, resource
+from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, resource
 from peewit.service.api.schemas.graphs import snapshot_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import (

@@ -9,20 +9,20 @@ from fastapi import Path, Query, Request, Response
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
-from peewit.service.api.routes.common import MAX_ID, ONE_GRAPH, PageSize, resource
+from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, PageSize, resource
 from peewit.service.api.schemas.base import InvalidArgument, refusing
-from peewit.service.api.schemas.sources import SourceIn, file_of, source_of
+from peewit.service.api.schemas.sources_and_pushes import SourceIn, file_of, source_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.confinement import SourceRefused, SourceRules
-from peewit.service.inbox.records import (
+from peewit.service.inbox.inbox_records import (
     FileNotListed,
     FileStatus,
     SourceNotFound,
     SourceRecord,
     TooManySources,
 )
-from peewit.service.wire.sources import File, FilePage, Retry, Source, SourceList
+from peewit.service.wire.sources_and_pushes import File, FilePage, Retry, Source, SourceList
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.sources import ParquetEdges
 

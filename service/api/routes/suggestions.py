@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
-from peewit.service.api.routes.common import ONE_GRAPH, resource
 from peewit.service.api.routes.predictions import JobId, Model
+from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
 from peewit.service.api.schemas.base import answer_of
 from peewit.service.api.schemas.jobs import job_of
 from peewit.service.api.stores import GraphHere, StoresHere

@@ -17,8 +17,8 @@ from pydantic import Discriminator, Field, Tag, create_model, model_validator
 from peewit.service.api.schemas.base import Body, answer_of
 from peewit.service.jobs.job import MAX_PRIORITY, JobSpec
 from peewit.service.jobs.job import Job as JobRecord
-from peewit.service.tasks.contract import GraphKind, Kind, ModelKind
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
+from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.wire.jobs import Job
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from peewit.service.client.answers import Refusal, record_of
+from peewit.service.client.call_steps import Call, Flow, Item, Request, answered
 from peewit.service.client.errors import InvalidArgument, ServerFault
-from peewit.service.client.exchange import Call, Flow, Item, Request, answered
+from peewit.service.client.further_answers import Refusal, record_of
 from peewit.service.wire.features import FeatureSet
-from peewit.service.wire.sources import File
+from peewit.service.wire.sources_and_pushes import File
 
 
 class _Page(Protocol):

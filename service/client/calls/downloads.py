@@ -10,9 +10,7 @@ from uuid import uuid4
 import httpx
 import pyarrow as pa
 
-from peewit.service.client.answers import Refusal
-from peewit.service.client.errors import ServerUnreachable, unreachable
-from peewit.service.client.exchange import (
+from peewit.service.client.call_steps import (
     Answer,
     Call,
     Flow,
@@ -23,6 +21,8 @@ from peewit.service.client.exchange import (
     once,
     repeated,
 )
+from peewit.service.client.errors import ServerUnreachable, unreachable
+from peewit.service.client.further_answers import Refusal
 from peewit.service.client.tables import ArrowDecoder
 from peewit.service.tables.formats import Format
 

@@ -7,10 +7,7 @@ from typing import Final
 
 import httpx
 
-from peewit.service.client.answers import JobEvent, Refusal
-from peewit.service.client.calls.common import get, read
-from peewit.service.client.errors import ServerUnreachable, unreachable
-from peewit.service.client.exchange import (
+from peewit.service.client.call_steps import (
     AskRetries,
     Flow,
     Item,
@@ -20,6 +17,9 @@ from peewit.service.client.exchange import (
     Retries,
     answered,
 )
+from peewit.service.client.calls.common import get, read
+from peewit.service.client.errors import ServerUnreachable, unreachable
+from peewit.service.client.further_answers import JobEvent, Refusal
 from peewit.service.wire.jobs import Job
 
 _FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})

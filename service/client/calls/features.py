@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from peewit.service.client.call_steps import Call, Request
 from peewit.service.client.calls.common import broken_contract, get, path, read, until
-from peewit.service.client.exchange import Call, Request
 from peewit.service.client.tables import TableLike, table_body
 from peewit.service.wire.features import Features, FeatureSet
 

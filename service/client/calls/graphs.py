@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
+from peewit.service.client.call_steps import Call, Request, answered
 from peewit.service.client.calls.common import get, path, read
-from peewit.service.client.exchange import Call, Request, answered
 from peewit.service.wire.graphs import (
     Graph,
     GraphDetails,

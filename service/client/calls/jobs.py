@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from peewit.service.client.answers import Predictions
+from peewit.service.client.call_steps import Call, Flow, Request
 from peewit.service.client.calls.common import get, pages, path, read, until
 from peewit.service.client.calls.predictions import predictions
 from peewit.service.client.errors import JobCancelled, JobFailed, StillWaiting
-from peewit.service.client.exchange import Call, Flow, Request
+from peewit.service.client.further_answers import Predictions
 from peewit.service.wire.jobs import Estimate, Job, JobList, JobStatus
 
 DEFAULT_MODEL: Final = "harmonic-mbo"

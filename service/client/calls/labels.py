@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from peewit.service.client.call_steps import Call, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import table_of
-from peewit.service.client.exchange import Call, Request
 from peewit.service.client.tables import TableLike, labels_body
 from peewit.service.wire.labels import Label, LabelReceipt
 from peewit.service.wire.predictions import NodeId

@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pyarrow as pa
 
-from peewit.service.client.answers import Predictions
+from peewit.service.client.call_steps import Call, Flow, Item, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import batches_of, download, table_of
-from peewit.service.client.exchange import Call, Flow, Item, Request
+from peewit.service.client.further_answers import Predictions
 from peewit.service.client.tables import TableLike, plain, table_body
 from peewit.service.wire.predictions import Lookup, NodeId, NodePrediction
 

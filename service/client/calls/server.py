@@ -2,10 +2,10 @@
 
 import httpx
 
+from peewit.service.client.call_steps import Call, Request, answered, once
 from peewit.service.client.calls.common import get, read
 from peewit.service.client.errors import ServerUnavailable
-from peewit.service.client.exchange import Call, Request, answered, once
-from peewit.service.wire.operations import Model, ModelList, Version
+from peewit.service.wire.server import Model, ModelList, Version
 
 
 def models() -> Call[list[Model]]:

@@ -5,9 +5,9 @@ from typing import Literal
 
 import httpx
 
+from peewit.service.client.call_steps import Call, answered
 from peewit.service.client.calls.common import POLL_SECONDS, get, parsed, with_wait
 from peewit.service.client.errors import JobCancelled, StillWaiting
-from peewit.service.client.exchange import Call, answered
 from peewit.service.wire.jobs import Job
 from peewit.service.wire.predictions import Suggestions
 

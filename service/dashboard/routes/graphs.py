@@ -12,13 +12,13 @@ from peewit.service.api.schemas.graphs import snapshot_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
-from peewit.service.dashboard.geometry import Spectrum
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
-from peewit.service.graphs.history import IngestHistory, edges_per_second
-from peewit.service.inbox.records import FileNotListed
+from peewit.service.dashboard.svg_geometry import Spectrum
+from peewit.service.graphs.ingest_history import IngestHistory, edges_per_second
+from peewit.service.inbox.inbox_records import FileNotListed
 from peewit.service.jobs.job import JobStatus
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.passes.certificate import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotStore
 

@@ -17,7 +17,7 @@ from peewit.service.dashboard.access import Viewer, viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
 from peewit.service.jobs.job import Job, JobStatus
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.kind_list import KINDS
 from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
 
 router = page_router()

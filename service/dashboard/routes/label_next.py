@@ -12,12 +12,12 @@ from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import form_of, page, page_router, piece
+from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes.common import Seen, label_of
 from peewit.service.dashboard.routes.predictions import node_values
-from peewit.service.dashboard.summary import Summaries
 from peewit.service.jobs.job import JobStatus
-from peewit.service.predictions.files import PredictionFile
+from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import (
     STRATEGIES,

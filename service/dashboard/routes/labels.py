@@ -13,7 +13,7 @@ from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen, label_of
-from peewit.service.labels.entry import UnknownNodes
+from peewit.service.labels.label_entry import UnknownNodes
 from peewit.service.tables.uploads import UploadedLabels, node_id
 
 router = page_router()

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from peewit.service.api.routes.operations import list_models
+from peewit.service.api.routes.server import list_models
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import page, page_router
-from peewit.service.wire.operations import Model
+from peewit.service.wire.server import Model
 from peewit.solvers.models import DEFAULT_MODEL
 
 router = page_router()

@@ -15,14 +15,14 @@ from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.tables import ChosenFormat
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
-from peewit.service.dashboard.geometry import SmallGraph
-from peewit.service.dashboard.items import Item, Items
 from peewit.service.dashboard.neighborhoods import Neighborhood, neighborhood
+from peewit.service.dashboard.node_media import Item, Items
 from peewit.service.dashboard.pages import back_to, page, page_router, piece
+from peewit.service.dashboard.prediction_summary import RowFilter, Summaries, rows
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
-from peewit.service.dashboard.summary import RowFilter, Summaries, rows
+from peewit.service.dashboard.svg_geometry import SmallGraph
 from peewit.service.jobs.job import Job
-from peewit.service.predictions.files import Prediction, PredictionFile
+from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import Format

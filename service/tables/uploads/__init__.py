@@ -12,7 +12,6 @@ from peewit.service.tables.uploads.batches import (
     point_batches,
 )
 from peewit.service.tables.uploads.faults import BadUpload, TableTooLarge
-from peewit.service.tables.uploads.identifiers import NodeId, id_type, node_array, node_id
 from peewit.service.tables.uploads.labels import (
     LabelValue,
     UploadedLabels,
@@ -20,6 +19,7 @@ from peewit.service.tables.uploads.labels import (
     read_labels,
 )
 from peewit.service.tables.uploads.limits import UploadLimits
+from peewit.service.tables.uploads.node_ids import NodeId, id_type, node_array, node_id
 
 __all__ = [
     "BadUpload",

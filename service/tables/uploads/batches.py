@@ -6,10 +6,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from peewit.service.tables.formats import Format
+from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
 from peewit.service.tables.uploads.csv_tables import csv_edges, csv_features
 from peewit.service.tables.uploads.json_tables import json_edges, json_features, json_rows
 from peewit.service.tables.uploads.limits import UploadLimits, counted
-from peewit.service.tables.uploads.stored import stored_batches
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.columns import check_column_names

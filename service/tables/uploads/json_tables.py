@@ -8,8 +8,8 @@ import orjson
 import pyarrow as pa
 
 from peewit.service.tables.uploads.faults import BadUpload
-from peewit.service.tables.uploads.identifiers import is_integer, node_id
 from peewit.service.tables.uploads.limits import BYTES_PER_BATCH, ROWS_PER_BATCH
+from peewit.service.tables.uploads.node_ids import is_integer, node_id
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.features.checked_tables import NODE
 

@@ -9,9 +9,12 @@ from typing import Any, BinaryIO, Final, cast
 import pyarrow as pa
 
 from peewit.service.tables.formats import Format
+from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
 from peewit.service.tables.uploads.csv_tables import csv_batches
 from peewit.service.tables.uploads.faults import BadUpload, excerpt
-from peewit.service.tables.uploads.identifiers import (
+from peewit.service.tables.uploads.json_tables import json_rows
+from peewit.service.tables.uploads.limits import LABEL_ROWS, UploadLimits, counted, require_rows
+from peewit.service.tables.uploads.node_ids import (
     INTEGER,
     LIMIT,
     NodeId,
@@ -19,9 +22,6 @@ from peewit.service.tables.uploads.identifiers import (
     is_text,
     node_id,
 )
-from peewit.service.tables.uploads.json_tables import json_rows
-from peewit.service.tables.uploads.limits import LABEL_ROWS, UploadLimits, counted, require_rows
-from peewit.service.tables.uploads.stored import stored_batches
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
 
 LABEL_COLUMNS: Final = ("node", "label")

@@ -12,7 +12,7 @@ from sqlalchemy import Row, Select
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.settings import Settings
-from peewit.streaming.durable import TEMPORARY_PREFIX
+from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from peewit.streaming.graph_paths import GraphPaths
 
 LOST_AND_FOUND: Final = "lost+found"

@@ -8,11 +8,11 @@ import pyarrow as pa
 from sqlalchemy import select
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.database.holders import holder_name
+from peewit.service.database.lease_holders import holder_name
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import jobs
 from peewit.service.inbox.needed_files import needed_files
-from peewit.service.predictions.files import predictor_path
+from peewit.service.predictions.prediction_files import predictor_path
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.uploads import id_type
 from peewit.service.upkeep.backup import pointer_of

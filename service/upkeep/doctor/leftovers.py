@@ -11,11 +11,11 @@ from sqlalchemy import select
 from peewit.service.catalog import Catalog
 from peewit.service.database.clock import now
 from peewit.service.database.tables import feature_sets, files, graphs, jobs, pushes
-from peewit.service.predictions.files import file_name
+from peewit.service.predictions.prediction_files import file_name
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings
 from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, Finding, Patient, fault, warning
-from peewit.streaming.durable import TEMPORARY_PREFIX
+from peewit.streaming.durable_files import TEMPORARY_PREFIX
 
 _PREDICTION = re.compile(r"[0-9a-f]+-\d+")
 

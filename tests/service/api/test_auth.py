@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from peewit.service.api.app import create_app
-from peewit.service.api.keys import Scope
+from peewit.service.api.key_store import Scope
 from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, serving
 

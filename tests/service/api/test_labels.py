@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from peewit.service.labels.entry import Labeling
+from peewit.service.labels.label_entry import Labeling
 from tests.service.api.conftest import (
     ARROW,
     CSV,

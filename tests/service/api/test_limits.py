@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.api.rate_limit import WRONG_KEYS
+from peewit.service.api.throttling import WRONG_KEYS
 from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api, as_arrow, serving
 

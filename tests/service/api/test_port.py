@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from peewit.service.api.keys import KeyStore
+from peewit.service.api.key_store import KeyStore
 from peewit.service.api.port import check_binding, is_loopback
 from peewit.service.database.engine import Database, open_database
 from peewit.service.settings import Settings

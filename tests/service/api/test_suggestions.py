@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.api.keys import KeyStore, Scope
+from peewit.service.api.key_store import KeyStore, Scope
 from peewit.service.client import Client, JobCancelled, PredictionsNotFound, StillWaiting
 from peewit.service.settings import Settings
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.embedding import EmbeddingStore, embed
+from peewit.streaming.passes.node_embedding import EmbeddingStore, embed
 from tests.service.api.conftest import CSV, PARQUET, Api, as_parquet, bring_communities, serving
 from tests.service.solvable import two_communities
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from peewit.service.cli.progress import IngestProgress, shown_time
-from peewit.service.inbox.records import FileRecord
+from peewit.service.inbox.inbox_records import FileRecord
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Duplicate, Progress, Quarantined, StreamSummary
 

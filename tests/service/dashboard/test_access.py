@@ -10,7 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 from itsdangerous import TimestampSigner
 
-from peewit.service.api.keys import KeyStore
+from peewit.service.api.key_store import KeyStore
 from peewit.service.dashboard import sessions
 from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.dashboard.routes import graphs, jobs, label_next, labels, models, predictions

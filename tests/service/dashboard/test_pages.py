@@ -16,7 +16,7 @@ from peewit.service.jobs.job import LANES, JobSpec, JobStatus
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import parameter_schema
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.embedding import embed
+from peewit.streaming.passes.node_embedding import embed
 from tests.service.api.conftest import CSV, Api, bring_communities
 from tests.service.dashboard.forms import PIECE, look, seen_in, send
 

@@ -9,7 +9,7 @@ from peewit.service.dashboard.rounds import N_NODES, Rounds
 from peewit.service.predictions.suggestions import Strategy, Suggester
 from peewit.solvers import active_learning
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.embedding import embed
+from peewit.streaming.passes.node_embedding import embed
 from tests.service.api.conftest import Api, bring_communities
 
 

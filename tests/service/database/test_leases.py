@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 
 from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
-from peewit.service.database.holders import holder_name, is_dead
+from peewit.service.database.lease_holders import holder_name, is_dead
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore, confirm
 from peewit.service.database.tables import leases, workers
 

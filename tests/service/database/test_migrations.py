@@ -19,7 +19,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from peewit.service.api.keys import KeyStore
+from peewit.service.api.key_store import KeyStore
 from peewit.service.catalog import AutoSolve, Catalog, SnapshotEvery
 from peewit.service.database import migrations
 from peewit.service.database.engine import Database, open_database

@@ -21,7 +21,7 @@ from peewit.service.demo.walk import (
     demo_settings,
     run_demo,
 )
-from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.settings import COMPILED, Settings
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL

@@ -20,8 +20,8 @@ from peewit.service.inbox.confinement import (
     confine_redirects,
     is_within,
 )
+from peewit.service.inbox.inbox_records import TooManySources
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.records import TooManySources
 from peewit.service.inbox.source_lister import list_files
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings

@@ -13,8 +13,7 @@ from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import leases
-from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.records import (
+from peewit.service.inbox.inbox_records import (
     FILE_GONE,
     Backlog,
     FileNotListed,
@@ -25,6 +24,7 @@ from peewit.service.inbox.records import (
     PushRecord,
     SourceNotFound,
 )
+from peewit.service.inbox.manifest import Manifest
 from tests.service.pushing import pushed
 
 LISTING = [("edges/b", "1", 20), ("edges/a", "1", 10), ("edges/c", "1", 30)]

@@ -16,11 +16,7 @@ from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import files, graphs, pushes
-from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
-from peewit.service.inbox.push_log import WaitingPush
-from peewit.service.inbox.pushes import SMALL_BYTES, PushStore
-from peewit.service.inbox.records import (
+from peewit.service.inbox.inbox_records import (
     BacklogFull,
     FileOutcome,
     FileRecord,
@@ -28,6 +24,10 @@ from peewit.service.inbox.records import (
     PushLimits,
     PushNotFound,
 )
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
+from peewit.service.inbox.push_log import WaitingPush
+from peewit.service.inbox.pushes import SMALL_BYTES, PushStore
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.tables.formats import Format
 from tests.service.lost_answers import commits_unanswered

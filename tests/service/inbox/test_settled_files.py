@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.inbox.records import ListedFile
+from peewit.service.inbox.inbox_records import ListedFile
 from peewit.service.inbox.settled_files import Settling, has_parquet_end
 from peewit.streaming.edges.sources import ParquetEdges
 

@@ -18,12 +18,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
 from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.directory_watcher import DirectoryWatch
+from peewit.service.inbox.inbox_records import FILE_GONE, SourceRecord
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.records import FILE_GONE, SourceRecord
 from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SLOW_SECONDS, SourceLister
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
-from peewit.streaming.pipeline import FileUnreadable
+from peewit.streaming.graph_stream import FileUnreadable
 
 DEADLINE_SECONDS = 60.0
 

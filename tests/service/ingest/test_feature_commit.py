@@ -17,9 +17,9 @@ from peewit.service.database.leases import LeaseExpired, LeaseStore
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_log import FeatureSetNotFound, FeatureSetRecord
 from peewit.service.inbox.feature_sets import FeatureSets
+from peewit.service.inbox.inbox_records import BacklogFull
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import remove_unneeded
-from peewit.service.inbox.records import BacklogFull
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.queue import JobQueue
@@ -29,7 +29,7 @@ from peewit.solvers.features import FeatureRows
 from peewit.streaming.features.checked_tables import BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.ingest.test_ingestor import write_edges
 from tests.service.lost_answers import commits_unanswered

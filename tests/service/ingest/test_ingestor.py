@@ -24,9 +24,9 @@ from peewit.service.catalog import (
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired, LeaseStore
+from peewit.service.inbox.inbox_records import FileRecord, NewPush
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import remove_unneeded
-from peewit.service.inbox.records import FileRecord, NewPush
 from peewit.service.ingest.daemon import (
     CLEAN_SECONDS,
     LONGEST_FULL_DISK_SECONDS,
@@ -35,13 +35,13 @@ from peewit.service.ingest.daemon import (
 )
 from peewit.service.ingest.ingestor import FEATURES_GRACE_SECONDS, Ingestor
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.streaming.events import Committed, IngestEvent
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.featured import Featured, clusters

@@ -11,11 +11,11 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.labels.store import LabelStore
-from peewit.service.metrics.families import store_registry
+from peewit.service.metrics.store_metrics import store_registry
 from peewit.service.settings import Settings
-from peewit.service.tasks.kinds import KINDS
+from peewit.service.tasks.kind_list import KINDS
 
 
 @pytest.fixture

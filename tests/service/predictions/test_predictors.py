@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from peewit.service.predictions.files import (
+from peewit.service.predictions.new_points import checked_points
+from peewit.service.predictions.prediction_files import (
     PredictionFile,
     class_columns,
     label_values,
     predictor_path,
 )
-from peewit.service.predictions.new_points import checked_points
 from peewit.service.predictions.predictors import (
     inductive_models,
     read_functions,
@@ -24,7 +24,7 @@ from peewit.service.predictions.predictors import (
 from peewit.service.tables.uploads import json_point_batches
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.features import FeatureRows
-from peewit.solvers.gram.functions import KERNELS, KernelFunction, KernelName
+from peewit.solvers.gram.kernel_functions import KERNELS, KernelFunction, KernelName
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.streaming.features.checked_tables import BadFeatures
 from tests.service.solvable import (

@@ -13,9 +13,9 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import jobs
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.predictions.files import predictor_path
+from peewit.service.predictions.prediction_files import predictor_path
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
-from peewit.streaming.durable import TEMPORARY_PREFIX
+from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from tests.service.predictions.test_files import META, written
 
 

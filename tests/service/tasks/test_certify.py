@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from peewit.service.tasks.certify import CertifyKind, CertifyOptions, CertifyTask
-from peewit.service.tasks.contract import Child
+from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.messages import Advanced, Done, Stopped
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.warm_graphs import WarmGraphs

@@ -14,7 +14,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.jobs.job import Job, JobStatus, LeaseLost
 from peewit.service.settings import Settings
-from peewit.service.tasks.contract import Child
+from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.knn import (
     ConnectedBefore,
     KnnKind,

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.predictions.files import PredictionFile
-from peewit.service.tasks.contract import Child
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.messages import Advanced, Answer, Done, Stopped
 from peewit.service.tasks.solve import SolveKind, SolveTask
 from peewit.service.tasks.warm_graphs import WarmGraphs

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.predictions.files import PredictionFile
-from peewit.service.tasks.contract import Child
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.messages import Advanced, Answer, Done, Stopped
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.solve import SolveKind, SolveTask
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel
-from peewit.solvers.models.transductive import TransductiveMachine
+from peewit.solvers.models.transductive_svms import TransductiveMachine
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.snapshots.store import SnapshotNotFound
 from tests.service.solvable import (

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from peewit.service.predictions.files import PredictionFile
+from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.messages import Done, Failed
 from peewit.service.tasks.solve import SolveTask
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.service.worker.child import _answer
+from peewit.service.worker.warm_child_loop import _answer
 from peewit.solvers.models import CATALOGUE
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths

@@ -10,7 +10,7 @@ from peewit.service.tasks.messages import Done, Failed, Stopped
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.tune import TuneKind, TuneTask, validate_tune
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.service.worker.child import _answer
+from peewit.service.worker.warm_child_loop import _answer
 from peewit.solvers.assessment.tuning import PENALTIES
 from peewit.solvers.models.lapsvm import LapSVM
 from tests.service.solvable import parity_features, publish_features, publish_snapshot

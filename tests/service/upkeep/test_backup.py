@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import URL, func, select, update
 
-from peewit.service.api.keys import KeyStore
+from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.migrations import DatabaseVersionError
@@ -23,7 +23,7 @@ from peewit.service.database.tables import files, metadata, pushes
 from peewit.service.inbox.needed_files import GRAPHS
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import JobSpec, JobStatus, Lane
-from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.supervisor import sole_supervisor
 from peewit.service.upkeep.backup import STAGING_PREFIX, BackupRefused, abandoned_stagings, back_up
 from peewit.service.upkeep.backup_format import (
@@ -35,7 +35,7 @@ from peewit.service.upkeep.backup_format import (
     read_manifest,
 )
 from peewit.service.upkeep.restore import MARK, HomeNotEmpty, restore
-from peewit.streaming.pipeline import Interrupted
+from peewit.streaming.graph_stream import Interrupted
 from tests.conftest import fresh_database
 from tests.service.places import Place, create, random_edges
 

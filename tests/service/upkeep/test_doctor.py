@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import delete, insert, text, update
 
 from peewit.service.database.clock import now
-from peewit.service.database.holders import holder_name
+from peewit.service.database.lease_holders import holder_name
 from peewit.service.database.migrations import newest_revision
 from peewit.service.database.tables import (
     feature_sets,
@@ -293,7 +293,7 @@ def test_unfinished_files_are_removed_once_they_are_old(place: Place) -> None:
 
 def dead_holder() -> str:
     """The name of a process of this machine that has ended."""
-    ask = "from peewit.service.database.holders import holder_name; print(holder_name())"
+    ask = "from peewit.service.database.lease_holders import holder_name; print(holder_name())"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

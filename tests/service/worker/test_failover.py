@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL
 from peewit.service.database.engine import Database, open_database
 from peewit.service.jobs.job import Job, JobSpec, JobStatus
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
 from tests.service.solvable import (
@@ -44,7 +44,7 @@ LEASE_SECONDS = 6.0
 WORKER = """
 import sys
 from peewit.service.database.engine import open_database
-from peewit.service.lifetime import StopSignal
+from peewit.service.process_lifetime import StopSignal
 from peewit.service.settings import Settings, prepare_environment
 from peewit.service.worker.worker import Worker
 

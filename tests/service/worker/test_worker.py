@@ -21,12 +21,12 @@ from peewit.service.database.tables import jobs
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.jobs.workers import WorkerRegistry
+from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
 from peewit.service.worker.heartbeats import AnotherWorkerRunsError
-from peewit.service.worker.one_job import run_until_finished
+from peewit.service.worker.run_one_job import run_until_finished
 from peewit.service.worker.worker import Worker
 from tests.service.lost_answers import first_success_fails
 from tests.service.solvable import (

@@ -11,14 +11,15 @@ from peewit.solvers.assessment.tuning import (
     grid_models,
     tune,
 )
-from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import StableHFS
-from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
-from peewit.solvers.models.linear_machine import PENALTIES as LINEAR_PENALTIES
+from peewit.solvers.models.laprlsc import LapRLSC
+from peewit.solvers.models.lapsvm import LapSVM
+from peewit.solvers.models.linear_machine_base import PENALTIES as LINEAR_PENALTIES
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.transductive import DASVM, TSVM
+from peewit.solvers.models.transductive_svms import DASVM, TSVM
 from peewit.solvers.status import Status
 from tests.solvers.models.test_lapsvm import clouds, graph_of, labels_of
 

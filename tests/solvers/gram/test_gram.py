@@ -7,11 +7,11 @@ import scipy.sparse as sp
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram import kernel_spaces, landmarks
 from peewit.solvers.gram.feature_spaces import GramFactor, LinearMap
-from peewit.solvers.gram.functions import KernelFunction
+from peewit.solvers.gram.kernel_functions import KernelFunction
 from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
 from peewit.solvers.gram.landmarks import LandmarkMap
-from peewit.solvers.gram.planning import GramRequest, GramTooLarge
-from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.gram.memory_plan import GramRequest, GramTooLarge
+from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
 from peewit.solvers.models.lapsvm import LapSVM
 from tests.reference.kernel_machines import kernel_matrix, laplacian_power
 from tests.solvers.machines import small

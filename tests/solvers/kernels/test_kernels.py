@@ -11,7 +11,15 @@ import pytest
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
-from peewit.solvers.kernels.block_products import (
+from peewit.solvers.kernels.adjacency import row_sums
+from peewit.solvers.kernels.components import find_root, join_edges, number_components
+from peewit.solvers.kernels.jacobi_chebyshev import (
+    chebyshev_rows,
+    first_directions,
+    scaled_energies,
+    smooth_rows,
+)
+from peewit.solvers.kernels.laplacian_products import (
     CHUNK_ROWS,
     advance,
     column_dots,
@@ -23,21 +31,6 @@ from peewit.solvers.kernels.block_products import (
     subtract_by_component,
     vector_rows,
 )
-from peewit.solvers.kernels.components import find_root, join_edges, number_components
-from peewit.solvers.kernels.edges import (
-    add_projected_nodes,
-    count_ends,
-    estimated_resistances,
-    fill_rows,
-    row_sums,
-    spread_over_edges,
-)
-from peewit.solvers.kernels.jacobi_chebyshev import (
-    chebyshev_rows,
-    first_directions,
-    scaled_energies,
-    smooth_rows,
-)
 from peewit.solvers.kernels.random_projection import project_rows
 from peewit.solvers.kernels.random_walk import (
     UNIT,
@@ -46,6 +39,13 @@ from peewit.solvers.kernels.random_walk import (
     orthogonalize_rows,
     project_roots,
     walk_rows,
+)
+from peewit.solvers.kernels.resistance_records import (
+    add_projected_nodes,
+    count_ends,
+    estimated_resistances,
+    fill_rows,
+    spread_over_edges,
 )
 from tests.reference.signs import probe_signs
 from tests.streaming.graphs import random_graph
@@ -449,7 +449,7 @@ def test_components_are_numbered_by_their_first_node(run, n_edges) -> None:
 def test_an_embedding_is_the_same_without_the_compiler() -> None:
     program = """
 import numpy as np
-from peewit.solvers.laplacian.resistance import resistance_embedding
+from peewit.solvers.laplacian.effective_resistance import resistance_embedding
 nodes = np.arange(30)
 embedding = resistance_embedding(
     nodes, (nodes * 7 + 1) % 30, 1.0 + nodes, nodes.astype(np.uint64),

@@ -9,7 +9,7 @@ from hypothesis import given
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy
 from peewit.solvers.laplacian.multigrid import Multigrid
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.status import Status
 from tests.strategies import graphs

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from tests.reference.laplacian import dense_laplacian, zero_sum_projection
 from tests.strategies import graphs

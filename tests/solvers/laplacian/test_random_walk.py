@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import iterate
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.iteration_loop import iterate
+from peewit.solvers.laplacian.effective_resistance import ResistanceSystem
 from peewit.solvers.laplacian.random_walk import RandomWalk, WalkLanczos
-from peewit.solvers.laplacian.resistance import ResistanceSystem
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.laplacian.spectral_bounds import SpectralBounds, bounds_of_ritz_values
-from peewit.solvers.parallel import Parallel
+from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status
 from tests.reference.laplacian import dense_laplacian
 from tests.strategies import graphs

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.iteration_loop import ProgressReport
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.laplacian.solver import PATIENCE, LaplacianSolver
 from peewit.solvers.status import Status
 from tests.reference.laplacian import pseudo_inverse, shifted_inverse, zero_sum_projection
@@ -439,7 +439,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
 import hashlib
 import numpy as np
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.resistance import resistance_embedding
+from peewit.solvers.laplacian.effective_resistance import resistance_embedding
 from peewit.solvers.laplacian.solver import LaplacianSolver
 rng = np.random.default_rng(0)
 n_nodes = 20_000

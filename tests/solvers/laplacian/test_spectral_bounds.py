@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import iterate
-from peewit.solvers.laplacian.operator import ShiftedLaplacian
+from peewit.solvers.iteration_loop import iterate
 from peewit.solvers.laplacian.preconditioned_chebyshev import Chebyshev
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
+from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.laplacian.spectral_bounds import Lanczos, SpectralBounds, bounds_of_ritz_values
 from peewit.solvers.status import Status
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse, zero_sum_projection

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from peewit.solvers.iterate import Stopped, Watch
+from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.linear import annealing
 from peewit.solvers.linear.annealing import (
     Schedule,

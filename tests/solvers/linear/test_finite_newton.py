@@ -9,8 +9,8 @@ from scipy.optimize import approx_fprime, minimize_scalar
 from sklearn.svm import LinearSVC
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import Stopped
-from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.iteration_loop import Stopped
+from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
 from peewit.solvers.linear import finite_newton
 from peewit.solvers.linear.finite_newton import (
     ROUGH_RTOL,

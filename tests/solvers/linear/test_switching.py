@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peewit.solvers.iterate import Stopped, Watch
+from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.linear.finite_newton import Hinges, LinearPoint, minimize
 from peewit.solvers.linear.switching import SwitchRule, _highest, _n_rounds, _switch, switch_labels
 from peewit.solvers.linear.transductive_problem import Transduced, Transduction

@@ -7,13 +7,13 @@ from sklearn.datasets import load_digits
 
 from peewit.service.demo.digits import neighbor_edges
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport, Stopped, Watch
+from peewit.solvers.iteration_loop import ProgressReport, Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.eigenfunctions import EigFun, bin_eigenfunctions, principal_coordinates
-from peewit.solvers.models.embedding import spectral_embedding
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.nearest_neighbor import NearestNeighbor
 from peewit.solvers.models.simple_hfs import SimpleHFS, kernel_eigenvectors
+from peewit.solvers.models.spectral_embedding import spectral_embedding
 from peewit.solvers.models.subsampling import SubSampling
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status

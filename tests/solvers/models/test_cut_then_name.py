@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport, Stopped, Watch
+from peewit.solvers.iteration_loop import ProgressReport, Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.cut_then_name import Cuts, NamedCut, cut_then_name
 from peewit.solvers.models.harmonic import HFS

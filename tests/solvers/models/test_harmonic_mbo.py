@@ -4,7 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO

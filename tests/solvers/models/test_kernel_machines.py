@@ -10,7 +10,7 @@ from peewit.solvers.gram.feature_spaces import GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.landmarks import LandmarkMap
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.iterated import IteratedLaplacian
+from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
 from peewit.solvers.status import Status
 from peewit.solvers.svm.conjugate_gradients import Descent, descend
 from peewit.solvers.svm.dual import maximize
@@ -23,7 +23,7 @@ from peewit.solvers.svm.labeled_system import (
 )
 from peewit.solvers.svm.line_search import exact_step
 from peewit.solvers.svm.newton import minimize
-from peewit.solvers.svm.problem import Minimum, Problem
+from peewit.solvers.svm.regularised_problem import Minimum, Problem
 from peewit.solvers.svm.stopping import MEASURES, RTOL, EarlyStop, Validation
 from tests.reference.kernel_machines import laplacian_power
 from tests.solvers.machines import objectives, small, twin

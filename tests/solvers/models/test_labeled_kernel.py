@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.labeled_kernel import LabeledKernel
 from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.prepared_graph import PreparedGraph
 from peewit.solvers.status import Status
 from tests.data_sets import digits_graph, draw_per_class
 from tests.reference.laplacian import dense_laplacian, pseudo_inverse

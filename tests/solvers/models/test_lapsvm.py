@@ -11,13 +11,14 @@ import scipy.sparse as sp
 
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.lapsvm import LapRLSC, LapSVM
-from peewit.solvers.models.svm import RLSC, SVM
+from peewit.solvers.models.laprlsc import LapRLSC
+from peewit.solvers.models.lapsvm import LapSVM
+from peewit.solvers.models.supervised_machines import RLSC, SVM
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.solvers.status import Status
-from peewit.streaming.features.files import ParquetFeatures
+from peewit.streaming.features.feature_files import ParquetFeatures
 
 N_POINTS = 240
 

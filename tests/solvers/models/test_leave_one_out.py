@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport, Watch
+from peewit.solvers.iteration_loop import ProgressReport, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.models.labeled_kernel import LabeledKernel

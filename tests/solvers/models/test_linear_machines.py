@@ -17,12 +17,12 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.linear.calibration import fitted_sigmoid
 from peewit.solvers.linear.transductive_problem import Transduction
-from peewit.solvers.models.linear_machine import PENALTIES
+from peewit.solvers.models.linear_machine_base import PENALTIES
 from peewit.solvers.models.linear_svm import LinearSVM
-from peewit.solvers.models.transductive import DASVM, TSVM
+from peewit.solvers.models.transductive_svms import DASVM, TSVM
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
-from peewit.streaming.features.files import ParquetFeatures
+from peewit.streaming.features.feature_files import ParquetFeatures
 from tests.reference.kernel_machines import laplacian_power
 from tests.reference.linear_machines import DenseMachine, DenseTransduction, formed, sigmoid
 from tests.solvers.linear_problems import no_graph, sparse_points

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.class_balance import balanced_weights
-from peewit.solvers.models.poisson import Poisson, PoissonMBO
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.poisson_mbo import PoissonMBO
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class

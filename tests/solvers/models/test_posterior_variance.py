@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.posterior_variance import (

@@ -15,7 +15,7 @@ from peewit.solvers.models.base import RegressionModel, check_labels
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.labeled_kernel import LabeledKernel
 from peewit.solvers.models.leave_one_out import choose_penalty
-from peewit.solvers.models.refining import refine
+from peewit.solvers.models.refinable_base import refine
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores

@@ -12,9 +12,9 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.cheeger import CheegerModel, CheegerRLS, CheegerSVM
+from peewit.solvers.models.cheeger_machines import CheegerModel, CheegerRLS, CheegerSVM
 from peewit.solvers.models.simplex_machines import LapRLS, SimplexLapSVM, SimplexMachine
-from peewit.solvers.models.total_variation import TVRLS, TVSVM, TotalVariationModel
+from peewit.solvers.models.total_variation_machines import TVRLS, TVSVM, TotalVariationModel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from tests.reference.kernel_machines import kernel_matrix, laplacian_power
@@ -466,7 +466,7 @@ def test_two_runs_have_equal_bits_and_one_preparation_serves_both(
 
 
 def test_threads_change_no_bit(model, n_classes, monkeypatch) -> None:
-    monkeypatch.setattr("peewit.solvers.parallel._LEAST_WORK", 1)  # many ranges of few rows
+    monkeypatch.setattr("peewit.solvers.row_ranges._LEAST_WORK", 1)  # many ranges of few rows
     given = clouds(n_classes, size=8, n_labels=2)
     alone = solved(model, given)
     with ThreadPoolExecutor(2) as pool:

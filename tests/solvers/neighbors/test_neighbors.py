@@ -12,7 +12,7 @@ from peewit.solvers.neighbors.neighbor_graph import (
     neighbor_graph,
     with_width,
 )
-from peewit.solvers.neighbors.search import NeighborLists, nearest, neighbor_lists
+from peewit.solvers.neighbors.neighbor_lists import NeighborLists, nearest, neighbor_lists
 from tests.reference.neighbors import neighbor_adjacency, self_tuned_adjacency
 
 RULES = [

@@ -13,11 +13,11 @@ from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.sources import ParquetEdges
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.pipeline import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.records import SparsifierSettings
+from peewit.streaming.sparsifier.state import SparsifierSettings
 
 N_ROWS, BAD_ROW, MAX_NODES = 3_000, 2_345, 500
 ID_TYPES: dict[NodeKind, pa.DataType] = {

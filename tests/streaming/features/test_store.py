@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from peewit.solvers.features import FeatureRows
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.features.checked_tables import BadFeatures, FeatureBlock, read_features
-from peewit.streaming.features.files import (
+from peewit.streaming.features.feature_files import (
     ParquetFeatures,
     read_blocks,
     set_owners,

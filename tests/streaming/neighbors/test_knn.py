@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs
 
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport, Stopped, Watch
+from peewit.solvers.iteration_loop import ProgressReport, Stopped, Watch
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, KnnSummary, make_knn
 from peewit.streaming.nodes.index import DenseNodes, NodeIndex, Nodes

@@ -17,9 +17,9 @@ from peewit.streaming.edges.blocks import BadEdges, NodeKind
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.kernels.hashing import hash_integers, hash_strings
 from peewit.streaming.kernels.node_table import COLLISION, DONE, FULL
+from peewit.streaming.nodes.hash_table import HashTable
 from peewit.streaming.nodes.index import DenseNodes, NodeCollision, NodeIndex, open_nodes
 from peewit.streaming.nodes.segments import CorruptSegment, list_segments, segment_path
-from peewit.streaming.nodes.table import HashTable
 from tests.reference.columns import without_self_loops
 from tests.reference.node_index import DictIndex
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iterate import ProgressReport
+from peewit.solvers.iteration_loop import ProgressReport
 from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
 from peewit.streaming.passes.certificate import (
     Certificate,
@@ -21,7 +21,7 @@ from peewit.streaming.passes.certificate import (
     epsilon_between,
 )
 from peewit.streaming.passes.certify import certify
-from peewit.streaming.passes.raw_edges import PassStopped, RawEdgesGone
+from peewit.streaming.passes.raw_edge_passes import PassStopped, RawEdgesGone
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 from tests.reference.pencil import pencil_spectrum, spectral_epsilon
 from tests.streaming.graphs import (

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from peewit.streaming.sparsifier.records import Coins, SparsifierSettings
 from peewit.streaming.sparsifier.sample_size import (
     AIM,
     expected_size,
     local_factor,
     sampling_constant,
 )
+from peewit.streaming.sparsifier.state import Coins, SparsifierSettings
 
 Size = Callable[[SparsifierSettings, int], float]
 

@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-import peewit.streaming.sparsifier.resistances
+import peewit.streaming.sparsifier.buffer_resistances
 import peewit.streaming.sparsifier.thinning
 from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.components import find_root, join_edges
-from peewit.streaming.kernels.sampling import score_records
-from peewit.streaming.sparsifier.node_cards import NodeCards
-from peewit.streaming.sparsifier.records import Coins, Records, SparsifierSettings, SparsifierState
+from peewit.streaming.kernels.coins import score_records
+from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.sample_size import local_factor, sampling_constant
 from peewit.streaming.sparsifier.sparsifier import resparsify, sparsifier_graph, thinned
+from peewit.streaming.sparsifier.state import Coins, Records, SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, spanning_forest, thin
 from tests.reference.laplacian import resistances
 from tests.reference.sampling import expected_survivors, maximum_spanning_forest
@@ -195,7 +195,9 @@ def test_a_coarse_sample_tells_every_leverage_within_the_slack(
     What is estimated is the counted leverage: with dependent coins degrees tell a third of theirs.
     """
     if most_excess is not None:
-        monkeypatch.setattr(peewit.streaming.sparsifier.resistances, "MOST_EXCESS", most_excess)
+        monkeypatch.setattr(
+            peewit.streaming.sparsifier.buffer_resistances, "MOST_EXCESS", most_excess
+        )
     for seed in range(3):
         edges = FAMILIES[family](seed)
         settings = settings_of(edges, coins=coins)
@@ -240,7 +242,10 @@ def test_a_coarse_sample_tells_every_leverage_within_the_slack(
             by_degrees = factor * records.weight * (near + far)
             kept, fewest = (np.minimum(1.0, copies * way).sum() for way in (score, by_degrees))
             # the excess is taken from a sample: a tenth is left for its noise
-            assert kept < 1.1 * (1.0 + peewit.streaming.sparsifier.resistances.MOST_EXCESS) * fewest
+            assert (
+                kept
+                < 1.1 * (1.0 + peewit.streaming.sparsifier.buffer_resistances.MOST_EXCESS) * fewest
+            )
 
 
 def test_bounds_serve_where_the_gap_is_large_and_an_embedding_elsewhere() -> None:
@@ -268,13 +273,13 @@ def test_the_excess_is_that_of_the_records_kept() -> None:
             np.minimum(1.0, copies * records.weight * (way[records.u] + way[records.v])).sum()
             for way in (local, bounds)
         ]
-        excess = peewit.streaming.sparsifier.resistances._excess(
+        excess = peewit.streaming.sparsifier.buffer_resistances._excess(
             *ends, records.weight, records.weight, local, bounds, copies
         )
         assert excess == pytest.approx(kept[1] / kept[0] - 1.0, abs=1e-5)
         # a record taken with chance 1/3 stands for three
         third = np.arange(records.n_records) % 3 == 0
-        sampled = peewit.streaming.sparsifier.resistances._excess(
+        sampled = peewit.streaming.sparsifier.buffer_resistances._excess(
             records.u[third],
             records.v[third],
             3 * records.weight[third],
@@ -287,7 +292,9 @@ def test_the_excess_is_that_of_the_records_kept() -> None:
     nothing = np.zeros(0, np.int32), np.zeros(0, np.int32)
     none = np.zeros(0, np.float32)
     assert (
-        peewit.streaming.sparsifier.resistances._excess(*nothing, none, none, local, bounds, 1.0)
+        peewit.streaming.sparsifier.buffer_resistances._excess(
+            *nothing, none, none, local, bounds, 1.0
+        )
         == 0.0
     )
 

@@ -1,0 +1,81 @@
+"""New points through the model of a job."""
+
+from fastapi.responses import StreamingResponse
+
+from peewit.service.api.auth import requires
+from peewit.service.api.bodies import (
+    BodyTooLarge,
+    BodyTypeUnknown,
+    TableOrJsonBody,
+    TableUpload,
+    body_schema,
+)
+from peewit.service.api.errors import problems
+from peewit.service.api.routes.query_parameters import resource
+from peewit.service.api.schemas.predictions import PointsIn
+from peewit.service.api.stores import StoresHere
+from peewit.service.api.tables import (
+    ChosenFormat,
+    FormatNotOffered,
+    provenance_headers,
+    table_answer,
+    table_response,
+)
+from peewit.service.jobs.job import UnknownJob
+from peewit.service.predictions.new_points import checked_points
+from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive, predictor_of
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.tables.formats import encode
+from peewit.service.tables.uploads import (
+    BadUpload,
+    TableTooLarge,
+    json_point_batches,
+    point_batches,
+)
+from peewit.streaming.features.checked_tables import BadFeatures
+
+router = resource("predictions", "/v1")
+
+
+@router.post(
+    "/jobs/{job_id}:predict",
+    dependencies=[requires("read")],
+    response_class=StreamingResponse,
+    openapi_extra=body_schema(
+        "Column `features`, lists of as many numbers as the model was trained on, or `indices` and "
+        "`values`, one list of each; in CSV a column for each number. A column `node` is ignored.",
+        json=PointsIn,
+    ),
+    responses=table_answer(
+        "A row for each point, in order: `label`, `score`, `margin` and, unless there are many "
+        "classes, `score:<class>`; headers name job, snapshot, labels_seq and features_version."
+    )
+    | problems(
+        UnknownJob,
+        PredictionsNotFound,
+        JobNotSucceeded,
+        NotInductive,
+        BodyTooLarge,
+        BodyTypeUnknown,
+        BadFeatures,
+        BadUpload,
+        TableTooLarge,
+        FormatNotOffered,
+    ),
+)
+def predict_points(
+    job_id: str, stores: StoresHere, body: TableOrJsonBody, table_format: ChosenFormat
+) -> StreamingResponse:
+    """Predict points that are no nodes of the graph; the model must have worked on features."""
+    predictor = predictor_of(stores.predictions.store, stores.jobs.get(job_id))
+    if isinstance(body, TableUpload):
+        batches = point_batches(body.file, body.table_format, limits=stores.upload_limits)
+    else:
+        batches = json_point_batches(body.rows("points", '{"features": [...]}'))
+    points = checked_points(batches, n_columns=predictor.n_columns)
+    return table_response(
+        encode(predictor.schema, predictor.batches(points), table_format),
+        table_format,
+        name=f"job-{job_id}-points",
+        headers=provenance_headers(predictor.meta),
+    )

@@ -1,0 +1,69 @@
+"""Health, version, metrics and the catalogue of models."""
+
+from importlib.metadata import version
+from inspect import getdoc
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from peewit.service.api.auth import requires
+from peewit.service.api.errors import any_problem, problems
+from peewit.service.api.readiness import NotReady, require_ready
+from peewit.service.api.shutdown import stopping_of
+from peewit.service.api.stores import StoresHere
+from peewit.service.tasks.solve_options import options_schema
+from peewit.service.wire.server import Health, Model, ModelList, Version
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import parameter_schema
+
+router = APIRouter(tags=["operations"], responses=any_problem())
+
+
+@router.get("/v1/models", dependencies=[requires("read")])
+def list_models() -> ModelList:
+    """The catalogue: every model with the JSON Schemas of its hyperparameters and options."""
+    return ModelList(
+        models=[
+            Model(
+                name=name,
+                description=(getdoc(model) or "").partition("\n")[0],
+                uses_features=model.uses_features,
+                parameters=parameter_schema(model),
+                options=options_schema(model),
+            )
+            for name, model in sorted(CATALOGUE.items())
+        ]
+    )
+
+
+@router.get("/v1/version")
+def get_version() -> Version:
+    """What runs here."""
+    return Version(version=version("peewit"))
+
+
+@router.get("/healthz")
+def healthz() -> Health:
+    """The process is up."""
+    return Health()
+
+
+@router.get("/readyz", responses=problems(NotReady))
+def readyz(request: Request, stores: StoresHere) -> Health:
+    """Requests can be served: database, home and disk are in order and no stop was asked for."""
+    require_ready(stores.settings, stores.database, stopping_of(request))
+    return Health()
+
+
+@router.get(
+    "/metrics",
+    dependencies=[requires("read")],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def metrics(stores: StoresHere) -> Response:
+    """Numbers of the stores and of requests for Prometheus; of all processes of this server.
+
+    The ingest daemon and the worker show theirs on ports of their own.
+    """
+    return Response(generate_latest(stores.metrics), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -1,0 +1,35 @@
+"""Sources of edges, their files, and pushes."""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from peewit.service.api.schemas.base import Body, answer_of
+from peewit.service.inbox.inbox_records import FileRecord, FileStatus, PushRecord, SourceRecord
+from peewit.service.redaction import shown_url
+from peewit.service.wire.sources_and_pushes import File, Push, Source
+
+
+class SourceIn(Body):
+    """A place to read edges from."""
+
+    url: Annotated[str, StringConstraints(min_length=1)] = Field(
+        description="Absolute path of a file or directory, a glob, or an fsspec URL.",
+        examples=["/data/edges/*.parquet", "s3://bucket/edges/"],
+    )
+    follow: bool = Field(False, description="Look for new files until the source is removed.")
+
+
+def file_of(file: FileRecord) -> File:
+    """What people see of a file."""
+    return answer_of(File, file, path=shown_url(file.path))
+
+
+def push_of(push: PushRecord) -> Push:
+    """What people see of a push."""
+    return answer_of(Push, push, file=None if push.file is None else file_of(push.file))
+
+
+def source_of(source: SourceRecord, files: dict[FileStatus, int]) -> Source:
+    """What people see of a source."""
+    return answer_of(Source, source, url=shown_url(source.url), files=files)

@@ -1,0 +1,147 @@
+"""Edges, and where they come from: pushes, sources and their files."""
+
+from uuid import uuid4
+
+from peewit.service.client.call_steps import Call, Flow, Request, answered
+from peewit.service.client.calls.common import broken_contract, get, pages, path, read, until
+from peewit.service.client.tables import TableLike, table_body
+from peewit.service.wire.sources_and_pushes import (
+    File,
+    FilePage,
+    FileStatus,
+    Push,
+    Retry,
+    Source,
+    SourceList,
+)
+
+
+def push_edges(
+    graph: str, edges: TableLike, *, wait: float | None = 0.0, key: str | None = None
+) -> Call[Push]:
+    """Push a block of edges; it is checked whole, and on the server's disk before this returns.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    edges : TableLike
+        Columns ``src``, ``dst`` and, if need be, ``weight``: an Arrow table, batches, a data frame,
+        or the path of a Parquet, CSV, NDJSON or Arrow file.
+    wait : float or None
+        Longest time to wait until the edges are in the graph, in seconds; for ever when None. When
+        time is over the push is returned as it stands, pending.
+    key : str, optional
+        Names the push: one that is sent again with its key is the first one. Made up when left out,
+        so that a push whose answer was lost is repeated without counting twice.
+
+    Returns
+    -------
+    Push
+
+    Raises
+    ------
+    InvalidArgument
+        An edge breaks a rule; ``row`` and ``value`` say which.
+    RateLimited
+        The backlog stayed full.
+    Conflict
+        The key is that of another push.
+    ValueError, TypeError, OSError
+        See `peewit.service.client.tables.table_body`.
+    """
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "edges"),
+        headers={"Idempotency-Key": key or uuid4().hex},
+        body=table_body(edges),
+        is_repeatable=True,
+    )
+    pushed = yield from read(Push, request)
+    if pushed.status == "pending" and wait != 0:
+        return (yield from push(graph, pushed.id, wait=wait))
+    return _require_taken(pushed)
+
+
+def push(graph: str, push_id: str, *, wait: float | None = 0.0) -> Call[Push]:
+    """A push as it stands, or once it is pending no more if that is within ``wait`` seconds.
+
+    A push whose key was made up is forgotten a month after it went in.
+
+    Raises
+    ------
+    NotFound
+        There is none of this id, or no longer.
+    InvalidArgument
+        The push was refused when it went in.
+    """
+    request = get("graphs", graph, "pushes", push_id)
+    return _require_taken(
+        (yield from until(Push, request, lambda each: each.status != "pending", seconds=wait))
+    )
+
+
+def add_source(graph: str, url: str, *, follow: bool = False) -> Call[Source]:
+    """Have ingest read files; a source that is there already gets the new ``follow``.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    url : str
+        Absolute path on the server, of a file or directory, a glob, or an fsspec URL.
+    follow : bool
+        Look for new files until the source is removed.
+    """
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "sources"),
+        json={"url": url, "follow": follow},
+        is_repeatable=True,
+    )
+    return (yield from read(Source, request))
+
+
+def sources(graph: str) -> Call[list[Source]]:
+    """The sources of a graph, with their files by status and their last error."""
+    return (yield from read(SourceList, get("graphs", graph, "sources", limit=1))).sources
+
+
+def remove_source(graph: str, source_id: str) -> Call[None]:
+    """Read nothing more from a source; what is committed stays in the graph."""
+    yield from answered(Request(method="DELETE", path=path("graphs", graph, "sources", source_id)))
+
+
+def retry_source(graph: str, source_id: str) -> Call[int]:
+    """Offer the quarantined files of a source again; how many there are."""
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "sources", source_id, verb="retry"),
+        is_repeatable=True,
+    )
+    return (yield from read(Retry, request)).n_files
+
+
+def files(graph: str, *, status: FileStatus | None = None) -> Flow[File]:
+    """The files of a graph, pushes included, oldest first.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    status : {"pending", "committed", "quarantined", "duplicate"}, optional
+        Only files that stand so.
+    """
+    return pages(FilePage, lambda page: page.files, "graphs", graph, "files", status=status)
+
+
+def file(graph: str, file_id: int) -> Call[File]:
+    """One file of a graph."""
+    return (yield from read(File, get("graphs", graph, "files", file_id)))
+
+
+def _require_taken(push: Push) -> Push:
+    """The push, unless ingest has refused it."""
+    if push.status == "quarantined":
+        raise broken_contract("Edges", push.file, "the block was refused")
+    return push

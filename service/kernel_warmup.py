@@ -1,0 +1,210 @@
+"""Warm-up: compiles every numba kernel once, by doing tiny work through the real code.
+
+Compiled code is kept in NUMBA_CACHE_DIR, so that images, the demo and new machines pay for it at a
+known moment instead of in the first job. The code paths are the product's own: the types that
+kernels are compiled for here are those they meet later.
+"""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.linear_svm import LinearSVM
+from peewit.solvers.models.simplex_machines import LapRLS
+from peewit.solvers.models.total_variation_machines import TVRLS
+from peewit.solvers.models.transductive_svms import TSVM
+from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
+from peewit.solvers.neighbors.neighbor_lists import NeighborLists, PointSearch
+from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
+from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.passes.certificate import CertifySettings
+from peewit.streaming.passes.certify import certify
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.state import SparsifierSettings
+from peewit.streaming.sparsify_call import sparsify
+
+_N_NODES: Final = 80
+_N_IDS: Final = 2_000
+_N_RING: Final = 2_500
+"""More than a new node table holds, so that it grows."""
+
+_SPARSIFIER: Final = SparsifierSettings(epsilon=0.9, expected_nodes=_N_NODES)
+
+
+def warm() -> float:
+    """Compile, or load from the cache, whatever ingest and solving need; the seconds it took."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="peewit-warm-") as directory:
+        root = Path(directory)
+        for kind in NODE_KINDS:
+            graph = _stream(root / kind, kind)
+            _grow_and_cut_index(root / f"{kind}-index", kind)
+        _embed(root)
+    _sample_in_memory()
+    _join_by_neighbors()
+    _solve(graph)
+    _solve_by_multigrid()
+    return time.monotonic() - started
+
+
+def _stream(root: Path, kind: NodeKind) -> Graph:
+    """Ingest a complete graph in two files: the second is scored by bounds and thinned."""
+    u, v = np.triu_indices(_N_NODES, k=1)
+    tables = [
+        pa.table({"src": _ids(u, kind), "dst": _ids(v, kind), "weight": _weights(len(u), name)})
+        for name in ("a", "b")
+    ]
+    paths = _ingest(root, kind, tables, _SPARSIFIER)
+    store = SnapshotStore(paths.snapshots)
+    certify(paths, store.numbers()[-1], CertifySettings(gap=0.5))
+    return store.load(store.numbers()[-1]).graph
+
+
+def _embed(root: Path) -> None:
+    """Ingest graphs whose resistances bounds do not tell: by Cholesky, then with a ridge by Jacobi.
+
+    The first is two communities that two edges join, of 32-bit ids without weights, with
+    self-loops, independent coins and a budget that binds.
+    """
+    half = _N_NODES // 2
+    u, v = np.triu_indices(_N_NODES, k=1)
+    joined = ((u < half) == (v < half)) | ((v - u == half) & (u < 2))
+    ends = {
+        name: pa.array(np.concatenate([ids[joined], [0, 1]]), pa.int32())
+        for name, ids in (("src", u), ("dst", v))
+    }
+    budget = replace(_SPARSIFIER, coins="independent", max_edges=4 * _N_NODES)
+    _ingest(root / "communities", "dense", [pa.table(ends)], budget)
+    ends = {"src": _ids(u, "dense"), "dst": _ids(v, "dense"), "weight": _weights(len(u), "c")}
+    _ingest(root / "ridge", "dense", [pa.table(ends)], replace(_SPARSIFIER, ridge=1.0))
+
+
+def _ingest(
+    root: Path, kind: NodeKind, tables: Sequence[pa.Table], sparsifier: SparsifierSettings
+) -> GraphPaths:
+    """The graph of some files."""
+    root.mkdir()
+    for number, table in enumerate(tables):
+        pq.write_table(table, root / f"{number}.parquet")
+    paths = GraphPaths(root=root / "graph")
+    settings = StreamSettings(node_kind=kind, sparsifier=sparsifier, n_threads=1)
+    for file in ParquetEdges(root).list():
+        Stream(paths, settings).ingest([file])
+    return paths
+
+
+def _sample_in_memory() -> None:
+    """Graphs of arrays in both precisions, and a sparsifier of copies."""
+    u, v = np.triu_indices(_N_NODES, k=1)
+    for dtype in (np.float64, np.float32):
+        for ids in (np.int64, np.int32):
+            weight = np.ones(u.size, dtype)
+            graph = Graph.from_edges(
+                u.astype(ids), v.astype(ids), weight, n_nodes=_N_NODES, dtype=dtype
+            )
+    sparsify(graph, epsilon=0.9, method="kelner-levin")
+
+
+def _join_by_neighbors() -> None:
+    """Lists of nearest rows become edges: of 64-bit numbers, and of 32-bit ones as in files."""
+    points = np.linspace(0.0, 1.0, _N_NODES)[:, None]
+    rule = TieRule(weights="binary", symmetrize="max")
+    for dtype in (np.int64, np.int32):
+        ids, distances = PointSearch(points).nearest(points, 3)
+        lists = NeighborLists(neighbors=ids.astype(dtype), distances=distances)
+        for place in lists.blocks():
+            edges_of(lists, place, rule)
+
+
+def _grow_and_cut_index(directory: Path, kind: NodeKind) -> None:
+    """Map more ids than the table holds at first, take some back, and look some up as a reader."""
+    numbers = np.arange(_N_IDS)
+    writer = open_nodes(directory, kind=kind)
+    writer.map(_ids(numbers, kind), _ids(numbers[::-1], kind))
+    writer.publish()
+    writer.truncate(_N_IDS // 2)
+    reader = open_nodes(directory, kind=kind, n_nodes=_N_IDS // 2, writable=False)
+    reader.lookup(_ids(numbers, kind))
+    reader.external_ids(0, _N_IDS // 2)
+
+
+def _solve(graph: Graph) -> None:
+    """Every model, and the Laplacian with both preconditioners in both precisions."""
+    labels = Labels.from_pairs(np.array([0, 1, 2]), [0, 1, 1])
+    for model_class in CATALOGUE.values():
+        model = model_class()
+        prepared = model.prepare(graph)
+        start = model.solve(prepared, labels)
+        model.solve(prepared, labels, start=start)
+    several = Labels.from_pairs(np.array([0, 1, 2]), [0, 1, 2])
+    for model_class in (LapRLS, TVRLS):  # on the simplex
+        model = model_class()
+        model.solve(model.prepare(graph), several)
+    _separate(graph)
+    right = np.linspace(-1.0, 1.0, graph.n_nodes)
+    for preconditioner in ("jacobi", "approx-chol"):
+        for dtype in (np.float64, np.float32):
+            for shift in (None, np.ones(graph.n_nodes)):
+                solver = LaplacianSolver(
+                    graph, shift=shift, rtol=1e-3, preconditioner=preconditioner, dtype=dtype
+                )
+                solver.solve(right - right.mean())
+
+
+def _separate(graph: Graph) -> None:
+    """Linear machines on sparse rows: in memory, in both precisions, and mapped as in a store."""
+    rng = np.random.default_rng(0)
+    points = rng.random((graph.n_nodes, 3))
+    known = np.arange(graph.n_nodes // 2)
+    labels = Labels.from_pairs(known, (points[known, 0] > points[known, 1]).astype(int).tolist())
+    for dtype in (np.float64, np.float32):
+        rows = sp.csr_array(points.astype(dtype))
+        for is_mapped in (False, True):
+            if is_mapped:
+                for array in (rows.indptr, rows.indices, rows.data):
+                    array.setflags(write=False)
+            model = LinearSVM(norm_penalty=1e-4)
+            model.solve(model.prepare(graph, rows), labels)
+            TSVM(norm_penalty=1e-4).solve(model.prepare(graph, rows), labels)
+            joined = replace(model, graph_penalty=1.0)
+            joined.solve(joined.prepare(graph, rows), labels)
+
+
+def _solve_by_multigrid() -> None:
+    """A ring that is too long for one dense inverse, in both precisions of the cycle."""
+    node = np.arange(_N_RING)
+    right = np.cos(node)[:, None] * np.ones(4)
+    for weight in (1.0, 1e200):
+        ring = Graph.from_edges(
+            node, (node + 1) % _N_RING, np.full(_N_RING, weight), n_nodes=_N_RING
+        )
+        solver = LaplacianSolver(ring, rtol=1e-3, preconditioner="multigrid")
+        for n_columns in (1, 2, 4):
+            solver.solve(right[:, :n_columns], project=True)
+
+
+def _ids(numbers: np.ndarray, kind: NodeKind) -> pa.Array:
+    if kind == "string":
+        return pa.array([f"n{number}" for number in numbers.tolist()])
+    return pa.array(numbers, pa.int64())
+
+
+def _weights(n_edges: int, name: str) -> np.ndarray:
+    """Differ between the two files, so that their contents do."""
+    return np.random.default_rng(ord(name)).uniform(0.5, 1.0, n_edges).astype(np.float32)

@@ -1,0 +1,424 @@
+"""Prediction files: written whole, read memory-mapped.
+
+An Arrow IPC file whose row number is the dense node id, so that a node is found without a search.
+"""
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypedDict
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.service.tables.formats import json_integer
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from peewit.streaming.durable_files import publish_file
+
+ROWS_PER_BATCH: Final = 1 << 18
+MAX_SCORE_COLUMNS: Final = 32
+"""With more classes than this the file has no column per class."""
+
+SCORE_PREFIX: Final = "score:"
+"""Of the columns per class."""
+
+SUFFIX: Final = ".arrow"
+PREDICTOR_SUFFIX: Final = ".npz"
+
+_META_KEY: Final = b"peewit"
+_MAGIC: Final = b"ARROW1"
+_ALIGNED_MAGIC_BYTES: Final = 8
+_BYTES_PER_PIECE: Final = 1 << 20
+
+ScoreKind = Literal["probability", "class score", "value"]
+"""A class's score, in [0, 1] or not; or the number predicted, where labels are real numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionMeta:
+    """Provenance of a prediction file, stored in its schema.
+
+    Attributes
+    ----------
+    graph_id, job_id : str
+    attempt : int
+        The attempt of the job that wrote the file.
+    model : str
+        Public name.
+    parameters : mapping
+        All hyperparameters, defaults included.
+    snapshot, labels_seq, features_version : int
+        What was solved.
+    epsilon_asked, epsilon_expected : float
+        Spectral accuracy of the snapshot.
+    solver_status : str
+        ``converged`` or what kept the solver from it.
+    score : "probability", "class score" or "value"
+        How to read ``score``, ``margin`` and the columns per class.
+    class_names : tuple of str or int
+        In the order of the columns per class; empty where numbers are predicted.
+    stats : mapping
+        The solver's figures; with ``refined`` the scores are those of the full graph, reached in
+        so many ``passes`` with this relative ``residual``.
+    """
+
+    graph_id: str
+    job_id: str
+    attempt: int
+    model: str
+    parameters: Mapping[str, Any]
+    snapshot: int
+    labels_seq: int
+    features_version: int
+    epsilon_asked: float
+    epsilon_expected: float
+    solver_status: str
+    score: ScoreKind
+    class_names: tuple[str | int, ...]
+    stats: Mapping[str, float | int | str] = field(default_factory=dict)
+
+    @property
+    def file_name(self) -> str:
+        """See `file_name`."""
+        return file_name(self.job_id, self.attempt)
+
+    def to_schema_metadata(self) -> dict[bytes, bytes]:
+        """One JSON value under the key ``peewit``."""
+        return {_META_KEY: json.dumps(asdict(self)).encode()}
+
+    @classmethod
+    def from_schema(cls, schema: pa.Schema) -> "PredictionMeta":
+        """What `to_schema_metadata` stored."""
+        values = json.loads(schema.metadata[_META_KEY])
+        return cls(**values | {"class_names": tuple(values["class_names"])})
+
+
+def write_predictions(
+    directory: Path,
+    meta: PredictionMeta,
+    *,
+    nodes: pa.Array | pa.ChunkedArray,
+    scores: FloatArray,
+    reachable: BoolArray,
+    variance: Float32Array | None = None,
+) -> Path:
+    """Write the predictions of one attempt whole, flushed to the disk.
+
+    Columns of classes: ``node``; ``label`` (null where no label reaches; int64 when every class is
+    a number, else strings); ``score`` of the winner; ``margin`` to the runner-up (0 where no label
+    reaches); ``reachable``; and, up to `MAX_SCORE_COLUMNS` classes, ``score:<class>`` each.
+    Probabilities are kept in [0, 1], by which the solver's tolerance may miss it.
+
+    Where ``meta.score`` is ``value``: ``node``; ``label``, the number predicted, float64, null
+    where no label reaches; ``score``, the same number, and there the mean of the labels;
+    ``margin``, null; ``reachable``.
+
+    With ``variance``, a column of that name stands after ``reachable``, null where no label
+    reaches.
+
+    Parameters
+    ----------
+    directory : Path
+        Created when missing.
+    meta : PredictionMeta
+        Names the file.
+    nodes : (n_nodes,) Arrow array
+        External ids in the order of the dense ones.
+    scores : (n_nodes, n_columns) float64
+        In the order of ``meta.class_names``, two classes or more; or one column of numbers.
+    reachable : (n_nodes,) bool
+    variance : (n_nodes,) float32, optional
+        Posterior variance of each node.
+
+    Returns
+    -------
+    Path
+        The new file.
+
+    Raises
+    ------
+    ValueError
+        Lengths differ, or two classes show alike (1 and "1").
+    """
+    n_nodes, n_columns = scores.shape
+    is_value = meta.score == "value"
+    n_expected = 1 if is_value else len(meta.class_names)
+    lengths = [len(nodes), len(reachable), n_nodes if variance is None else len(variance)]
+    if lengths != [n_nodes] * 3 or n_columns != n_expected:
+        raise ValueError(
+            f"nodes, scores and reachable must agree, got {len(nodes)} nodes, scores of shape "
+            f"{scores.shape}, {len(reachable)} in reachable, {lengths[2]} variances and "
+            f"{len(meta.class_names)} classes"
+        )
+    labels = None if is_value else label_values(meta.class_names)
+    schema = _schema(nodes.type, labels, has_variance=variance is not None).with_metadata(
+        meta.to_schema_metadata()
+    )
+
+    def write(path: Path) -> None:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for first in range(0, n_nodes, ROWS_PER_BATCH):
+                rows = slice(first, first + ROWS_PER_BATCH)
+                some = scores[rows]
+                if meta.score == "probability":
+                    some = np.clip(some, 0.0, 1.0)
+                told = (
+                    _number_columns(some[:, 0], reachable[rows])
+                    if labels is None
+                    else list(class_columns(labels, some, reachable[rows]).values())
+                )
+                columns = [_one_chunk(nodes[rows]), *told]
+                if variance is not None:
+                    column = pa.array(variance[rows], pa.float32(), mask=~reachable[rows])
+                    columns.insert(schema.get_field_index("variance"), column)
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / meta.file_name
+    publish_file(path, write)
+    return path
+
+
+def label_values(class_names: tuple[str | int, ...]) -> pa.Array:
+    """The classes as people see them: int64 when all are numbers, else strings.
+
+    Raises
+    ------
+    ValueError
+        A number and a string show alike.
+    """
+    if all(isinstance(name, int) for name in class_names):
+        return pa.array(class_names, pa.int64())
+    shown = [str(name) for name in class_names]
+    twice = {name for name in shown if shown.count(name) > 1}
+    if twice:
+        raise ValueError(
+            f"labels must differ in more than their type, got {min(twice)} both as a number and "
+            "as a string; put one of the two kinds again"
+        )
+    return pa.array(shown, pa.string())
+
+
+def _schema(node_type: pa.DataType, labels: pa.Array | None, *, has_variance: bool) -> pa.Schema:
+    """The columns; ``labels`` are the classes, None where numbers are predicted."""
+    label_type = pa.float64() if labels is None else labels.type
+    if pa.types.is_string(label_type):
+        label_type = pa.dictionary(pa.int32(), label_type)
+    fields = [
+        pa.field("node", node_type, nullable=False),
+        pa.field("label", label_type),
+        pa.field("score", pa.float32(), nullable=False),
+        pa.field("margin", pa.float32(), nullable=labels is None),
+        pa.field("reachable", pa.bool_(), nullable=False),
+    ]
+    if has_variance:
+        fields.append(pa.field("variance", pa.float32()))
+    if labels is not None and len(labels) <= MAX_SCORE_COLUMNS:
+        fields += [
+            pa.field(f"{SCORE_PREFIX}{name}", pa.float32(), nullable=False)
+            for name in labels.to_pylist()
+        ]
+    return pa.schema(fields)
+
+
+def _number_columns(values: FloatArray, reachable: BoolArray) -> list[pa.Array]:
+    """The columns of `_schema` after the node for some rows of numbers."""
+    return [
+        pa.array(values, pa.float64(), mask=~reachable),
+        pa.array(values, pa.float32()),
+        pa.nulls(len(values), pa.float32()),
+        pa.array(reachable),
+    ]
+
+
+def class_columns(
+    labels: pa.Array, scores: FloatArray, reachable: BoolArray
+) -> dict[str, pa.Array]:
+    """Columns of some rows after the node, by name.
+
+    Parameters
+    ----------
+    labels : pyarrow.Array
+        From `label_values`.
+    scores : (n_rows, n_classes) float64
+    reachable : (n_rows,) bool
+        Where it is false there is no label, and no margin.
+    """
+    two_best = np.partition(scores, -2, axis=1)[:, -2:]
+    margin = np.where(reachable, two_best[:, 1] - two_best[:, 0], 0.0)
+    winner = pa.array(scores.argmax(axis=1), pa.int32(), mask=~reachable)
+    if pa.types.is_string(labels.type):
+        label = pa.DictionaryArray.from_arrays(winner, labels)
+    else:
+        label = labels.take(winner)
+    columns = {
+        "label": label,
+        "score": pa.array(two_best[:, 1], pa.float32()),
+        "margin": pa.array(margin, pa.float32()),
+        "reachable": pa.array(reachable),
+    }
+    if len(labels) <= MAX_SCORE_COLUMNS:
+        for name, column in zip(labels.to_pylist(), scores.T, strict=True):
+            columns[f"{SCORE_PREFIX}{name}"] = pa.array(column, pa.float32())
+    return columns
+
+
+def _one_chunk(nodes: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return nodes.combine_chunks() if isinstance(nodes, pa.ChunkedArray) else nodes
+
+
+class Prediction(TypedDict):
+    """What is predicted for one node, as values for JSON.
+
+    Attributes
+    ----------
+    node : str or int
+        External id; a string of digits where a float would not hold the integer.
+    label : str, int or float, optional
+        None where no label reaches.
+    score : float32
+        Of the winner; the number predicted where labels are real numbers.
+    margin : float32, optional
+        Distance to the runner-up; None where labels are real numbers.
+    reachable : bool
+        Whether any label reaches the node.
+    variance : float32, optional
+        Of the node given the labels; None unless it was asked for, and where no label reaches.
+    scores : dict, optional
+        Score of each class by its name; None where there are too many classes, or none.
+    """
+
+    node: str | int
+    label: str | int | float | None
+    score: np.float32
+    margin: np.float32 | None
+    reachable: bool
+    variance: np.float32 | None
+    scores: dict[str, np.float32] | None
+
+
+class PredictionFile:
+    """Reads one prediction file; memory-mapped, so opening it costs nothing.
+
+    Any number of threads may read.
+
+    Parameters
+    ----------
+    path : Path
+        Written by `write_predictions`. Once open it stays readable when the file is removed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._content: pa.Buffer = pa.memory_map(str(path)).read_buffer()
+        reader = pa.ipc.open_file(self._content)
+        self.schema: pa.Schema = reader.schema
+        self.meta = PredictionMeta.from_schema(self.schema)
+        # Views of the file, made once: a view costs more than to look a node up in it.
+        self._batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+        self._columns = [batch.columns for batch in self._batches]
+        self.n_nodes = sum(batch.num_rows for batch in self._batches)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows in order, some at a time."""
+        yield from self._batches
+
+    def table(self) -> pa.Table:
+        """All rows, as a view of the file."""
+        return pa.Table.from_batches(self._batches, self.schema)
+
+    def stream(self) -> Iterator[memoryview]:
+        """All rows as an Arrow IPC stream, a piece of the file after the other and none decoded.
+
+        Between its magic number and its footer an IPC file is such a stream.
+        """
+        content = memoryview(self._content)
+        trailer = struct.Struct(f"<i{len(_MAGIC)}s")
+        (n_footer, _) = trailer.unpack(content[-trailer.size :])
+        stop = len(content) - trailer.size - n_footer
+        for start in range(_ALIGNED_MAGIC_BYTES, stop, _BYTES_PER_PIECE):
+            yield content[start : min(start + _BYTES_PER_PIECE, stop)]
+
+    def lookup(self, nodes: IntArray) -> list[Prediction]:
+        """The predictions of some dense ids, in the order given.
+
+        Raises
+        ------
+        IndexError
+            An id is negative or newer than the snapshot.
+        """
+        nodes = np.asarray(nodes, dtype=np.int64)
+        if nodes.size and not 0 <= nodes.min() <= nodes.max() < self.n_nodes:
+            raise IndexError(
+                f"nodes must lie in [0, {self.n_nodes}), got {nodes.min()} to {nodes.max()}"
+            )
+        batch_of, row_of = np.divmod(nodes, ROWS_PER_BATCH)
+        if len(nodes) == 1:  # a scalar of each column takes a tenth of the time of a row
+            row = int(row_of[0])
+            return self._predictions(
+                [column[row : row + 1] for column in self._columns[batch_of[0]]]
+            )
+        found: dict[int, Prediction] = {}
+        for batch in np.unique(batch_of).tolist():
+            places = np.flatnonzero(batch_of == batch)
+            rows = self._batches[batch].take(pa.array(row_of[places]))
+            found |= zip(places.tolist(), self._predictions(rows.columns), strict=True)
+        return [found[place] for place in range(len(nodes))]
+
+    def _predictions(self, columns: list[pa.Array]) -> list[Prediction]:
+        values = {
+            name: _json_values(column)
+            for name, column in zip(self.schema.names, columns, strict=True)
+        }
+        n_rows = len(values["node"])
+        classes = [name for name in values if name.startswith(SCORE_PREFIX)]
+        class_names = [name.removeprefix(SCORE_PREFIX) for name in classes]
+        by_class = zip(*(values[name] for name in classes), strict=True)
+        scores = [dict(zip(class_names, row, strict=True)) for row in by_class]
+        nothing = [None] * n_rows
+        return [
+            Prediction(
+                node=node,
+                label=label,
+                score=score,
+                margin=margin,
+                reachable=reachable,
+                variance=variance,
+                scores=scores_of_node,
+            )
+            for node, label, score, margin, reachable, variance, scores_of_node in zip(
+                values["node"],
+                values["label"],
+                values["score"],
+                values["margin"],
+                values["reachable"],
+                values.get("variance", nothing),
+                scores or nothing,
+                strict=True,
+            )
+        ]
+
+
+def _json_values(column: pa.Array) -> list[Any]:
+    """Values as JSON can carry them; floats of 32 bits stay such, and are written as short."""
+    if column.type == pa.float32():
+        numbers = list(column.to_numpy(zero_copy_only=False))
+        return (
+            [None if np.isnan(each) else each for each in numbers] if column.null_count else numbers
+        )
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_integer(column.type):
+        return [None if value is None else json_integer(value) for value in values]
+    return values
+
+
+def file_name(job_id: str, attempt: int) -> str:
+    """Of one attempt alone, so that two attempts never write to one file."""
+    return f"{job_id}-{attempt}{SUFFIX}"
+
+
+def predictor_path(path: Path) -> Path:
+    """Path of the predictor that belongs to a file of predictions, if there is one."""
+    return path.with_suffix(PREDICTOR_SUFFIX)

@@ -1,0 +1,237 @@
+"""Contract of a kind of job: its parameters, its input, how it runs, and what it leaves.
+
+Context: five kinds of job stood in eight files, each in its own shape. Decision: a kind is one
+class without state in a file of its own, and `peewit.service.tasks.kind_list` lists them.
+Consequence: API, command line, worker and child know the contract only; what they do for
+one kind they do for all.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import Job, JobSpec, Lane
+from peewit.service.tasks.estimate import newest_snapshot
+from peewit.service.tasks.labels_task import LabelsTask
+from peewit.service.tasks.messages import Done, Stopped, Task
+from peewit.service.tasks.progress import Cancelled, Report
+from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.solvers.arguments import BadArgument
+
+TaskT = TypeVar("TaskT", bound=Task)
+LabelsTaskT = TypeVar("LabelsTaskT", bound=LabelsTask)
+SettingsT = TypeVar("SettingsT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Child:
+    """What a warm child has for a task.
+
+    Attributes
+    ----------
+    graphs : WarmGraphs
+        Snapshots and preparations that stay between tasks.
+    report : callable
+        Takes how far the task is.
+    cancelled : callable
+        True once the task is to end.
+    """
+
+    graphs: WarmGraphs
+    report: Report
+    cancelled: Cancelled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(Generic[SettingsT]):
+    """Parameters of a job that needs no model: the fields of a settings dataclass.
+
+    Attributes
+    ----------
+    doc : str
+        What they choose.
+    settings : type
+        Checks its values; every field has a default.
+    docs : mapping
+        What each field means.
+    """
+
+    doc: str
+    settings: type[SettingsT]
+    docs: Mapping[str, str]
+
+
+class Kind(ABC, Generic[TaskT]):
+    """One kind of job; the docstring of a subclass describes it in the API document.
+
+    Attributes
+    ----------
+    name : str
+        Public name.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def check(self, model: str | None, parameters: Mapping[str, Any]) -> None:
+        """Raise ValueError unless a job may be asked this."""
+
+    def lane(self, model: str | None, parameters: Mapping[str, Any]) -> Lane:
+        """The lane that runs it."""
+        del model, parameters
+        return "heavy"
+
+    def spec(
+        self,
+        graph_id: str,
+        *,
+        model: str | None = None,
+        parameters: Mapping[str, Any],
+        priority: int = 0,
+        idempotency_key: str | None = None,
+    ) -> JobSpec:
+        """A job of this kind for the queue; raises ValueError as `JobSpec` does."""
+        return JobSpec(
+            graph_id=graph_id,
+            kind=self.name,
+            model=model,
+            parameters=parameters,
+            lane=self.lane(model, parameters),
+            priority=priority,
+            idempotency_key=idempotency_key,
+        )
+
+    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+        """Raise, before the job is submitted, where it could only fail."""
+        del spec, graph, stores
+
+    @abstractmethod
+    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> TaskT:
+        """Task of an attempt, from the present state; in the worker.
+
+        Raises
+        ------
+        ValueError
+            Something that the job needs is not there.
+        """
+
+    @abstractmethod
+    def run(self, task: TaskT, child: Child) -> Done | Stopped:
+        """How the task ended, with its files on the disk; in the warm child.
+
+        Raises
+        ------
+        ValueError, ArithmeticError
+            The task cannot be done.
+        OSError, MemoryError, LookupError, RuntimeError
+            Files that could not be read or written.
+        """
+
+    def publish(self, job: Job, result: Mapping[str, Any], stores: JobStores) -> Job:
+        """The job after its last write; in the worker.
+
+        Raises
+        ------
+        LeaseLost
+            The attempt is no longer the current one.
+        """
+        return stores.queue.finish(job.id, job.attempt, result)
+
+    def sweep(self, graph_id: str, stores: JobStores) -> None:
+        """Remove what jobs that are over have left; after every attempt, and now and then."""
+        del graph_id, stores
+
+
+class GraphKind(Kind[TaskT], Generic[TaskT, SettingsT]):
+    """A kind of job on the graph alone.
+
+    Attributes
+    ----------
+    options : Options
+        What it may be asked.
+    """
+
+    options: ClassVar[Options[Any]]
+
+    def read(self, parameters: Mapping[str, Any]) -> SettingsT:
+        """What a job asks for; parameters left out take their defaults.
+
+        Raises
+        ------
+        ValueError
+            No such parameter, or a value that breaks its rule.
+        """
+        docs = self.options.docs
+        if unknown := sorted(parameters.keys() - docs.keys()):
+            known = ", ".join(sorted(docs)) or "none"
+            raise ValueError(f"{self.name} has no parameter {unknown[0]!r}; it has {known}")
+        settings: SettingsT = self.options.settings(**parameters)
+        return settings
+
+    def check(self, model: str | None, parameters: Mapping[str, Any]) -> None:
+        """Raise ValueError unless a job may be asked this."""
+        if model is not None:
+            raise BadArgument("model", f"must be left out of a {self.name} job, got {model!r}")
+        self.read(parameters)
+
+
+class ModelKind(Kind[LabelsTaskT]):
+    """A kind of job that works with a model on the newest snapshot and all labels.
+
+    Attributes
+    ----------
+    task : type
+        Of its tasks.
+    example_model : str
+        Public name of a model, for the API document.
+    parameters_doc : str or None
+        What may be asked beside the model's hyperparameters, for the API document.
+    example_parameters : mapping or None
+        For the API document.
+    """
+
+    task: type[LabelsTaskT]
+    example_model: ClassVar[str]
+    parameters_doc: ClassVar[str | None] = None
+    example_parameters: ClassVar[Mapping[str, Any] | None] = None
+
+    def check(self, model: str | None, parameters: Mapping[str, Any]) -> None:
+        """Raise ValueError unless a job may be asked this."""
+        self.check_model(self.named(model), parameters)
+
+    @abstractmethod
+    def check_model(self, model: str, parameters: Mapping[str, Any]) -> None:
+        """Raise ValueError unless a job may be asked this of a model."""
+
+    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> LabelsTaskT:
+        """The newest snapshot and all labels."""
+        labels = stores.labels.current(job.graph_id)
+        model, snapshot = self.named(job.model), newest_snapshot(graph)
+        if not labels.labels:
+            name = graph.settings.name
+            raise ValueError(f"graph {name} has no labels; put labels of at least two classes")
+        stores.capture(job, graph, snapshot, labels_seq=labels.labels_seq)
+        return self.task(
+            job_id=job.id,
+            attempt=job.attempt,
+            graph_id=job.graph_id,
+            graph_directory=stores.directory(job.graph_id),
+            snapshot=snapshot,
+            labels_seq=labels.labels_seq,
+            features_version=graph.features_version,
+            model=model,
+            parameters=job.parameters,
+            nodes=labels.nodes,
+            labels=labels.labels,
+            keep_raw=graph.settings.keep_raw,
+            n_threads=stores.settings.n_threads,
+        )
+
+    def named(self, model: str | None) -> str:
+        """The model; raises ValueError where there is none."""
+        if model is None:
+            raise ValueError(f"a job of kind {self.name} must name a model, got none")
+        return model

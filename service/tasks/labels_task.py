@@ -1,0 +1,88 @@
+"""Tasks with labels; the labels as dense nodes of a snapshot and their classes or numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.service.predictions.prediction_files import label_values
+from peewit.service.tables.uploads import id_type
+from peewit.service.tasks.messages import Task
+from peewit.solvers.labels import Labels, RealLabels
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.nodes.index import Nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsTask(Task):
+    """Work with a model on one snapshot and one set of labels.
+
+    Attributes
+    ----------
+    snapshot, labels_seq, features_version : int
+        What was captured when the attempt began.
+    model : str
+        Public name.
+    parameters : mapping
+        As asked for.
+    nodes : pyarrow.LargeStringArray
+        External ids of the labeled nodes, as text.
+    labels : sequence of str, int or float
+        Their labels.
+    keep_raw : bool
+        Whether the graph keeps raw edges for later passes.
+    n_threads : int
+        Threads to read raw edges with.
+    """
+
+    snapshot: int
+    labels_seq: int
+    features_version: int
+    model: str
+    parameters: Mapping[str, Any]
+    nodes: pa.LargeStringArray
+    labels: Sequence[str | int | float]
+    keep_raw: bool = True
+    n_threads: int = 1
+
+
+def labels_in_snapshot(
+    task: LabelsTask, nodes: Nodes, kind: NodeKind, target: str
+) -> tuple[Labels | RealLabels, int]:
+    """The labels whose nodes the snapshot has, and how many others there are.
+
+    Raises
+    ------
+    ValueError
+        Labels of another kind than the target, none in the snapshot, or labels that show alike.
+    """
+    _check_target(task, target)
+    dense = nodes.lookup(task.nodes.cast(id_type(kind)))
+    is_known = dense >= 0
+    n_known = int(np.count_nonzero(is_known))
+    if n_known == 0:
+        raise ValueError(
+            f"none of the {len(task.nodes)} labeled nodes is in snapshot {task.snapshot}; "
+            "label nodes that it has, or wait until their edges are ingested"
+        )
+    n_waiting = len(task.nodes) - n_known
+    values = [label for label, known in zip(task.labels, is_known, strict=True) if known]
+    if target == "real":
+        return RealLabels.from_pairs(dense[is_known], np.array(values, np.float64)), n_waiting
+    labels = Labels.from_pairs(dense[is_known], np.array(values, dtype=object))
+    label_values(labels.class_names)  # refuses names that show alike, before the work and not after
+    return labels, n_waiting
+
+
+def _check_target(task: LabelsTask, target: str) -> None:
+    """Refuse labels of another kind than the target; raises ValueError with the first node."""
+    unfit, rule = (
+        (str, "labels must all be numbers where target is 'real'")
+        if target == "real"
+        else (float, "labels are real numbers; set target=real to predict them")
+    )
+    for row, label in enumerate(task.labels):
+        if isinstance(label, unfit):
+            raise ValueError(f"{rule}: node {task.nodes[row].as_py()!r} has {label!r}")

@@ -1,0 +1,110 @@
+"""Checks of the database and of the rows that tell what goes on."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+from sqlalchemy.exc import DatabaseError
+
+from peewit.service.database.clock import now
+from peewit.service.database.lease_holders import is_dead
+from peewit.service.database.migrations import newest_revision, revision_of
+from peewit.service.database.tables import files, graphs, jobs, leases, sources
+from peewit.service.jobs.queue import requeue_running
+from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.redaction import redacted, shown_url
+from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, information
+
+
+def check_database(patient: Patient) -> Iterator[Finding]:
+    """Schema and, of SQLite, what the file says of itself."""
+    with patient.database.read() as connection:
+        revision, wanted = revision_of(connection), newest_revision()
+        if revision != wanted:
+            yield fault(f"its schema must be {wanted}, it is {revision}")
+    if patient.database.is_sqlite:
+        yield from _check_sqlite(patient)
+
+
+def _check_sqlite(patient: Patient) -> Iterator[Finding]:
+    with patient.database.engine.connect() as connection:  # ended by rollback: a damaged file
+        damage = _damage(connection)  # takes no commit, not even of what has only read
+        for row in damage:
+            yield fault(f"the file is damaged: {row}; restore a backup")
+        if damage:
+            return
+        mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+        if mode != "wal":
+            yield fault(f"the journal mode must be wal, it is {mode}")
+        for table, row_id, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+            yield fault(f"row {row_id} of {table} refers to none of {parent}")
+
+
+def check_jobs(patient: Patient) -> Iterator[Finding]:
+    """Jobs that nobody runs though they are said to run."""
+    lapsed = select(jobs.c.id, jobs.c.worker_id, jobs.c.lane).where(
+        jobs.c.status == "running", jobs.c.lease_expires_at < now()
+    )
+    alive = {lane for each in WorkerRegistry(patient.database).alive() for lane in each.lanes}
+    for row in patient.rows(lapsed):
+        if row.lane not in alive:
+            yield fault(
+                f"job {row.id} was run by {row.worker_id}, which is gone, and no worker "
+                "is there to take it over; start one",
+                repair=partial(_requeue, patient),
+            )
+
+
+def check_leases(patient: Patient) -> Iterator[Finding]:
+    """Leases whose holders have died on this machine and which have not run out."""
+    statement = select(leases).where(leases.c.expires_at > now())
+    for row in patient.rows(statement):
+        if is_dead(row.holder):
+            yield fault(
+                f"the lease {row.name} is held by {row.holder}, which has died",
+                repair=partial(_free, patient, row),
+            )
+
+
+def check_sources(patient: Patient) -> Iterator[Finding]:
+    """Refused files and sources that cannot be listed; a matter of their owner, no fault here."""
+    failing = (
+        select(graphs.c.name, sources.c.url, sources.c.error)
+        .join(graphs)
+        .where(sources.c.n_failures > 0, sources.c.removed_at.is_(None), graphs.c.state == "active")
+    )
+    refused = (
+        select(graphs.c.name, func.count())
+        .join(graphs)
+        .where(files.c.status == "quarantined", graphs.c.state == "active")
+        .group_by(graphs.c.name)
+    )
+    for name, url, error in patient.rows(failing):
+        text = f"source {shown_url(url)} of {name} cannot be read: {redacted(error or '')}"
+        yield information(text)
+    for name, n_files in patient.rows(refused):
+        text = f"{n_files} files of {name} are refused; `peewit source list {name}` says why"
+        yield information(text)
+
+
+def _damage(connection: Connection) -> list[str]:
+    """What SQLite finds wrong with its file."""
+    try:
+        rows = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+    except DatabaseError as error:  # too damaged to be looked through
+        return [str(error.orig)]
+    return [row for row in rows if row != "ok"]
+
+
+def _requeue(patient: Patient) -> str:
+    with patient.database.write() as connection:
+        n_jobs = requeue_running(connection, reason="its worker was gone", only_lapsed=True)
+    return f"{n_jobs} such jobs wait again" if n_jobs else "it waits again"
+
+
+def _free(patient: Patient, row: Row[Any]) -> str:
+    mine = (leases.c.name == row.name) & (leases.c.token == row.token)
+    with patient.database.write() as connection:
+        connection.execute(leases.update().where(mine).values(expires_at=now()))
+    return "given free"

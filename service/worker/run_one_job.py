@@ -1,0 +1,71 @@
+"""One job, waited for: commands and the demo run it themselves while no worker is alive."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
+from typing import Final
+
+from peewit.service.database.engine import Database
+from peewit.service.jobs.job import Job
+from peewit.service.jobs.queue import JobQueue
+from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.settings import Settings
+from peewit.service.worker.worker import Worker
+
+_POLL_SECONDS: Final = 0.2
+
+
+def run_until_finished(
+    database: Database,
+    settings: Settings,
+    job_id: str,
+    *,
+    on_change: Callable[[Job], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Job:
+    """Wait for a job, running it here whenever no worker is alive.
+
+    Parameters
+    ----------
+    database : Database
+    settings : Settings
+    job_id : str
+        The job.
+    on_change : callable, optional
+        Told the job whenever it has changed.
+    should_stop : callable
+        Once it is true, a job that runs here goes back to the queue and the wait ends.
+
+    Returns
+    -------
+    Job
+        Finished, unless ``should_stop`` came first.
+
+    Raises
+    ------
+    UnknownJob
+        There is no such job.
+    """
+    queue = JobQueue(database)
+    registry = WorkerRegistry(database)
+    worker = Worker(database, settings)
+    is_over = Event()
+    running: Future[Job] | None = None
+    seen: Job | None = None
+    with ThreadPoolExecutor(1, thread_name_prefix="one-job") as pool:
+        try:
+            while True:
+                job = queue.wait(job_id, 0.0 if seen is None else _POLL_SECONDS)
+                if on_change is not None and job != seen:
+                    on_change(job)
+                seen = job
+                if job.status.is_final or should_stop():
+                    break
+                if running is not None and running.done():
+                    running.result()
+                    running = None
+                if running is None and not registry.alive(job.lane):
+                    running = pool.submit(worker.run_one, job_id, should_stop=is_over.is_set)
+        finally:
+            is_over.set()
+    return queue.get(job_id)

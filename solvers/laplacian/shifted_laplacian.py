@@ -1,0 +1,154 @@
+"""The matrix scale * L + diag(shift) of a graph, and the projection that its null space asks for.
+
+No solving here: products, diagonal, component means.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, Int32Array, RealArray, frozen
+from peewit.solvers.graph import Graph
+from peewit.solvers.kernels.laplacian_products import (
+    IN_REGISTERS,
+    component_sums,
+    diagonal_rows,
+    laplacian_rows,
+    subtract_by_component,
+    vector_rows,
+)
+from peewit.solvers.row_ranges import Parallel, RowRanges
+
+_FEW_COMPONENTS = 256
+_LEAST_IN_SINGLE, _MOST_IN_SINGLE = 1e-15, 1e15  # squares and inverses are in range, too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShiftedLaplacian:
+    """M = scale * L + diag(shift) in one floating type; build it with `of_graph`.
+
+    Attributes
+    ----------
+    indptr, indices, weight : CSR arrays
+        The scaled adjacency matrix, ``weight`` in the operator's dtype.
+    scale : float
+        What the weights were multiplied with.
+    diagonal, shift : (n_nodes,) in the operator's dtype
+        diag(M) and the shift.
+    component, component_size : (n_nodes,) int32, (n_components,) float64
+        Connected components of the graph.
+    ranges : RowRanges
+        The rows divided for products.
+    projected : (n_components,) bool
+        Components on which vectors are kept at zero sum: those without any shift, on which M is
+        singular, or all of them when ``zero_mean`` was asked for.
+    projects_products : bool
+        Whether products leave the space of zero sums and must be projected back.
+    graph : Graph or None
+        Whose weights these are, where they were not scaled.
+    """
+
+    indptr: AnyArray
+    indices: AnyArray
+    weight: RealArray
+    scale: float
+    diagonal: RealArray
+    shift: RealArray
+    component: Int32Array
+    component_size: FloatArray
+    ranges: RowRanges
+    projected: BoolArray
+    projects_products: bool
+    graph: Graph | None = None
+
+    @classmethod
+    def of_graph(
+        cls,
+        graph: Graph,
+        *,
+        scale: float,
+        shift: FloatArray,
+        zero_mean: bool,
+        dtype: Any,
+        parallel: Parallel = map,
+    ) -> "ShiftedLaplacian":
+        """The operator of ``graph``; the arguments were checked by the caller."""
+        shifted = np.zeros(graph.n_components, dtype=bool)
+        shifted[graph.component[shift > 0]] = True
+        weight: RealArray = graph.adjacency.data
+        if scale != 1.0:
+            weight = (weight * scale).astype(dtype, copy=False)
+        elif dtype == np.float32:
+            weight = graph.weight_in_single
+        return cls(
+            indptr=graph.adjacency.indptr,
+            indices=graph.adjacency.indices,
+            weight=frozen(weight.astype(dtype, copy=False)),
+            scale=scale,
+            diagonal=frozen((scale * graph.degree + shift).astype(dtype, copy=False)),
+            shift=frozen(shift.astype(dtype, copy=False)),
+            component=graph.component,
+            component_size=graph.component_sizes().astype(np.float64),
+            ranges=RowRanges.of(graph.adjacency.indptr, parallel),
+            projected=np.ones_like(shifted) if zero_mean else ~shifted,
+            projects_products=zero_mean and bool(shifted.any()),
+            graph=graph if scale == 1.0 else None,
+        )
+
+    def in_single(self) -> "ShiftedLaplacian | None":
+        """The operator in float32; None where it is out of its range."""
+        if not _LEAST_IN_SINGLE <= self.diagonal.max(initial=1.0) <= _MOST_IN_SINGLE:
+            return None
+        weight = self.weight if self.graph is None else self.graph.weight_in_single
+        return replace(
+            self,
+            weight=frozen(weight.astype(np.float32, copy=False)),
+            diagonal=frozen(self.diagonal.astype(np.float32)),
+            shift=frozen(self.shift.astype(np.float32)),
+        )
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of rows."""
+        return int(self.diagonal.size)
+
+    @property
+    def dtype(self) -> Any:
+        """Floating type of the products."""
+        return self.weight.dtype
+
+    def product(self, block: RealArray, out: RealArray) -> None:
+        """Fill ``out`` with M @ block, projected where the space asks for it."""
+        matrix = self.indptr, self.indices, self.weight
+        n_columns = block.shape[1]
+        if self.dtype == np.float32 and n_columns == 1:
+            one, product = block[:, 0], out[:, 0]
+            self.ranges.run(lambda a, b: vector_rows(*matrix, self.diagonal, one, product, a, b))
+        elif self.dtype == np.float32 and n_columns not in IN_REGISTERS:
+            self.ranges.run(lambda a, b: diagonal_rows(*matrix, self.diagonal, block, out, a, b))
+        else:
+            self.ranges.run(lambda a, b: laplacian_rows(*matrix, self.shift, block, out, a, b))
+        if self.projects_products:
+            self.project(out)
+
+    def component_sums(self, block: RealArray) -> FloatArray:
+        """(n_components, n_columns) column sums over every component."""
+
+        def summed(start: int, stop: int) -> FloatArray:
+            sums = np.zeros((self.projected.size, block.shape[1]))
+            component_sums(block[start:stop], self.component[start:stop], sums)
+            return sums
+
+        if self.projected.size > _FEW_COMPONENTS:  # so many sums of every range are too many
+            return summed(0, self.n_nodes)
+        total: FloatArray = np.add.reduce(self.ranges.run(summed))
+        return total
+
+    def project(self, block: RealArray) -> None:
+        """Subtract in place the component means on the projected components."""
+        if not self.projected.any():
+            return
+        means = self.component_sums(block) / self.component_size[:, None]
+        means[~self.projected] = 0.0
+        self.ranges.run(lambda a, b: subtract_by_component(block[a:b], self.component[a:b], means))

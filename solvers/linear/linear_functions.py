@@ -1,0 +1,79 @@
+"""Linear functions that outlive the rows they were found on."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.features import checked_points
+from peewit.solvers.labels import class_scores
+from peewit.solvers.linear.row_products import rows_of
+from peewit.solvers.linear.row_scaling import RowScaling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinearFunctions:
+    """Functions of the rows that a form makes of points, for any points.
+
+    Attributes
+    ----------
+    weights : (n_columns + 1, n_functions) float64
+        The last are those of the constant feature.
+    form : RowScaling
+    sigmoid : (2, n_functions) float64, or None
+        Slopes a and offsets c under which 1 / (1 + exp(-(a f + c))) is the probability of the
+        function's class; None where scores are decision values.
+    """
+
+    weights: FloatArray
+    form: RowScaling
+    sigmoid: FloatArray | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Numbers in a row of features."""
+        return int(self.weights.shape[0]) - 1
+
+    def values(self, features: Any) -> FloatArray:
+        """Decision values of new points, (n_points, n_functions).
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `peewit.solvers.features.checked_points`.
+        """
+        points = checked_points(features, self.n_columns)
+        values = np.empty((points.n_rows, self.weights.shape[1]))
+        for place, block in points.blocks():
+            if self.form.center.size and sp.issparse(block):
+                block = block.toarray()  # noqa: PLW2901 - the center fills it
+            values[place] = rows_of(block, self.form.scale(block), self.form).values(self.weights)
+        return values
+
+    def class_scores(self, features: Any) -> FloatArray:
+        """(n_points, n_classes) class scores of new points: probabilities where it has some."""
+        return self.scores_of(self.values(features))
+
+    def scores_of(self, values: FloatArray) -> FloatArray:
+        """Class scores of decision values."""
+        if self.sigmoid is None:
+            return class_scores(values)
+        slopes, offsets = self.sigmoid
+        own = expit(slopes * values + offsets)
+        if own.shape[1] == 1:
+            return np.hstack([1.0 - own, own])
+        total = own.sum(axis=1, keepdims=True)
+        even = np.full_like(own, 1.0 / own.shape[1])
+        shares: FloatArray = np.divide(own, total, out=even, where=total > 0)
+        return shares
+
+    def with_sigmoid(self, sigmoid: FloatArray) -> "LinearFunctions":
+        """The same, whose class scores are probabilities."""
+        return replace(self, sigmoid=sigmoid)
+
+    def trimmed(self) -> "LinearFunctions":
+        """Itself: no weight is spare."""
+        return self

@@ -1,0 +1,39 @@
+"""Base of inductive models, which predict new points by functions of features."""
+
+from typing import Any
+
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.models.embedded_base import EmbeddedModel
+from peewit.solvers.models.point_model_base import Points
+from peewit.solvers.solution import Solution
+
+
+class InductiveModel(EmbeddedModel):
+    """One that finds functions, which new points can be put into; an embedding has none."""
+
+    def predict(self, prepared: Points, solution: Solution, features: Any) -> FloatArray:
+        """Class scores of new points, (n_points, n_classes).
+
+        Parameters
+        ----------
+        prepared : Points
+            As the solution was found on.
+        solution : Solution
+        features : (n_points, n_columns) array-like or scipy sparse
+
+        Raises
+        ------
+        ValueError
+            The model had no features; another number of columns, or an entry that is not finite.
+        """
+        if prepared.rows is None:
+            raise ValueError(
+                "new points need a model of features, got one of the graph's spectral embedding; "
+                "give the nodes features and solve again"
+            )
+        if solution.functions is None:
+            raise ValueError(
+                f"solution must hold functions, got one that was {solution.status.value}; "
+                "solve again"
+            )
+        return solution.functions.class_scores(features)

@@ -1,0 +1,100 @@
+"""Models whose answer on a sparsifier can be carried on to that on the full graph."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iteration_loop import Cancelled, Progress
+from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.laplacian.full_graph_system import FullSystem, Product, solve_full
+from peewit.solvers.models.base import Model
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refinable(Model):
+    """A model whose scores come from one linear system in the Laplacian of its graph."""
+
+    @abstractmethod
+    def full_system(self, prepared: Any, labels: Targets, solution: Solution) -> FullSystem:
+        """The system of the full graph, with ``solution`` on the sparsifier to begin with.
+
+        What was chosen on the sparsifier, such as a penalty, stays as it was chosen.
+        """
+
+    @abstractmethod
+    def full_scores(self, prepared: Any, labels: Targets, x: FloatArray) -> FloatArray:
+        """The scores that a solution of `full_system` stands for."""
+
+
+def refine(
+    model: Refinable,
+    prepared: Any,
+    labels: Targets,
+    solution: Solution,
+    product: Product,
+    *,
+    max_passes: int,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Solution:
+    """The model's answer on the full graph.
+
+    Parameters
+    ----------
+    model : Refinable
+        With the ``rtol`` that the residual on the full graph is to reach.
+    prepared, labels, solution
+        Of the sparsifier, as `Model.solve` took and gave them.
+    product : callable
+        With the full graph's Laplacian.
+    max_passes : int
+        Most products, at least 2.
+    progress, cancelled
+        As in `peewit.solvers.iteration_loop.iterate`; a step is a pass.
+
+    Returns
+    -------
+    Solution
+        Its status is that of the passes or, when these converged, of ``solution``; its stats are
+        those of ``solution`` with ``refined`` 1, the number of ``passes``, the true relative
+        ``residual`` on the full graph, and ``n_changed``, the nodes that another class wins now;
+        of numbers ``largest_change`` instead.
+
+    Raises
+    ------
+    ValueError
+        ``max_passes`` < 2, or the full graph has other components.
+    """
+    answer = solve_full(
+        model.full_system(prepared, labels, solution),
+        product,
+        max_passes=max_passes,
+        progress=progress,
+        cancelled=cancelled,
+    )
+    scores = model.full_scores(prepared, labels, answer.x)
+    return replace(
+        solution,
+        scores=scores,
+        status=solution.status if answer.status is Status.CONVERGED else answer.status,
+        stats={
+            **solution.stats,
+            "refined": 1,
+            "passes": answer.n_passes,
+            "residual": float(answer.residual.max(initial=0.0)),
+            **_change(labels, solution, scores),
+        },
+    )
+
+
+def _change(labels: Targets, before: Solution, scores: FloatArray) -> dict[str, float | int]:
+    """How far the answer moved."""
+    if not isinstance(labels, Labels):
+        return {"largest_change": float(np.abs(scores - before.scores).max(initial=0.0))}
+    has_changed = scores.argmax(axis=1) != before.scores.argmax(axis=1)
+    return {"n_changed": int(np.count_nonzero(has_changed & before.reachable))}

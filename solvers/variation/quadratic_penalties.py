@@ -1,0 +1,197 @@
+"""Quadratic penalties by their inverses: in a kernel's space, or along the graph alone.
+
+A penalty is 1/2 [norm_penalty |f|_K^2 + graph_penalty f' L f + pull |f|^2]; without a norm f is
+any function on the nodes. What all fits need of it is its inverse on a residual (G2), (G4), (G11).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Protocol, Self
+
+import numpy as np
+import scipy.linalg as sl
+
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.gram.feature_spaces import FeatureMap
+from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Teller, Watch, untold
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.row_ranges import Parallel
+from peewit.solvers.status import Status, first_failure
+
+_SOLVER_RTOL: Final = 1e-8
+
+
+class PenaltyInverse(Protocol):
+    """The inverse of a penalty."""
+
+    @property
+    def pull(self) -> float:
+        """Its weight of |f|^2."""
+
+    @property
+    def status(self) -> Status:
+        """Of the first solve that did not converge, or converged."""
+
+    def apply(self, residual: FloatArray) -> FloatArray:
+        """argmin_f penalty(f) - <residual, f>, (n_nodes, n_columns)."""
+
+    def with_squares(self, nodes: Int64Array, weight: float) -> Self:
+        """The inverse of penalty(f) + weight / 2 |f|^2 at some nodes."""
+
+
+class Smoothing(Protocol):
+    """Functions that a quadratic penalty makes smooth, and how finding them ended."""
+
+    @property
+    def status(self) -> Status:
+        """Of the first that was not found, or converged."""
+
+    def nearest(self, values: FloatArray) -> FloatArray:
+        """argmin_f penalty(f) + pull / 2 |f - values|^2 for the pull it was made for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SpaceInverse:
+    """The penalty in a space of explicit features Phi, by one Cholesky factorisation.
+
+    f = Phi A^{-1} Phi' residual with A = norm_penalty I + Phi' (graph_penalty L + pull I) Phi; of a
+    factor Phi of the Gram matrix that is K (norm_penalty I + (graph_penalty L + pull I) K)^{-1}.
+
+    Attributes
+    ----------
+    space : FeatureMap
+    matrix : (n_coef, n_coef) float64
+        A.
+    factor : tuple
+        Its Cholesky factor.
+    pull : float
+    """
+
+    status: ClassVar[Status] = Status.CONVERGED
+
+    space: FeatureMap
+    matrix: FloatArray
+    factor: Any
+    pull: float
+
+    @classmethod
+    def of(
+        cls,
+        space: FeatureMap,
+        graph: Graph,
+        *,
+        norm_penalty: float,
+        graph_penalty: float,
+        pull: float,
+        teller: Teller = untold,
+    ) -> Self:
+        """One with ``norm_penalty`` > 0, the others >= 0; L is the combinatorial Laplacian."""
+
+        def product(block: Any) -> Any:
+            smooth = pull * block
+            if graph_penalty > 0:
+                smooth = smooth + graph_penalty * graph.laplacian_product(block)
+            return smooth
+
+        matrix = space.penalty_matrix(product, teller)
+        matrix[np.diag_indices_from(matrix)] += norm_penalty
+        return cls._factored(space, matrix, pull)
+
+    @classmethod
+    def _factored(cls, space: FeatureMap, matrix: FloatArray, pull: float) -> Self:
+        factor = sl.cho_factor(matrix, check_finite=False)
+        return cls(space=space, matrix=matrix, factor=factor, pull=pull)
+
+    def apply(self, residual: FloatArray) -> FloatArray:
+        """Values at the nodes."""
+        own = self.space.adjoint(residual)
+        return self.space.values(sl.cho_solve(self.factor, own, check_finite=False))
+
+    def nearest(self, values: FloatArray) -> FloatArray:
+        """argmin_f penalty(f) + pull / 2 |f - values|^2, the f-block of (G5)."""
+        return self.apply(self.pull * values)
+
+    def with_squares(self, nodes: Int64Array, weight: float) -> Self:
+        """A + weight Phi_S' Phi_S, factored."""
+        some = self.space.features(nodes)
+        return self._factored(self.space, self.matrix + weight * (some.T @ some), self.pull)
+
+
+class GraphInverse:
+    """The penalty without a norm: (graph_penalty L + diag(pull + squares))^{-1}, by solves.
+
+    Each solve starts from the last one for as many columns.
+
+    Parameters
+    ----------
+    graph : Graph
+    graph_penalty : float
+        > 0.
+    pull : float
+        > 0.
+    squares : (n_nodes,) float64 or None
+        Weights of further squares.
+    parallel : callable
+    watch : Watch
+        Told of solves and asked within them whether to go on.
+
+    Attributes
+    ----------
+    pull : float
+    status : Status
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        graph_penalty: float,
+        pull: float,
+        squares: FloatArray | None = None,
+        parallel: Parallel = map,
+        watch: Watch = UNWATCHED,
+    ) -> None:
+        self.pull = pull
+        self.status = Status.CONVERGED
+        self._squares = np.zeros(graph.n_nodes) if squares is None else squares
+        self._watch = watch
+        self._parallel = parallel
+        self._solver = LaplacianSolver(
+            graph,
+            scale=graph_penalty,
+            shift=pull + self._squares,
+            rtol=_SOLVER_RTOL,
+            parallel=parallel,
+        )
+        self._last = np.zeros((graph.n_nodes, 0))
+
+    def apply(self, residual: FloatArray) -> FloatArray:
+        """Values at the nodes.
+
+        Raises
+        ------
+        peewit.solvers.iteration_loop.Stopped
+            The caller asked for the run to end.
+        """
+        start = self._last.copy() if self._last.shape == residual.shape else None
+        solution = self._solver.solve(
+            residual, start, progress=self._watch.progress, cancelled=self._watch.cancelled
+        )
+        if solution.status is Status.CANCELLED:
+            raise Stopped
+        self.status = first_failure(self.status, solution.status)
+        self._last = np.asarray(solution.x, np.float64)
+        return self._last
+
+    def with_squares(self, nodes: Int64Array, weight: float) -> Self:
+        """One with so much more on the diagonal of some nodes."""
+        squares = self._squares.copy()
+        squares[nodes] += weight
+        return type(self)(
+            self._solver.graph,
+            graph_penalty=self._solver.scale,
+            pull=self.pull,
+            squares=squares,
+            parallel=self._parallel,
+            watch=self._watch,
+        )

@@ -1,0 +1,364 @@
+"""Ingest on a dask.distributed cluster: workers sparsify shares, shares merge in a fixed tree.
+
+Decisions, each with what it led to:
+
+- Tasks are pure functions of (file, parts, block numbers, start), so a share that died with its
+  worker is computed again, anywhere, with the same result. Which worker has which share, and when,
+  enters nowhere: one worker and ten give the same sparsifier, bit for bit.
+- The shares of one *wave* start from one state and merge in one balanced tree, on the workers; the
+  root is merged into the stream's state here. A wave is the unit of checkpoints. It depends on the
+  parts of the file and on the state, so a stream that goes on after a kill meets the same waves.
+- Shares score with the stream's last embedding. Its resistances are not below those of the union
+  (B5), and a share that had to find its own would keep O(n log n) edges however short it is.
+- Node ids that are not dense are numbered here, in the order of the parts, from the distinct ids
+  that each share sends: numbers are by first appearance, as without a cluster, and a part crosses
+  the network as its distinct ids and their numbers. Sharding the index by hash would number in an
+  order of its own; an index found in a pass before the first would read everything twice.
+- What workers need goes to them through dask, never through a directory of ours. Only the files
+  (or the staging directory, for copies of remote ones) must be visible under the same path.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar
+
+import dask
+import numpy as np
+
+try:
+    from distributed import Client, Future, wait
+    from distributed.comm.core import CommClosedError
+    from distributed.scheduler import KilledWorker
+except ModuleNotFoundError as error:  # whoever imports this module was given a scheduler
+    raise ValueError(
+        "scheduler needs dask.distributed; install it with `pip install 'peewit[cluster]'`, or "
+        "`.venv/bin/pip install -c constraints.txt -e '.[cluster]'` in a checkout"
+    ) from error
+
+from peewit.solvers.arrays import Int32Array
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.cluster.sparsified_shares import (
+    Share,
+    ShareSettings,
+    code_share,
+    cut_shares,
+    distinct_ids,
+    first_row_of,
+    merge_shares,
+    sparsify_coded,
+    sparsify_dense,
+)
+from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.parts import Part, StagedFile
+from peewit.streaming.nodes.index import DenseNodes, NodeIndex, Nodes
+from peewit.streaming.sparsifier.merge_tree import fold_tree, leaf, merge, without_embedding
+from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.sparsifier import buffer_cap
+from peewit.streaming.sparsifier.state import SparsifierState
+
+CONNECT_SECONDS = 10.0
+"""A scheduler that does not answer by then is reported."""
+
+NO_WORKER_SECONDS = 60.0
+"""A cluster without any worker for so long is reported."""
+
+RETRIES = 2
+"""How often a task that raised is tried again; one whose worker died is counted by dask."""
+
+_POLL_SECONDS = 0.2
+_LOOK_SECONDS = 1.0
+_T = TypeVar("_T")
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot do its part; the graph is as it was, and the same call goes on later."""
+
+
+class Cluster:
+    """Connection to a dask scheduler whose workers sparsify shares.
+
+    Parameters
+    ----------
+    scheduler : str
+        Address, such as ``tcp://host:8786``. Workers need this package and must see the files
+        under the same paths as this process.
+    settings : ShareSettings
+        Of the stream.
+    wave_shares : int
+        Shares that start from one state and merge in one tree; part of what a result depends on.
+    stop_if_asked : callable
+        Called while waiting; what it raises ends the wait, and the work in hand is dropped.
+
+    Raises
+    ------
+    ClusterError
+        The scheduler does not answer.
+    """
+
+    def __init__(
+        self,
+        scheduler: str,
+        settings: ShareSettings,
+        *,
+        wave_shares: int,
+        stop_if_asked: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._address = scheduler
+        self._settings = settings
+        self._wave_shares = wave_shares
+        self._stop_if_asked = stop_if_asked
+        self._cards: tuple[NodeCards, Future[Any]] | None = None
+        try:
+            self._client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ClusterError(
+                f"scheduler must be the address of a dask scheduler that answers, got {scheduler}: "
+                f"{excerpt(error)}"
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the cluster; tasks that nobody waits for are dropped."""
+        self._cards = None
+        self._client.close(timeout=CONNECT_SECONDS)
+
+    def next_wave(
+        self, state: SparsifierState, staged: StagedFile, *, next_part: int
+    ) -> list[tuple[Part, ...]]:
+        """Shares of a file to absorb next, from a part on; none at its end.
+
+        Shares are those of the whole file, whatever ``next_part``. While the stream has no
+        embedding a wave holds no more shares than fill its buffer once: one embedding is found
+        sooner than one for each share.
+
+        Parameters
+        ----------
+        state : SparsifierState
+            Of the stream.
+        staged : StagedFile
+            The file.
+        next_part : int
+            Number of the first part that is not absorbed.
+        """
+        share_blocks = min(
+            self._settings.group_blocks, max(1, len(staged.parts) // self._wave_shares)
+        )
+        room = math.inf
+        if state.cards.n_nodes == 0:
+            room = buffer_cap(state, self._settings.sparsifier) - state.n_records
+        wave: list[tuple[Part, ...]] = []
+        n_rows = 0
+        for share in cut_shares(staged.parts, share_blocks=share_blocks):
+            rest = tuple(part for part in share if part.number >= next_part)
+            if not rest:
+                continue
+            if len(wave) == self._wave_shares or (wave and n_rows >= room):
+                break
+            wave.append(rest)
+            n_rows += sum(part.n_rows for part in rest)
+        return wave
+
+    def absorb_wave(
+        self,
+        state: SparsifierState,
+        nodes: Nodes,
+        staged: StagedFile,
+        wave: Sequence[tuple[Part, ...]],
+        *,
+        cancelled: Callable[[], bool] | None = None,
+        parallel: Parallel = map,
+    ) -> SparsifierState:
+        """State after one wave of a file; new ids are added to ``nodes``.
+
+        Parameters
+        ----------
+        state : SparsifierState
+            Of the stream.
+        nodes : Nodes
+            Index of the stream.
+        staged : StagedFile
+            The file.
+        wave : sequence of tuple of Part
+            From ``next_wave``.
+        cancelled, parallel
+            Of a resparsification here; the caller must drop the result of one that was cancelled.
+
+        Raises
+        ------
+        BadEdges
+            The first rule that the wave breaks, in the order of the rows.
+        ClusterError
+            The scheduler or all workers are lost, workers died of a task again and again, or they
+            do not see the file.
+        OSError
+            The file cannot be read, which is no fault of its content.
+        """
+        try:
+            root = self._root(state, nodes, _shares(staged, wave, state.n_blocks))
+        except (CancelledError, CommClosedError) as error:
+            self._raise_lost(error)
+        except KilledWorker as error:
+            raise ClusterError(
+                f"dask workers at {self._address} died of the same task again and again, for want "
+                f"of memory perhaps: {excerpt(error)}"
+            ) from error
+        except FileNotFoundError as error:
+            if Path(staged.local_path).exists():
+                raise ClusterError(
+                    f"dask workers must see {staged.local_path}, which this process sees; share "
+                    "its directory with them under the same path"
+                ) from error
+            raise
+        if isinstance(nodes, DenseNodes):
+            nodes.refresh(root.n_nodes)
+        settings = self._settings.sparsifier
+        return merge(state, root, settings, cancelled=cancelled, parallel=parallel)
+
+    def _root(
+        self, state: SparsifierState, nodes: Nodes, shares: Sequence[Share]
+    ) -> SparsifierState:
+        """The shares' sparsifiers merged on the workers, leaving out what is here already."""
+        cards = self._cards_of(state)
+        bare = without_embedding(state)
+        if isinstance(nodes, DenseNodes):
+            leaves = [
+                self._submit(
+                    sparsify_dense,
+                    share,
+                    self._settings,
+                    leaf(bare, first_block=share.first_block),
+                    cards,
+                )
+                for share in shares
+            ]
+        else:
+            leaves = self._number_shares(bare, nodes, shares, cards)
+        settings = self._settings.sparsifier
+        root = fold_tree(leaves, lambda a, b: self._submit(merge_shares, a, b, settings))
+        del leaves
+        result: SparsifierState | BadEdges = self._result(root)
+        return _good(result)
+
+    def _number_shares(
+        self, bare: SparsifierState, nodes: NodeIndex, shares: Sequence[Share], cards: Future[Any]
+    ) -> list[Future[Any]]:
+        """Number the ids of the shares in order; each goes on as soon as its numbers are known."""
+        coded = [self._submit(code_share, share, self._settings) for share in shares]
+        distinct = [self._submit(distinct_ids, future) for future in coded]
+        leaves = []
+        for at, share in enumerate(shares):
+            even, odd = _good(self._result(distinct[at]))
+            numbers = self._number_ids(nodes, share, even, odd)
+            sparsified = self._submit(
+                sparsify_coded,
+                coded[at],
+                numbers,
+                nodes.n_nodes,
+                self._settings,
+                leaf(bare, first_block=share.first_block),
+                cards,
+            )
+            leaves.append(sparsified)
+        return leaves
+
+    def _number_ids(self, nodes: NodeIndex, share: Share, even: Any, odd: Any) -> Int32Array:
+        try:
+            u, v = nodes.map(even, odd)
+        except BadEdges as error:
+            # The row counts pairs of distinct ids; the reader wants the row of the file.
+            at = error.row or 0
+            node = even[at] if excerpt(even[at].as_py()) == error.value else odd[at]
+            row = self._result(self._submit(first_row_of, share, self._settings, node))
+            raise BadEdges(
+                error.reason, argument=error.argument, row=row, value=error.value
+            ) from error
+        numbers: Int32Array = np.empty(2 * len(u), np.int32)
+        numbers[0::2], numbers[1::2] = u, v
+        return numbers
+
+    def _cards_of(self, state: SparsifierState) -> Future[Any]:
+        """The embedding on the cluster, sent anew when it has changed."""
+        if self._cards is None or self._cards[0] is not state.cards:
+            self._cards = (state.cards, self._submit(_resendable, state.cards))
+        return self._cards[1]
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        # The scheduler keeps what it is given, unlike scattered data, which die with a worker.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self._client.submit(function, *arguments, pure=False, retries=RETRIES)
+
+    def _result(self, future: Future[Any]) -> Any:
+        """Result of a task, looking up now and then whether to go on waiting."""
+        looked = with_workers = time.monotonic()
+        while not self._is_done(future):
+            self._stop_if_asked()
+            if time.monotonic() - looked < _LOOK_SECONDS:
+                continue
+            looked = time.monotonic()
+            if self._has_workers():
+                with_workers = looked
+            elif looked - with_workers > NO_WORKER_SECONDS:
+                raise ClusterError(
+                    f"the dask scheduler {self._address} has had no worker for "
+                    f"{NO_WORKER_SECONDS:.0f} s; start one with `dask worker {self._address}`"
+                )
+        return future.result()
+
+    def _is_done(self, future: Future[Any]) -> bool:
+        """Wait a moment for a task; tell whether it has ended."""
+        with suppress(TimeoutError), self._client.as_current():
+            wait([future], timeout=_POLL_SECONDS)
+        return bool(future.done())
+
+    def _has_workers(self) -> bool:
+        if self._client.status != "running":
+            self._raise_lost(None)
+        try:
+            return bool(self._client.nthreads())
+        except OSError as error:  # CommClosedError among them
+            self._raise_lost(error)
+
+    def _raise_lost(self, error: BaseException | None) -> NoReturn:
+        raise ClusterError(
+            f"the dask scheduler {self._address} is lost; nothing of the work in hand is in the "
+            "graph, and the same call goes on from the last checkpoint"
+        ) from error
+
+
+def _resendable(value: _T) -> _T:
+    """Argument of other tasks that the scheduler can make again."""
+    return value
+
+
+def _shares(staged: StagedFile, wave: Sequence[tuple[Part, ...]], first_block: int) -> list[Share]:
+    """Shares that carry no more of the file than tasks need."""
+    bare = replace(staged, parts=(), file=replace(staged.file, storage_options={}))
+    shares = []
+    for parts in wave:
+        shares.append(Share(staged=bare, parts=parts, first_block=first_block))
+        first_block += len(parts)
+    return shares
+
+
+def _good(result: _T | BadEdges) -> _T:
+    if isinstance(result, BadEdges):
+        raise result
+    return result

@@ -1,0 +1,457 @@
+"""Files of features: Parquet read through dask by blocks, and the file in which a set waits.
+
+Row groups that are small are read whole, some together in threads; one that is too large for that
+is decoded a piece at a time. In flight is a fixed number of blocks, never a whole file.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from peewit.solvers.arrays import Int64Array
+from peewit.streaming.durable_files import naming, publish_file
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.parts import content_faults, open_parquet
+from peewit.streaming.edges.reader import read_ahead
+from peewit.streaming.features.checked_tables import (
+    COLUMNS,
+    DENSE_COLUMNS,
+    NODE,
+    SPARSE_COLUMNS,
+    BadFeatures,
+    FeatureBlock,
+    as_bad_features,
+    bad_number,
+    dense_values,
+    is_sparse_schema,
+    read_features,
+    sparse_values,
+)
+
+BLOCK_BYTES: Final = 1 << 24
+"""Bytes of rows that are read together, as far as a footer tells them."""
+
+_MAX_ROWS: Final = 1 << 16
+_FLOAT_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetShape:
+    """How large a set of features is.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Rows, and numbers in each; of sparse rows, one more than the largest index.
+    is_sparse : bool
+        Whether the rows are sparse.
+    """
+
+    n_rows: int
+    n_columns: int
+    is_sparse: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Row groups that are read together, or one that is decoded ``batch_rows`` at a time.
+
+    ``first_row`` is that of the set.
+    """
+
+    path: Path
+    groups: tuple[int, ...]
+    first_row: int
+    batch_rows: int | None
+
+
+def read_blocks(
+    paths: Sequence[Path],
+    *,
+    node_kind: NodeKind,
+    max_nodes: int,
+    n_threads: int = 1,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[FeatureBlock]:
+    """Blocks of the rows of some Parquet files, in order, checked.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Together one set.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of the graph are.
+    max_nodes : int
+        Bound of dense ids.
+    n_threads : int
+        Blocks that are read together; up to twice as many are in memory.
+    block_bytes : int
+        About how large a block is.
+
+    Raises
+    ------
+    BadFeatures
+        A file is damaged or a rule of the data contract is broken.
+    OSError
+        A file cannot be read, which is no fault of its content.
+    """
+    n_columns: int | None = None
+    for first_row, table in read_tables(
+        paths, columns=None, n_threads=n_threads, block_bytes=block_bytes
+    ):
+        block = read_features(
+            table,
+            node_kind=node_kind,
+            max_nodes=max_nodes,
+            first_row=first_row,
+            n_columns=n_columns,
+        )
+        if not block.is_sparse:
+            n_columns = block.values.shape[1]
+        yield block
+
+
+def read_tables(
+    paths: Sequence[Path],
+    *,
+    columns: Sequence[str] | None,
+    n_threads: int = 1,
+    block_bytes: int = BLOCK_BYTES,
+) -> Generator[tuple[int, pa.Table], None, None]:
+    """Tables of some columns (None: of all that features have) and the first row of each.
+
+    Raises as `read_blocks`; no table is without rows.
+    """
+    if n_threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+    pieces = _pieces(paths, columns, block_bytes)
+    for is_large, together in groupby(pieces, lambda piece: piece.batch_rows is not None):
+        if is_large:
+            for piece in together:
+                yield from _decode(piece, columns)
+        else:
+            tasks = (partial(_read_groups, piece, columns) for piece in together)
+            yield from read_ahead(tasks, n_threads, thread_name="read-features")
+
+
+def n_rows_of(paths: Sequence[Path]) -> int:
+    """Rows of some Parquet files, by their footers; raises as `read_blocks`."""
+    n_rows = 0
+    for path in paths:
+        with _content_of(path), open_parquet(str(path)) as parquet:
+            n_rows += parquet.metadata.num_rows
+    return n_rows
+
+
+def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
+    """Publish blocks as the Arrow file of a waiting set; its directory must exist.
+
+    Writing Parquet instead takes ten times as long.
+
+    Raises
+    ------
+    BadFeatures
+        There is no row, some rows are sparse and others not, or sparse rows hold no entry at all.
+    OSError
+        The disk is full, or fails.
+    """
+    shape = SetShape(n_rows=0, n_columns=0, is_sparse=False)
+
+    def write(temporary: Path) -> None:
+        nonlocal shape
+        with naming(temporary), ExitStack() as stack:
+            writer = None
+            for block in blocks:
+                if not block.n_rows:
+                    continue
+                shape = _add_shape(shape, block)
+                table = _table_of(block)
+                if writer is None:
+                    sink = stack.enter_context(pa.OSFile(str(temporary), "wb"))
+                    writer = stack.enter_context(pa.ipc.new_file(sink, table.schema))
+                n_rows = max(1, BLOCK_BYTES * block.n_rows // max(table.nbytes, 1))
+                writer.write_table(table, max_chunksize=n_rows)
+        if not shape.n_rows:
+            raise BadFeatures("a set of features must hold at least one row, got none")
+        if not shape.n_columns:
+            raise BadFeatures("sparse features must hold at least one entry, got none")
+
+    publish_file(path, write)
+    return shape
+
+
+def set_owners(path: Path) -> Iterator[tuple[pa.Array, Int64Array | None]]:
+    """External ids of a file of `write_set` and, of sparse rows, how many entries each has."""
+    with pa.memory_map(str(path)) as source:  # so that rows are not read
+        reader = pa.ipc.open_file(source)
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            lengths = None
+            if "indices" in batch.schema.names:
+                lengths = pc.list_value_length(batch.column("indices")).to_numpy()
+            yield batch.column(NODE), lengths
+
+
+def set_values(path: Path) -> Iterator[Any]:
+    """Rows of a file of `write_set`, some at a time: arrays or scipy.sparse.csr_array."""
+    with pa.OSFile(str(path), "rb") as source:
+        reader = pa.ipc.open_file(source)
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            if "features" in batch.schema.names:
+                rows = batch.column("features")
+                yield rows.flatten().to_numpy().reshape(len(rows), rows.type.list_size)
+            else:
+                yield sparse_values(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFeatures:
+    """Rows of features in Parquet files, in their order, read anew each time; made by `open`.
+
+    Feature models read it as they read `peewit.solvers.features.FeatureRows`, block by block, so
+    that the rows need not fit in memory.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Rows, and numbers in each.
+    is_sparse : bool
+        Whether `blocks` gives scipy.sparse.csr_array; else arrays.
+    """
+
+    _paths: tuple[Path, ...]
+    _n_threads: int
+    n_rows: int
+    n_columns: int
+    is_sparse: bool
+
+    @classmethod
+    def open(
+        cls,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        n_columns: int | None = None,
+        n_threads: int = 1,
+    ) -> "ParquetFeatures":
+        """Features of some files, with a column ``features``, or ``indices`` and ``values``.
+
+        Parameters
+        ----------
+        paths : path or sequence of paths
+            Local files; the rows of the first come first. A column ``node`` is not looked at.
+        n_columns : int, optional
+            Of sparse rows; without it, all of them are read once to find the largest index.
+        n_threads : int
+            Blocks that are read together.
+
+        Raises
+        ------
+        BadFeatures
+            A file is no Parquet file of features, or there is no row.
+        """
+        listed = (paths,) if isinstance(paths, str | Path) else paths
+        files = tuple(Path(path) for path in listed)
+        n_rows = n_rows_of(files)
+        if not n_rows:
+            raise BadFeatures("features must have at least one row, got none", argument="features")
+        with _content_of(files[0]), open_parquet(str(files[0])) as parquet:
+            is_sparse = is_sparse_schema(parquet.schema_arrow.names)
+        rows = cls(files, n_threads, n_rows, n_columns or 0, is_sparse)
+        if n_columns is None:
+            widths = (block.shape[1] for _, block in rows.blocks())
+            n_columns = max(widths) if is_sparse else next(widths)
+            rows = cls(files, n_threads, n_rows, n_columns, is_sparse)
+        return rows
+
+    @property
+    def n_values(self) -> int:
+        """Numbers stored, by the footers of the files, which count an empty row as one."""
+        if not self.is_sparse:
+            return self.n_rows * self.n_columns
+        return sum(_n_entries(path) for path in self._paths)
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
+        """All rows in order, some at a time: their places, and the rows as float32.
+
+        Raises
+        ------
+        BadFeatures
+            A row breaks a rule of the data contract.
+        """
+        columns = SPARSE_COLUMNS if self.is_sparse else DENSE_COLUMNS
+        n_columns = self.n_columns or None
+        for first_row, table in read_tables(
+            self._paths, columns=columns, n_threads=self._n_threads, block_bytes=n_bytes
+        ):
+            if self.is_sparse:
+                values = sparse_values(table, first_row=first_row)
+                if n_columns is not None:
+                    values = _widen(values, n_columns, first_row)
+            else:
+                values = dense_values(table, first_row=first_row, n_columns=n_columns)
+                n_columns = values.shape[1]
+            yield slice(first_row, first_row + table.num_rows), values
+
+
+def _widen(rows: Any, n_columns: int, first_row: int) -> Any:
+    """Sparse rows with so many columns."""
+    if rows.shape[1] > n_columns:
+        entry = int(np.argmax(rows.indices >= n_columns))
+        rule = f"lie in [0, {n_columns - 1}]"
+        raise bad_number("indices", rule, rows.indices[entry], entry, rows.indptr, first_row)
+    rows.resize((rows.shape[0], n_columns))
+    return rows
+
+
+@contextmanager
+def _content_of(path: Path) -> Iterator[None]:
+    """Faults of a file's content as BadFeatures; those of the disk pass."""
+    with as_bad_features(), content_faults(f"{path.name} is not a readable Parquet file"):
+        yield
+
+
+def _pieces(
+    paths: Sequence[Path], columns: Sequence[str] | None, block_bytes: int
+) -> Iterator[_Piece]:
+    """Pieces of the files in order, each about ``block_bytes`` large or decoded so."""
+    first_row = 0
+    for path in paths:
+        with _content_of(path), open_parquet(str(path)) as parquet:
+            metadata, schema = parquet.metadata, parquet.schema_arrow
+            is_sparse_schema(schema.names)
+            for name in columns or ():
+                if name not in schema.names:
+                    raise BadFeatures(f"column {name!r} is missing in {path.name}", argument=name)
+            sizes = [
+                _group_size(metadata.row_group(k), schema) for k in range(parquet.num_row_groups)
+            ]
+        groups: list[int] = []
+        n_bytes = n_rows = 0
+        for group, (group_rows, group_bytes) in enumerate(sizes):
+            is_large = group_bytes > block_bytes or group_rows > _MAX_ROWS
+            if groups and (
+                is_large or n_bytes + group_bytes > block_bytes or n_rows + group_rows > _MAX_ROWS
+            ):
+                yield _Piece(path=path, groups=tuple(groups), first_row=first_row, batch_rows=None)
+                first_row += n_rows
+                groups, n_bytes, n_rows = [], 0, 0
+            if is_large:
+                batch_rows = min(max(1, group_rows * block_bytes // max(group_bytes, 1)), _MAX_ROWS)
+                yield _Piece(path=path, groups=(group,), first_row=first_row, batch_rows=batch_rows)
+                first_row += group_rows
+            elif group_rows:
+                groups.append(group)
+                n_bytes, n_rows = n_bytes + group_bytes, n_rows + group_rows
+        if groups:
+            yield _Piece(path=path, groups=tuple(groups), first_row=first_row, batch_rows=None)
+            first_row += n_rows
+
+
+def _group_size(group: Any, schema: pa.Schema) -> tuple[int, int]:
+    """Rows of a row group, and its bytes; decoded ones where all rows are equally long."""
+    n_bytes = max(int(group.total_byte_size), 0)
+    for field in schema:
+        if field.name in DENSE_COLUMNS and pa.types.is_fixed_size_list(field.type):
+            n_bytes = max(n_bytes, group.num_rows * field.type.list_size * _FLOAT_BYTES)
+    return int(group.num_rows), n_bytes
+
+
+def _n_entries(path: Path) -> int:
+    """Entries of all sparse rows of a file."""
+    with _content_of(path), open_parquet(str(path)) as parquet:
+        metadata = parquet.metadata
+        columns = [
+            place
+            for place in range(metadata.num_columns)
+            if metadata.schema.column(place).path.startswith("values.")
+        ]
+        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+        return sum(int(group.column(place).num_values) for group in groups for place in columns)
+
+
+def _projection(parquet: pq.ParquetFile, columns: Sequence[str] | None) -> list[str]:
+    """Columns of the file that are read."""
+    wanted = COLUMNS if columns is None else columns
+    return [name for name in wanted if name in parquet.schema_arrow.names]
+
+
+def _read_groups(piece: _Piece, columns: Sequence[str] | None) -> tuple[int, pa.Table]:
+    with _content_of(piece.path), open_parquet(str(piece.path)) as parquet:
+        return piece.first_row, parquet.read_row_groups(
+            list(piece.groups), columns=_projection(parquet, columns), use_threads=False
+        )
+
+
+def _decode(piece: _Piece, columns: Sequence[str] | None) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of one large row group, a piece at a time."""
+    first_row = piece.first_row
+    with open_parquet(str(piece.path)) as parquet:
+        with _content_of(piece.path):
+            batches = parquet.iter_batches(
+                piece.batch_rows,
+                row_groups=list(piece.groups),
+                columns=_projection(parquet, columns),
+                use_threads=False,
+            )
+        while True:
+            with _content_of(piece.path):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield first_row, pa.Table.from_batches([batch])
+            first_row += batch.num_rows
+
+
+def _add_shape(shape: SetShape, block: FeatureBlock) -> SetShape:
+    """The shape with a block more."""
+    if shape.n_rows and shape.is_sparse != block.is_sparse:
+        kinds = ("sparse", "dense") if shape.is_sparse else ("dense", "sparse")
+        raise BadFeatures(
+            f"a set of features must be dense or sparse throughout; it began {kinds[0]} and goes "
+            f"on {kinds[1]}",
+            row=block.first_row,
+        )
+    n_columns = block.values.shape[1]
+    if shape.n_rows and not block.is_sparse and n_columns != shape.n_columns:
+        raise BadFeatures(
+            f"column 'features' must hold {shape.n_columns} numbers in every row, as the first "
+            "one does",
+            argument="features",
+            row=block.first_row,
+            value=str(n_columns),
+        )
+    return SetShape(
+        n_rows=shape.n_rows + block.n_rows,
+        n_columns=max(shape.n_columns, n_columns),
+        is_sparse=block.is_sparse,
+    )
+
+
+def _table_of(block: FeatureBlock) -> pa.Table:
+    """Columns of a block as a set keeps them."""
+    nodes = block.nodes
+    if pa.types.is_string(nodes.type):
+        nodes = nodes.cast(pa.large_string())
+    if not block.is_sparse:
+        flat = pa.array(np.ascontiguousarray(block.values).reshape(-1))
+        rows = pa.FixedSizeListArray.from_arrays(flat, block.values.shape[1])
+        return pa.table({NODE: nodes, "features": rows})
+    starts = pa.array(block.values.indptr.astype(np.int32))
+    indices = pa.array(block.values.indices.astype(np.int32))
+    return pa.table(
+        {
+            NODE: nodes,
+            "indices": pa.ListArray.from_arrays(starts, indices),
+            "values": pa.ListArray.from_arrays(starts, pa.array(block.values.data)),
+        }
+    )

@@ -1,0 +1,366 @@
+"""The stream of one graph: files in, snapshots out, resumable at any line.
+
+Here is the order of the steps; `stream` has the steps: absorption, commitment, publication. A file
+is the unit of commitment: when a part of it proves bad, the state returns to the last file boundary
+on disk and what followed is replayed without it. Files are absorbed in the order given and blocks
+are numbered over the good files alone, so equal files in equal order give equal snapshots, whatever
+the threads, the interruptions and the bad files between.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.parts import EdgeFile, StagedFile
+from peewit.streaming.edges.staging import Staging
+from peewit.streaming.events import (
+    Committed,
+    Duplicate,
+    IngestEvent,
+    Progress,
+    Quarantined,
+    StreamSummary,
+)
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.nodes.index import Nodes
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.state import SparsifierState
+from peewit.streaming.stream.absorption import Absorption
+from peewit.streaming.stream.commitment import Commitment
+from peewit.streaming.stream.publication import Publication
+
+
+class Interrupted(Exception):
+    """The caller asked to stop; what was not checkpointed will be replayed."""
+
+
+class FileUnreadable(OSError):
+    """A file cannot be read now, which is no fault of its content; the cause says why.
+
+    What came before it stays: ``Stream.ingest`` of the other files goes on.
+
+    Attributes
+    ----------
+    file : EdgeFile
+        Which one.
+    """
+
+    def __init__(self, file: EdgeFile, reason: Exception) -> None:
+        super().__init__(f"{file.path} cannot be read now: {reason}")
+        self.file = file
+
+
+class _AlreadyAbsorbed(Exception):
+    """The whole content is in the graph under another name."""
+
+    def __init__(self, digest: str, original: str) -> None:
+        super().__init__(original)
+        self.digest = digest
+        self.original = original
+
+
+class _OtherContent(Exception):
+    """The half-absorbed file has other content than when it was begun."""
+
+
+_FileKey = tuple[str, str]
+
+
+class Stream:
+    """One graph's stream, opened for writing by one process at a time.
+
+    Parameters
+    ----------
+    paths : GraphPaths
+        Where the graph lives; created when missing.
+    settings : StreamSettings
+        Kind of ids, sampling, threads.
+    on_event : callable
+        Receives every IngestEvent, in order.
+    should_stop : callable
+        Asked between groups and during solves; once true, ``ingest`` raises Interrupted.
+    guard : callable
+        Called before every change on disk; raises where this process may not write any more.
+    clock, wall_clock : callable
+        Monotonic seconds for intervals, and seconds since the epoch for ``created_at``.
+    """
+
+    def __init__(
+        self,
+        paths: GraphPaths,
+        settings: StreamSettings,
+        *,
+        on_event: Callable[[IngestEvent], None] = lambda _event: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        guard: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        for directory in (paths.nodes, paths.staging, paths.checkpoints, paths.snapshots):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._staging_directory = paths.staging
+        self._on_event = on_event
+        self._should_stop = should_stop
+        self._clock = clock
+        checkpoints = CheckpointStore(paths.checkpoints)
+        checkpoints.clear()
+        newest = checkpoints.newest()
+        self._absorption = Absorption(
+            newest,
+            paths.nodes,
+            settings,
+            should_stop=should_stop,
+            stop_if_asked=self._stop_if_asked,
+            clock=clock,
+        )
+        self._commitment = Commitment(
+            checkpoints,
+            newest,
+            part_rows=self._absorption.part_rows,
+            checkpoint_seconds=settings.checkpoint_seconds,
+            guard=guard,
+            clock=clock,
+        )
+        self._publication = Publication(
+            SnapshotStore(paths.snapshots),
+            settings,
+            guard=guard,
+            clock=clock,
+            wall_clock=wall_clock,
+        )
+
+    @property
+    def state(self) -> SparsifierState:
+        """Present state of the sparsifier."""
+        return self._absorption.state
+
+    @property
+    def files(self) -> tuple[AbsorbedFile, ...]:
+        """Files absorbed so far, in order."""
+        return self._commitment.files
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes known."""
+        return self._absorption.nodes.n_nodes
+
+    def summary(self) -> StreamSummary:
+        """Present counters."""
+        return StreamSummary(
+            n_nodes=self.n_nodes,
+            edges_seen=self.state.n_edges,
+            self_loops=self.state.n_self_loops,
+            n_records=self.state.n_records,
+            n_resparsifications=self.state.n_resparsifications,
+            snapshot=self._publication.latest,
+        )
+
+    def ingest(self, files: Sequence[EdgeFile]) -> StreamSummary:
+        """Absorb files in order, commit them, publish a snapshot.
+
+        Every file ends in exactly one event: Committed, Duplicate or Quarantined. Files that are
+        absorbed already (a run that was killed and started again) are reported as Committed. A file
+        that was half absorbed when the last run ended comes first.
+
+        Raises
+        ------
+        Interrupted
+            ``should_stop`` was true. Open the stream anew: ``ingest`` of the same files goes on
+            from the newest checkpoint and ends as the unbroken run would have.
+        FileUnreadable
+            A file could not be staged, as when its store does not answer.
+        """
+        if not self._absorption.is_usable:
+            raise RuntimeError("this stream was interrupted in a resparsification; open it anew")
+        settled: set[_FileKey] = set()
+        self._commitment.begin_run()
+        with (
+            self._absorption.workers(),
+            Staging(
+                self._staging_directory,
+                part_rows=self._absorption.part_rows,
+                check=self._stop_if_asked,
+            ) as staging,
+        ):
+            while not self._pass_over(files, settled, staging):
+                self._commitment.begin_pass()
+            self._commit(publish=True)
+        return self.summary()
+
+    @property
+    def is_between_files(self) -> bool:
+        """Whether no file is half absorbed, as `adding_nodes` needs."""
+        return self._commitment.position is None
+
+    @contextmanager
+    def adding_nodes(self) -> Iterator[Nodes]:
+        """Index of the nodes, to add some that no edge brings (`NodeIndex.add`).
+
+        When the block ends they are committed, and a snapshot that has them is published; no event
+        tells of it. If the block raises, none of them was added.
+
+        Raises
+        ------
+        RuntimeError
+            A file is half absorbed: going back from it would forget the nodes.
+        """
+        if not (self._absorption.is_usable and self.is_between_files):
+            raise RuntimeError("nodes can be added only between files, to a stream that is usable")
+        nodes = self._absorption.nodes
+        n_before = nodes.n_nodes
+        try:
+            yield nodes
+        except BaseException:
+            nodes.truncate(n_before)
+            raise
+        if nodes.n_nodes > n_before:
+            self._commitment.is_dirty = True
+            self._absorption.take_nodes()
+        with self._absorption.workers():
+            self._save_clean(publish=True)
+
+    def _pass_over(
+        self, files: Sequence[EdgeFile], settled: set[_FileKey], staging: Staging
+    ) -> bool:
+        """Take every file once; False when the state went back and all must be looked at again."""
+        commitment = self._commitment
+        if not (self.is_between_files or any(map(commitment.is_in_hand, files))):
+            self._return_to_clean()
+        # Stable: the half-absorbed file first, the others in the order given.
+        ordered = sorted(files, key=lambda file: not commitment.is_in_hand(file))
+        for number, file in enumerate(ordered):
+            key = (file.path, file.version)
+            if key in settled:
+                continue
+            if commitment.has(file):
+                commitment.report(file)
+                continue
+            following = (
+                later
+                for later in ordered[number + 1 :]
+                if not commitment.has(later) and (later.path, later.version) not in settled
+            )
+            try:
+                self._take(file, staging, next(following, None))
+            except _AlreadyAbsorbed as duplicate:
+                settled.add(key)
+                self._on_event(
+                    Duplicate(file=file, digest=duplicate.digest, original=duplicate.original)
+                )
+            except (BadEdges, FileNotFoundError) as error:
+                settled.add(key)
+                self._on_event(_quarantine(file, error))
+                if not self._undo_file():
+                    return False
+            except _OtherContent:
+                self._return_to_clean()
+                return False
+        return True
+
+    def _take(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> None:
+        """Absorb one file whole, while the one that follows is staged."""
+        if self.is_between_files:
+            self._absorption.begin_file()
+        else:
+            self._absorption.forget_file_start()
+        with self._stage(file, staging, following) as staged:
+            if not self._commitment.is_continued(staged):
+                raise _OtherContent
+            original = self._commitment.path_of(staged.digest)
+            if original is not None:
+                raise _AlreadyAbsorbed(staged.digest, original)
+            if self._commitment.has_path(file.path):
+                raise BadEdges("an earlier version of this path is already in the graph")
+            self_loops_before = self._absorb_parts(staged)
+            if not staged.is_unchanged():
+                raise BadEdges("the content changed while it was read")
+        self._commitment.finish(
+            AbsorbedFile(
+                path=file.path,
+                version=file.version,
+                digest=staged.digest,
+                n_rows=staged.n_rows,
+                n_self_loops=self.state.n_self_loops - self_loops_before,
+            )
+        )
+        snapshot_is_due = self._publication.is_due(self.state)
+        if snapshot_is_due or self._commitment.is_due():
+            self._commit(publish=snapshot_is_due)
+
+    def _stage(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:
+        try:
+            return staging.take(file, following)
+        except (BadEdges, FileNotFoundError, Interrupted):
+            raise
+        except Exception as error:  # file systems raise what they like
+            raise FileUnreadable(file, error) from error
+
+    def _absorb_parts(self, staged: StagedFile) -> int:
+        """Absorb what is left of a file; returns the self-loops of the stream before it."""
+        start = self._commitment.start(staged, self.state.n_self_loops)
+        started = self._clock()
+        with closing(self._absorption.groups(staged, next_part=start.next_part)) as groups:
+            for group, resparsify_seconds in groups:
+                seconds = self._clock() - started
+                self._commitment.position = replace(start, next_part=group[-1].number + 1)
+                if self._commitment.is_due(before_long_work=self._absorption.is_full):
+                    self._save()
+                self._on_event(
+                    Progress(
+                        path=staged.file.path,
+                        n_rows=sum(part.n_rows for part in group),
+                        n_bytes=sum(part.n_bytes for part in group),
+                        summary=self.summary(),
+                        n_blocks=len(group),
+                        block_seconds=seconds - (resparsify_seconds or 0.0),
+                        resparsify_seconds=resparsify_seconds,
+                    )
+                )
+                started = self._clock()
+        return start.self_loops_before
+
+    def _commit(self, *, publish: bool) -> None:
+        """Write a clean checkpoint, publish a snapshot if asked, report what is now durable."""
+        is_published = self._save_clean(publish=publish)
+        files = self._commitment.take_unreported()
+        if files or is_published:
+            self._on_event(Committed(files=files, summary=self.summary()))
+
+    def _save_clean(self, *, publish: bool) -> bool:
+        """Write a checkpoint, publish a snapshot if asked; whether there was news to publish."""
+        if self._commitment.is_dirty:
+            self._save()
+        is_news = publish and self._publication.is_news(self.state)
+        if is_news:
+            self._publication.publish(self._absorption.thinned(), n_files=len(self.files))
+        return is_news
+
+    def _save(self) -> None:
+        self._commitment.save(self.state, self._absorption.nodes)
+        if not self.is_between_files:
+            self._absorption.forget_file_start()  # what is on disk goes further
+
+    def _undo_file(self) -> bool:
+        """Undo what a bad file did; False when that meant going back to the clean checkpoint."""
+        if self._absorption.undo_file():
+            self._commitment.position = None
+            return True
+        self._return_to_clean()
+        return False
+
+    def _return_to_clean(self) -> None:
+        self._absorption.state = self._commitment.return_to_clean(self._absorption.nodes)
+
+    def _stop_if_asked(self) -> None:
+        if self._should_stop():
+            raise Interrupted
+
+
+def _quarantine(file: EdgeFile, error: BadEdges | FileNotFoundError) -> Quarantined:
+    if isinstance(error, BadEdges):
+        return Quarantined(file=file, reason=error.reason, row=error.row, value=error.value)
+    return Quarantined(file=file, reason="the file is gone", row=None, value=None)

@@ -1,0 +1,104 @@
+"""Spool of raw edges: a committed file as dense ids, for passes after the first.
+
+One Arrow file of lz4 batches per committed file, named by the digest of its content. Dense ids of
+committed files never change, so a spooled file is good for as long as its graph lives; it is
+published whole, and what names the same digest holds the same edges.
+
+Measured: random ids and weights take 12.0 bytes an edge with lz4 and without, equal weights 8 with
+it; taking it off costs 2 ns an edge, of some 50 that a pass costs.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from peewit.streaming.durable_files import publish_file
+from peewit.streaming.edges.blocks import EdgeBlock
+
+_SCHEMA: Final = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float32())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpooledFile:
+    """One spooled file.
+
+    Attributes
+    ----------
+    path : Path
+        Where it lies.
+    n_batches : int
+        Blocks it holds, in the order of the source.
+    """
+
+    path: Path
+    n_batches: int
+
+    def block(self, number: int) -> EdgeBlock:
+        """Read one block; safe in any thread."""
+        with pa.memory_map(str(self.path)) as source:
+            batch = _open(source).get_batch(number)
+            columns = [batch.column(name).to_numpy() for name in _SCHEMA.names]
+            return EdgeBlock(
+                u=columns[0],
+                v=columns[1],
+                weight=columns[2],
+                n_self_loops=0,
+                n_rows=batch.num_rows,
+            )
+
+
+class Spool:
+    """The spooled files of one graph.
+
+    Parameters
+    ----------
+    directory : Path
+        Holds them; made by the first file.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def find(self, digest: str) -> SpooledFile | None:
+        """Return the file of this content, None when it was not spooled."""
+        path = self._path(digest)
+        if not path.exists():
+            return None
+        with pa.memory_map(str(path)) as source:
+            return SpooledFile(path=path, n_batches=_open(source).num_record_batches)
+
+    def write(self, digest: str, blocks: Iterable[EdgeBlock]) -> SpooledFile:
+        """Spool the edges of one file; an exception in ``blocks`` leaves nothing behind."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        n_batches = 0
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal n_batches
+            for block in blocks:
+                n_batches += 1
+                yield pa.record_batch([block.u, block.v, block.weight], schema=_SCHEMA)
+
+        path = self._path(digest)
+        publish_file(path, lambda temporary: _write(temporary, batches()))
+        return SpooledFile(path=path, n_batches=n_batches)
+
+    def _path(self, digest: str) -> Path:
+        return self._directory / f"{digest}.arrow"
+
+
+def _open(source: Any) -> Any:
+    options = pa.ipc.IpcReadOptions(use_threads=False)  # callers have threads of their own
+    return pa.ipc.open_file(source, options=options)
+
+
+def _write(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, _SCHEMA, options=options) as writer,
+    ):
+        for batch in batches:
+            writer.write_batch(batch)

@@ -1,0 +1,217 @@
+"""Settings, records and state of a sparsifier, all immutable.
+
+``sparsifier`` turns one state into the next, ``checkpoints`` keeps states on disk.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Literal, get_args
+
+import numpy as np
+
+from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from peewit.streaming.kernels.coins import CARD_PROBES
+from peewit.streaming.sparsifier.node_resistances import NodeCards
+
+Coins = Literal["independent", "dependent"]
+"""How coins are thrown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparsifierSettings:
+    """What decides which edges stay.
+
+    Attributes
+    ----------
+    epsilon : float
+        Spectral accuracy asked, in (0, 1).
+    seed : int
+        Seeds coins and probe signs; equal seeds and streams give equal sparsifiers.
+    expected_nodes : int
+        Sets the logarithm in the sampling constant until more nodes have arrived.
+    max_edges : int or None
+        Upper bound on the records a resparsification keeps; wins over ``epsilon``. A spanning
+        forest is kept even so.
+    n_probes : int
+        Random projections of the resistance embedding.
+    slack : float or None
+        Factor on the constant ``ln(n) / epsilon^2`` of section B.6, at least 1. None is 1 for
+        dependent coins and the safe 2 for independent ones.
+    ridge : float
+        gamma >= 0 of the guarantee ``epsilon (L + gamma I)`` (B2); unit of a weight. The larger,
+        the fewer edges and the freer the small eigenvalues.
+    coins : {"independent", "dependent"}
+        How coins are thrown: for every record by itself, or leaning so that the degrees of nodes
+        come out even, which needs far fewer records for the same error (section B.6).
+    buffer_edges : int or None
+        Most records that the buffer holds before it is resparsified; None lets it grow to a
+        multiple of what is kept.
+    """
+
+    epsilon: float = 0.7
+    seed: int = 0
+    expected_nodes: int = 1_000_000
+    max_edges: int | None = None
+    n_probes: int = CARD_PROBES
+    slack: float | None = None
+    ridge: float = 0.0
+    coins: Coins = "dependent"
+    buffer_edges: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their range."""
+        if not 0.0 < self.epsilon < 1.0:
+            raise ValueError(f"epsilon must lie in (0, 1), got {self.epsilon}")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed must lie in [0, 2^63), got {self.seed}")
+        if self.expected_nodes < 2:
+            raise ValueError(f"expected_nodes must be at least 2, got {self.expected_nodes}")
+        if self.max_edges is not None and self.max_edges < 1:
+            raise ValueError(f"max_edges must be at least 1, got {self.max_edges}")
+        if not 1 <= self.n_probes <= CARD_PROBES:
+            raise ValueError(f"n_probes must lie in [1, {CARD_PROBES}], got {self.n_probes}")
+        if self.slack is not None and not self.slack >= 1.0:
+            raise ValueError(f"slack must be at least 1, got {self.slack}")
+        if self.buffer_edges is not None and self.buffer_edges < 1:
+            raise ValueError(f"buffer_edges must be at least 1, got {self.buffer_edges}")
+        if self.coins not in get_args(Coins):
+            raise ValueError(f"coins must be one of {get_args(Coins)}, got {self.coins!r}")
+        if not 0.0 <= self.ridge < math.inf:
+            raise ValueError(f"ridge must be finite and at least 0, got {self.ridge}")
+
+    @property
+    def oversampling(self) -> float:
+        """The factor that ``slack`` stands for."""
+        if self.slack is not None:
+            return self.slack
+        return 1.0 if self.coins == "dependent" else 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Records:
+    """Stored edges, one entry each.
+
+    Attributes
+    ----------
+    u, v : (n_records,) int32
+        Endpoints.
+    weight : (n_records,) float32
+        The weight that arrived, never rescaled.
+    keep_probability : (n_records,) float32
+        Product of all coins thrown so far, in (0, 1]; never rises.
+    key : (n_records,) uint32
+        Names the record for its probe signs and its later coins.
+    """
+
+    u: Int32Array
+    v: Int32Array
+    weight: Float32Array
+    keep_probability: Float32Array
+    key: UInt32Array
+
+    @property
+    def n_records(self) -> int:
+        """Number of stored edges."""
+        return self.u.size
+
+    @property
+    def conductance(self) -> FloatArray:
+        """(n_records,) float64 weights in the sparsifier, ``weight / keep_probability``."""
+        return self.weight.astype(np.float64) / self.keep_probability
+
+    @property
+    def columns(self) -> tuple[Int32Array, Int32Array, Float32Array, Float32Array, UInt32Array]:
+        """All columns in their order, for the kernels."""
+        return self.u, self.v, self.weight, self.keep_probability, self.key
+
+    def part(self, start: int, stop: int) -> "Records":
+        """Records ``start .. stop - 1``, sharing memory."""
+        return self._map(lambda column: column[start:stop])
+
+    def copy(self) -> "Records":
+        """Return equal records in memory of their own."""
+        return self._map(np.copy)
+
+    def _map(self, change: Callable[[AnyArray], AnyArray]) -> "Records":
+        """Records whose columns are what ``change`` makes of these."""
+        return Records(**{name: change(getattr(self, name)) for name in _NAMES})
+
+    @staticmethod
+    def empty() -> "Records":
+        """Return no records."""
+        return Records.uninitialized(0)
+
+    @staticmethod
+    def uninitialized(n_records: int) -> "Records":
+        """Return records to be filled by a kernel."""
+        return Records(
+            u=np.empty(n_records, np.int32),
+            v=np.empty(n_records, np.int32),
+            weight=np.empty(n_records, np.float32),
+            keep_probability=np.empty(n_records, np.float32),
+            key=np.empty(n_records, np.uint32),
+        )
+
+    @staticmethod
+    def concatenate(parts: Sequence["Records"]) -> "Records":
+        """Join records, keeping their order."""
+        if len(parts) == 1:
+            return parts[0]
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _NAMES}
+        return Records(**joined)
+
+
+_NAMES = tuple(item.name for item in fields(Records))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparsifierState:
+    """Buffer, cards and counters: all that the next coins depend on.
+
+    Attributes
+    ----------
+    chunks : sequence of Records
+        The buffer, in order of arrival.
+    cards : NodeCards
+        Resistance embedding of the last resparsification.
+    surplus : (ARRIVAL_LANES, n_embedded) float32 or None
+        What dependent coins have left each node of the cards with, over what was expected, in
+        shares by these cards; see `kernels.balancing`. It outlives resparsifications: what each of
+        hundreds would leave adds up. None stands for zeros.
+    n_nodes, n_blocks, n_edges, n_self_loops : int
+        Nodes, blocks, rows and dropped self-loops seen so far; ``n_blocks`` numbers the next block.
+    n_resparsifications : int
+        Resparsifications so far; numbers the next one.
+    n_kept_last : int
+        Records the last resparsification kept.
+    constant : float
+        Bound on the sampling constant that ``max_edges`` has set; infinite until it binds.
+    smallest_constant : float
+        Smallest constant that any record was thrown with; infinite while every edge is kept.
+    n_failed_embeddings : int
+        Embeddings that did not converge; nothing was thrown away then.
+    """
+
+    chunks: Sequence[Records] = ()
+    cards: NodeCards = field(default_factory=NodeCards.empty)
+    surplus: Float32Array | None = None
+    n_nodes: int = 0
+    n_blocks: int = 0
+    n_edges: int = 0
+    n_self_loops: int = 0
+    n_resparsifications: int = 0
+    n_kept_last: int = 0
+    constant: float = math.inf
+    smallest_constant: float = math.inf
+    n_failed_embeddings: int = 0
+
+    @property
+    def n_records(self) -> int:
+        """Number of records in the buffer."""
+        return sum(chunk.n_records for chunk in self.chunks)
+
+    @property
+    def records(self) -> Records:
+        """The whole buffer."""
+        return Records.concatenate(self.chunks) if self.chunks else Records.empty()

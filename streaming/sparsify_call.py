@@ -1,0 +1,481 @@
+"""`sparsify` for notebooks and scripts: one call from edges to a sparsifier, nothing kept on disk.
+
+The stream of a graph that is to be kept, followed and resumed is ``pipeline.Stream``.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.sparse import issparse
+
+from peewit.solvers.arrays import Int32Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind
+from peewit.streaming.edges.columns import node_ids, read_columns
+from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.staging import stage
+from peewit.streaming.nodes.index import DEFAULT_MAX_NODES, Nodes
+from peewit.streaming.sparsifier.kelner_levin import (
+    CopiesState,
+    KelnerLevinSettings,
+    copies_graph,
+    kelner_levin,
+)
+from peewit.streaming.sparsifier.sparsifier import expected_epsilon, sparsifier_graph, thinned
+from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
+
+GROUP_BLOCKS: Final = 8
+"""Blocks that are scored against one embedding."""
+
+WAVE_SHARES: Final = 8
+"""Shares that a cluster works on together."""
+
+Method = Literal["bernoulli", "dependent", "kelner-levin"]
+"""How edges are sampled; see ``sparsify``."""
+
+METHODS: Final[tuple[Method, ...]] = get_args(Method)
+
+Edges: TypeAlias = Any
+"""What ``sparsify`` takes: path or URL, Arrow table, arrays, sparse adjacency, or Graph."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sparsified:
+    """A sparsifier, its counts and its expected error.
+
+    Attributes
+    ----------
+    graph : Graph
+        The sparsifier; its weights stand for all edges.
+    external_ids : pyarrow.Array or None
+        Id of each node, in order of first appearance; None where nodes are ``0 .. n_nodes - 1``.
+    edges_seen, self_loops : int
+        Rows that came, and those of them dropped as self-loops.
+    epsilon_expected : float
+        Spectral error to expect from what was kept ((B10'), (B19)); 0 where every edge was.
+    max_edges_bound : bool
+        Whether ``max_edges`` kept fewer edges than ``epsilon`` asked for.
+    """
+
+    graph: Graph
+    external_ids: pa.Array | None
+    edges_seen: int
+    self_loops: int
+    epsilon_expected: float
+    max_edges_bound: bool
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return self.graph.n_nodes
+
+    @property
+    def edges_kept(self) -> int:
+        """Number of edges of ``graph``, parallel ones summed."""
+        return self.graph.n_edges
+
+    @property
+    def adjacency(self) -> Any:
+        """(n_nodes, n_nodes) symmetric scipy.sparse.csr_array of the weights."""
+        return self.graph.adjacency
+
+    def lookup(self, ids: Any) -> Int32Array:
+        """Node of each id, -1 where it is unknown.
+
+        Parameters
+        ----------
+        ids : array-like
+            Ids as they were given to `sparsify`.
+        """
+        asked = pa.array(ids)
+        if self.external_ids is None:
+            values = np.asarray(asked, dtype=np.int64)
+            inside = (values >= 0) & (values < self.n_nodes)
+            return np.where(inside, values, -1).astype(np.int32)
+        kind: NodeKind = "int64" if pa.types.is_integer(self.external_ids.type) else "string"
+        keys = pc.cast(node_ids(asked, node_kind=kind, name="ids"), self.external_ids.type)
+        found = pc.index_in(keys, value_set=self.external_ids)
+        return np.asarray(pc.fill_null(found, -1), dtype=np.int32)
+
+
+def sparsify(
+    edges: Edges,
+    epsilon: float = 0.7,
+    *,
+    method: Method = "dependent",
+    seed: int = 0,
+    max_edges: int | None = None,
+    n_nodes: int | None = None,
+    node_ids: NodeKind | None = None,
+    n_threads: int | None = None,
+    scheduler: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Sparsified:
+    """Spectral sparsifier of some edges: every quadratic form of the graph within ``1 +- epsilon``.
+
+    Undirected: parallel edges and both orientations of an edge sum, self-loops are dropped.
+    Components are kept exactly.
+
+    Parameters
+    ----------
+    edges : path or URL, Arrow table, tuple of arrays, sparse matrix or Graph
+        - A Parquet file, a directory of these, a glob, or any fsspec URL: columns ``src``, ``dst``
+          and, if there is one, ``weight``. Read in parts, never whole; files of equal content count
+          once. Only remote files are copied, one at a time, to a temporary directory.
+        - A table with these columns, from pyarrow or whatever speaks Arrow's stream interface
+          (polars, pandas, duckdb).
+        - Arrays ``(u, v)`` or ``(u, v, weight)``.
+        - A symmetric scipy.sparse adjacency matrix, or a ``peewit.solvers.graph.Graph``.
+    epsilon : float
+        Spectral accuracy asked, in (0, 1).
+    method : {"dependent", "bernoulli", "kelner-levin"}
+        - ``dependent``: coins that even out the degrees of nodes (section B.6).
+        - ``bernoulli``: one independent coin for each edge, hence many more of them.
+        - ``kelner-levin``: N copies of each edge, as printed (section B.3), to compare with. For
+          edges in memory. It may lose bridges; ``max_edges``, if given, is N.
+    seed : int
+        Equal seeds and edges give equal sparsifiers, whatever the number of threads or workers.
+    max_edges : int or None
+        Most edges to keep; wins over ``epsilon``. A spanning forest is kept even so.
+    n_nodes : int or None
+        Number of nodes, where it is known: more are refused, and nodes ``0 .. n_nodes - 1`` need
+        not all have edges. Of files it also sets the logarithm in the sampling constant, which is
+        that of a million nodes without it.
+    node_ids : {"string", "int64", "dense"} or None
+        What ids are. None takes strings as they are and integers as ``0 .. n_nodes - 1``; name
+        ``int64`` for integers of any size and sign.
+    n_threads : int or None
+        Threads that read and score; None for one per processor.
+    scheduler : str or None
+        Address of a dask.distributed scheduler whose workers see the files; None does it here.
+    storage_options : mapping or None
+        Passed to the fsspec file system of a URL.
+
+    Returns
+    -------
+    Sparsified
+        The graph, and what is known of it.
+
+    Raises
+    ------
+    BadEdges
+        A rule of the edge contract is broken; a ValueError that names rule, row and value.
+    TypeError
+        ``edges`` are none of these.
+    ValueError
+        An argument is out of its range or does not fit ``edges``.
+
+    Examples
+    --------
+    The complete graph on 1,000 nodes has 499,500 edges. A tenth of them is enough:
+
+    >>> import numpy as np
+    >>> from peewit.streaming import sparsify
+    >>> u, v = np.triu_indices(1000, 1)
+    >>> result = sparsify((u, v), epsilon=0.7)
+    >>> result.edges_seen, result.edges_kept < 50_000, result.graph.n_components
+    (499500, True, 1)
+    >>> result.epsilon_expected < 0.7
+    True
+    >>> round(float(result.adjacency.sum() / 2) / 499_500, 2)  # total weight is kept on average
+    1.0
+
+    Ids may be strings, here in a table with a weight for each edge:
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"src": ["ann", "bob"], "dst": ["bob", "cid"], "weight": [1.0, 2.0]})
+    >>> friends = sparsify(table)
+    >>> friends.external_ids.to_pylist()
+    ['ann', 'bob', 'cid']
+    >>> friends.lookup(["cid", "dan"]).tolist()
+    [2, -1]
+    """
+    if n_nodes is not None and n_nodes < 1:
+        raise ValueError(f"n_nodes must be at least 1, got {n_nodes}")
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    n_threads = _n_processors() if n_threads is None else n_threads
+    if n_threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="sparsify") as pool:
+        call = _Call(
+            epsilon=epsilon,
+            method=method,
+            seed=seed,
+            max_edges=max_edges,
+            n_nodes=n_nodes,
+            n_threads=n_threads,
+            parallel=pool.map,
+        )
+        call.settings(2)  # refuses wrong values before anything is read
+        if isinstance(edges, str | os.PathLike):
+            if method == "kelner-levin":
+                raise ValueError(f"method kelner-levin takes edges in memory, got {edges!r}")
+            source = ParquetEdges(edges, storage_options)
+            return _of_files(source, call, node_ids, scheduler)
+        if scheduler is not None or storage_options is not None:
+            name = "storage_options" if scheduler is None else "scheduler"
+            raise ValueError(f"{name} is for edges in files, got edges of {type(edges).__name__}")
+        return _of_table(edges, call, node_ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """Checked arguments of one call."""
+
+    epsilon: float
+    method: Method
+    seed: int
+    max_edges: int | None
+    n_nodes: int | None
+    n_threads: int
+    parallel: Parallel
+
+    @property
+    def max_nodes(self) -> int:
+        return self.n_nodes or DEFAULT_MAX_NODES
+
+    def settings(self, n_nodes: int) -> SparsifierSettings:
+        """What decides which edges stay in a graph of about so many nodes."""
+        return SparsifierSettings(
+            epsilon=self.epsilon,
+            seed=self.seed,
+            max_edges=self.max_edges,
+            expected_nodes=max(self.n_nodes or n_nodes, 2),
+            coins="dependent" if self.method == "dependent" else "independent",
+        )
+
+
+def _of_table(edges: Edges, call: _Call, kind: NodeKind | None) -> Sparsified:
+    """Sparsifier of edges in memory: numbers first, so that the number of nodes is known."""
+    table, n_nodes = _table(edges)
+    if n_nodes is not None:
+        if call.n_nodes not in (None, n_nodes):
+            raise ValueError(f"n_nodes must be that of the graph, {n_nodes}, got {call.n_nodes}")
+        if kind not in (None, "dense"):
+            raise ValueError(f"node_ids must be dense for a matrix or a graph, got {kind!r}")
+    kind = kind or _kind_of(table.schema)
+    max_nodes = n_nodes or call.max_nodes
+    nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=max_nodes)
+    blocks = list(_blocks(table, nodes, kind, max_nodes))
+    n_known = n_nodes or (call.n_nodes if kind == "dense" else None) or nodes.n_nodes
+    if call.method == "kelner-levin":
+        return _of_copies(blocks, call, nodes, kind, n_known)
+    settings = call.settings(n_known)
+    state = SparsifierState(n_nodes=n_known)
+    for group in _groups(blocks):
+        state = absorb_group(state, settings, group, n_nodes=n_known, parallel=call.parallel)
+    return _result(state, settings, nodes, kind, call)
+
+
+def _of_copies(
+    blocks: Sequence[EdgeBlock], call: _Call, nodes: Nodes, kind: NodeKind, n_nodes: int
+) -> Sparsified:
+    """Sparsifier of edges in memory by Kelner-Levin as printed."""
+    settings = KelnerLevinSettings(
+        epsilon=call.epsilon, n_nodes=max(n_nodes, 2), n_copies=call.max_edges, seed=call.seed
+    )
+    state = replace(kelner_levin(blocks, settings), n_nodes=n_nodes)
+    return Sparsified(
+        graph=copies_graph(state),
+        external_ids=_external_ids(nodes, kind),
+        edges_seen=sum(block.n_rows for block in blocks),
+        self_loops=sum(block.n_self_loops for block in blocks),
+        epsilon_expected=_expected_of_copies(state, settings),
+        max_edges_bound=call.max_edges is not None,
+    )
+
+
+def _expected_of_copies(state: CopiesState, settings: KelnerLevinSettings) -> float:
+    """Error to expect of copies (B10'): the least sampled degree is counted, not modelled."""
+    degree = np.zeros(state.n_nodes)
+    for end in (state.u, state.v):
+        degree += np.bincount(end, state.copies, state.n_nodes)
+    touched = degree[degree > 0.0]
+    if not touched.size:
+        return 0.0
+    per_leverage = settings.birth_copies * settings.share
+    fluctuation = np.sqrt(2.0 * np.log(settings.n_nodes) / touched.min())
+    return float(max(2.0 / np.sqrt(per_leverage), fluctuation))
+
+
+def _external_ids(nodes: Nodes, kind: NodeKind) -> pa.Array | None:
+    return None if kind == "dense" else nodes.external_ids().combine_chunks()
+
+
+def _of_files(
+    source: ParquetEdges, call: _Call, kind: NodeKind | None, scheduler: str | None
+) -> Sparsified:
+    """Sparsifier of Parquet files, in parts, one file after the other."""
+    files = source.list()
+    if not files:
+        raise ValueError(f"edges must name at least one Parquet file, got {source.url!r}")
+    settings = call.settings(SparsifierSettings().expected_nodes)
+    state = SparsifierState()
+    nodes: Nodes | None = None
+    digests: set[str] = set()
+    with tempfile.TemporaryDirectory(prefix="peewit-") as directory:
+        for file in files:
+            with stage(file, Path(directory), part_rows=PART_ROWS) as staged:
+                if nodes is None:
+                    kind = kind or _kind_of_file(staged)
+                    nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=call.max_nodes)
+                if kind is None or staged.digest in digests:
+                    continue
+                digests.add(staged.digest)
+                shared = ShareSettings(
+                    node_kind=kind,
+                    max_nodes=call.max_nodes,
+                    sparsifier=settings,
+                    group_blocks=GROUP_BLOCKS,
+                )
+                try:
+                    if scheduler is None:
+                        state = _absorb_here(state, nodes, staged, shared, call)
+                    else:
+                        state = _absorb_on_cluster(state, nodes, staged, shared, call, scheduler)
+                except BadEdges as error:
+                    reason = f"{file.path}: {error.reason}"
+                    raise BadEdges(
+                        reason, argument=error.argument, row=error.row, value=error.value
+                    ) from error
+                if not staged.is_unchanged():
+                    raise BadEdges(f"{file.path} changed while it was read")
+    if nodes is None or kind is None:
+        raise AssertionError("a file was staged")
+    return _result(state, settings, nodes, kind, call)
+
+
+def _absorb_here(
+    state: SparsifierState,
+    nodes: Nodes,
+    staged: StagedFile,
+    settings: ShareSettings,
+    call: _Call,
+) -> SparsifierState:
+    reading = read_parts(
+        [(staged, part) for part in staged.parts],
+        node_kind=settings.node_kind,
+        max_nodes=settings.max_nodes,
+        n_threads=call.n_threads,
+    )
+    with closing(reading):
+        for group in _groups(map(nodes.map_block, reading)):
+            state = absorb_group(
+                state, settings.sparsifier, group, n_nodes=nodes.n_nodes, parallel=call.parallel
+            )
+    return state
+
+
+def _absorb_on_cluster(
+    state: SparsifierState,
+    nodes: Nodes,
+    staged: StagedFile,
+    settings: ShareSettings,
+    call: _Call,
+    scheduler: str,
+) -> SparsifierState:
+    from peewit.streaming.cluster.dask_ingest import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
+
+    with Cluster(scheduler, settings, wave_shares=WAVE_SHARES) as cluster:
+        next_part = 0
+        while wave := cluster.next_wave(state, staged, next_part=next_part):
+            state = cluster.absorb_wave(state, nodes, staged, wave, parallel=call.parallel)
+            next_part = wave[-1][-1].number + 1
+    return state
+
+
+def _result(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    nodes: Nodes,
+    kind: NodeKind,
+    call: _Call,
+) -> Sparsified:
+    state = thinned(state, settings, parallel=call.parallel)
+    graph = sparsifier_graph(state)
+    if kind == "dense" and call.n_nodes is not None and call.n_nodes > graph.n_nodes:
+        graph = Graph.from_edges(*graph.edges(), n_nodes=call.n_nodes)
+    return Sparsified(
+        graph=graph,
+        external_ids=_external_ids(nodes, kind),
+        edges_seen=state.n_edges,
+        self_loops=state.n_self_loops,
+        epsilon_expected=expected_epsilon(state, settings),
+        max_edges_bound=bool(np.isfinite(state.constant)),
+    )
+
+
+def _table(edges: Edges) -> tuple[pa.Table, int | None]:
+    """Edges in memory as a table, and the number of nodes where the edges tell it."""
+    if issparse(edges):
+        edges = Graph.from_adjacency(edges)
+    if isinstance(edges, Graph):
+        u, v, weight = edges.edges()
+        return pa.table({"src": u, "dst": v, "weight": weight}), edges.n_nodes
+    if isinstance(edges, tuple):
+        if len(edges) not in (2, 3):
+            raise ValueError(f"edges must be (u, v) or (u, v, weight), got {len(edges)} arrays")
+        columns = [pa.array(np.asarray(column)) for column in edges]
+        lengths = [len(column) for column in columns]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"u, v and weight must be equally long, got {lengths}")
+        return pa.table(dict(zip(("src", "dst", "weight"), columns, strict=False))), None
+    if hasattr(edges, "__arrow_c_stream__") or isinstance(edges, pa.RecordBatch):
+        return pa.table(edges), None
+    raise TypeError(
+        "edges must be a path or URL of Parquet files, an Arrow table, a tuple of arrays, "
+        f"a sparse matrix or a Graph, got {type(edges).__name__}"
+    )
+
+
+def _blocks(table: pa.Table, nodes: Nodes, kind: NodeKind, max_nodes: int) -> Iterator[EdgeBlock]:
+    for first_row in range(0, table.num_rows, PART_ROWS):
+        raw = read_columns(
+            table.slice(first_row, PART_ROWS),
+            node_kind=kind,
+            max_nodes=max_nodes,
+            first_row=first_row,
+        )
+        yield nodes.map_block(raw)
+
+
+def _groups(blocks: Iterable[EdgeBlock]) -> Iterator[Sequence[EdgeBlock]]:
+    remaining = iter(blocks)
+    while group := list(islice(remaining, GROUP_BLOCKS)):
+        yield group
+
+
+def _kind_of(schema: pa.Schema) -> NodeKind:
+    """Dense where the sources are integers, string else; a column that is missing is told later."""
+    if "src" not in schema.names:
+        return "string"
+    kind = schema.field(schema.names.index("src")).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return "dense" if pa.types.is_integer(kind) else "string"
+
+
+def _kind_of_file(staged: StagedFile) -> NodeKind:
+    with open_parquet(staged.local_path) as parquet:
+        return _kind_of(parquet.schema_arrow)
+
+
+def _n_processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

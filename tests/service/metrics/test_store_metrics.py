@@ -1,0 +1,148 @@
+"""Numbers for Prometheus: those of the stores, those of ingest, and how many series there are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
+from peewit.service.database.engine import Database, open_database
+from peewit.service.database.leases import LeaseStore
+from peewit.service.inbox.inbox_records import FileOutcome, NewPush
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.metrics.store_metrics import (
+    MAX_GRAPHS,
+    OTHERS,
+    IngestMetrics,
+    metrics_server,
+    store_registry,
+)
+from peewit.service.settings import Settings
+from peewit.service.tasks.kind_list import KINDS
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.events import Committed, Progress, Quarantined, StreamSummary
+from tests.service.pushing import pushed
+
+SUMMARY = StreamSummary(
+    n_nodes=1, edges_seen=1, self_loops=0, n_records=1, n_resparsifications=0, snapshot=None
+)
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    database = open_database(database_url)
+    yield database
+    database.close()
+
+
+def samples(text: bytes) -> dict[tuple[str, ...], float]:
+    """Values by name and labels, parsed as Prometheus does."""
+    return {
+        (sample.name, *(value for name, value in sorted(sample.labels.items()) if name != "le")): (
+            sample.value
+        )
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+
+
+def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None:
+    graph_id = Catalog(database).create(GraphSettings(name="g")).id
+    registry = store_registry(database, Settings(), KINDS)
+    assert samples(generate_latest(registry))["peewit_edges_ingested_total", "g"] == 0
+    manifest = Manifest(database)
+    source = manifest.sources.add(graph_id, "edges/").id
+    manifest.register_files(graph_id, source, [(f"edges/{n}", "1", 100) for n in range(4)])
+    pushed(manifest, graph_id, NewPush(body_digest="d", n_rows=1, n_bytes=7, content=b""))
+    lease = LeaseStore(database).acquire(f"ingest:{graph_id}", "test", 60.0)
+    assert lease is not None
+    good, bad, *_ = manifest.pending(graph_id)
+    manifest.finish(
+        graph_id,
+        [
+            FileOutcome.committed(good.id, digest="d", n_rows=9, n_self_loops=0),
+            FileOutcome.quarantined(bad.id, "bad"),
+        ],
+        progress=GraphProgress(n_nodes=4, edges_seen=9, edges_kept=5, snapshot=3),
+        lease=lease,
+    )
+    manifest.sources.note_listing(source, error="OSError: away")
+    found = samples(generate_latest(registry))
+    assert {name: found[name, "g"] for name, *labels in found if labels == ["g"]} == {
+        "peewit_edges_ingested_total": 9,
+        "peewit_snapshots_total": 3,
+        "peewit_kept_edges": 5,
+        "peewit_backlog_files": 3,
+        "peewit_backlog_bytes": 207,
+        "peewit_quarantined_files": 1,
+        "peewit_failing_sources": 1,
+        "peewit_label_events_total": 0,
+        "peewit_predicted_snapshot": 0,
+        "peewit_predicted_label_events": 0,
+    }
+
+
+def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(
+    database: Database,
+) -> None:
+    catalog = Catalog(database)
+    for number in range(MAX_GRAPHS + 3):
+        graph = catalog.create(GraphSettings(name=f"g{number}"))
+        catalog.record_progress(graph.id, GraphProgress(edges_seen=number))
+    metrics = IngestMetrics(database, Settings(), KINDS)
+    for number in range(MAX_GRAPHS + 3):
+        metrics.note_listing(f"g{number}", None)
+    found = samples(generate_latest(metrics.registry))
+    edges = {labels[0]: value for (name, *labels), value in found.items() if "edges_in" in name}
+    assert len(edges) == MAX_GRAPHS + 1
+    assert edges[OTHERS] == 0 + 1 + 2
+    assert sum(edges.values()) == sum(range(MAX_GRAPHS + 3))
+    errors = {labels[0]: value for (name, *labels), value in found.items() if "errors" in name}
+    assert len(errors) == MAX_GRAPHS + 1
+    assert errors[OTHERS] == 3
+
+
+def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'peewit.db'}")
+    metrics = IngestMetrics(database, Settings(), KINDS)
+    progress = Progress(
+        path="a",
+        n_rows=50,
+        n_bytes=1,
+        summary=SUMMARY,
+        n_blocks=4,
+        block_seconds=2.0,
+        resparsify_seconds=None,
+    )
+    thinning = Progress(
+        path="a", n_rows=9, n_bytes=1, summary=SUMMARY, block_seconds=0.2, resparsify_seconds=7.0
+    )
+    file = EdgeFile(path="a", size=1, version="1")
+    for event in (
+        progress,
+        thinning,
+        Committed(files=(), summary=SUMMARY),
+        Quarantined(file=file, reason="bad", row=None, value=None),
+    ):
+        metrics.note_event("g", event)
+    metrics.note_listing("g", 0.5)
+    with (
+        metrics_server(metrics.registry, 0, "127.0.0.1") as port,
+        urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer,
+    ):
+        found = samples(answer.read())
+    with metrics_server(metrics.registry, None, "127.0.0.1") as nowhere:
+        assert nowhere is None
+    database.close()
+    assert found["peewit_ingest_rows_total", "g"] == 59
+    assert found["peewit_block_seconds_count", "g"] == 5
+    assert found["peewit_block_seconds_sum", "g"] == pytest.approx(2.2)
+    assert found["peewit_resparsify_seconds_count", "g"] == 1
+    assert found["peewit_resparsify_seconds_sum", "g"] == 7.0
+    assert found["peewit_ingest_files_total", "g", "quarantined"] == 1
+    assert found["peewit_listing_seconds_count", "g"] == 1
+    assert ("process_resident_memory_bytes",) in found

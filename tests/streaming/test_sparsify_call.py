@@ -1,0 +1,245 @@
+"""One call from edges of any kind to a sparsifier."""
+
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+import peewit.streaming
+import peewit.streaming.sparsify_call
+from peewit.solvers.graph import Graph
+from peewit.streaming import Sparsified, sparsify
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.sparsify_call import METHODS
+from tests.reference.spectrum import spectral_error
+from tests.streaming.graphs import EdgeList, heavy_tailed, random_graph, two_communities
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def arrays(edges: EdgeList) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return edges.u, edges.v, edges.weight.astype(np.float32)
+
+
+def table(edges: EdgeList) -> pa.Table:
+    return pa.table(dict(zip(("src", "dst", "weight"), arrays(edges), strict=True)))
+
+
+def same(a: Sparsified, b: Sparsified) -> bool:
+    return (a.adjacency != b.adjacency).nnz == 0 and a.epsilon_expected == b.epsilon_expected
+
+
+def test_the_docstring_is_true() -> None:
+    results = doctest.testmod(peewit.streaming.sparsify_call)
+    assert results.attempted > 5
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("make", [random_graph, heavy_tailed])
+def test_every_kind_of_input_gives_the_same(make: type, tmp_path: Path) -> None:
+    edges = make(300, 0.5, 0)
+    expected = sparsify(arrays(edges), 0.9, seed=3)
+    assert expected.edges_seen == edges.n_edges
+    assert expected.edges_kept < 0.6 * edges.n_edges
+    assert expected.external_ids is None
+    assert same(sparsify(table(edges), 0.9, seed=3), expected)
+    pq.write_table(table(edges), tmp_path / "edges.parquet", row_group_size=10_000)
+    for url in (tmp_path, str(tmp_path / "edges.parquet"), str(tmp_path / "*.parquet")):
+        assert same(sparsify(url, 0.9, seed=3, n_nodes=edges.n_nodes), expected)
+
+
+def test_a_matrix_and_a_graph_give_the_same() -> None:
+    edges = random_graph(300, 0.5, 0)
+    graph = edges.graph()
+    expected = sparsify(graph, 0.9)
+    assert same(sparsify(graph.adjacency, 0.9), expected)
+    assert same(sparsify(sp.coo_matrix(graph.adjacency), 0.9), expected)
+    assert expected.n_nodes == 300
+
+
+def test_the_spectrum_lies_within_what_was_asked() -> None:
+    errors = []
+    for seed in range(10):
+        edges = two_communities(400, 0.5, 6, seed)
+        result = sparsify(arrays(edges), 0.8, seed=seed)
+        assert result.edges_kept < 0.8 * edges.n_edges
+        errors.append(spectral_error(edges.graph(), result.graph))
+    assert sum(error <= 0.8 for error in errors) >= 9, sorted(errors)
+
+
+def test_every_method_keeps_to_what_it_expects() -> None:
+    expected, kept, measured = {}, {}, {}
+    for method in METHODS:
+        results = []
+        # as printed, N is far larger than such a graph
+        n_copies = 25_000 if method == "kelner-levin" else None
+        for seed in range(5):
+            edges = random_graph(250, 0.8, seed)
+            result = sparsify(arrays(edges), 0.7, method=method, seed=seed, max_edges=n_copies)
+            assert result.edges_seen == edges.n_edges
+            assert result.edges_kept < 0.75 * edges.n_edges
+            results.append((result, spectral_error(edges.graph(), result.graph)))
+        expected[method] = np.mean([result.epsilon_expected for result, _ in results])
+        kept[method] = np.mean([result.edges_kept for result, _ in results])
+        measured[method] = np.mean([error for _, error in results])
+        assert measured[method] <= 0.7
+        assert 0.5 * measured[method] <= expected[method] <= 2.5 * measured[method], method
+    # half the edges for about the accuracy that independent coins give
+    assert kept["dependent"] < 0.6 * kept["bernoulli"]
+    assert measured["dependent"] < 1.25 * measured["bernoulli"]
+
+
+def test_kelner_levin_takes_its_copies_from_max_edges_and_keeps_names() -> None:
+    edges = random_graph(100, 0.9, 0)
+    few, many = (
+        sparsify(arrays(edges), 0.5, method="kelner-levin", max_edges=n_copies)
+        for n_copies in (2_000, 40_000)
+    )
+    assert few.edges_kept < 2_000 < many.edges_kept
+    assert few.epsilon_expected > many.epsilon_expected
+    assert few.max_edges_bound
+    table = pa.table({"src": ["ann", "bob"], "dst": ["bob", "cid"]})
+    named = sparsify(table, method="kelner-levin")
+    assert named.external_ids is not None
+    assert named.external_ids.to_pylist() == ["ann", "bob", "cid"]
+    nothing = np.empty(0, np.int64)
+    assert sparsify((nothing, nothing), n_nodes=3, method="kelner-levin").n_nodes == 3
+
+
+def test_threads_do_not_matter(tmp_path: Path) -> None:
+    edges = random_graph(300, 0.5, 0)
+    pq.write_table(table(edges), tmp_path / "edges.parquet", row_group_size=5_000)
+    for source in (arrays(edges), tmp_path):
+        one, two = (sparsify(source, 0.9, n_threads=n_threads) for n_threads in (1, 2))
+        assert same(one, two)
+
+
+def test_a_seed_is_a_draw() -> None:
+    edges = random_graph(200, 0.9, 0)
+    assert not same(sparsify(arrays(edges), 0.9, seed=1), sparsify(arrays(edges), 0.9, seed=2))
+
+
+def test_max_edges_wins_and_is_told() -> None:
+    edges = random_graph(300, 0.5, 0)
+    result = sparsify(arrays(edges), 0.3, max_edges=3_000)
+    assert result.edges_kept <= 3_000
+    assert result.max_edges_bound
+    assert result.epsilon_expected > 0.3
+    assert not sparsify(arrays(edges), 0.9).max_edges_bound
+
+
+@pytest.mark.parametrize("kind", ["string", "int64", "dictionary"])
+def test_ids_of_other_kinds_are_numbered_by_first_appearance(kind: str, tmp_path: Path) -> None:
+    edges = random_graph(200, 0.9, 0)
+    names: list[str] | list[int] = [f"node {number}" for number in range(200)]
+    if kind == "int64":
+        names = [10**15 * (number - 100) for number in range(200)]
+    sides = [pa.array([names[node] for node in side]) for side in (edges.u, edges.v)]
+    if kind == "dictionary":
+        sides = [side.dictionary_encode() for side in sides]
+    named = pa.table({"src": sides[0], "dst": sides[1], "weight": arrays(edges)[2]})
+    node_ids = "int64" if kind == "int64" else None
+    result = sparsify(named, 0.9, node_ids=node_ids)
+    assert result.external_ids is not None
+    order = list(dict.fromkeys(np.column_stack([edges.u, edges.v]).ravel().tolist()))
+    assert result.external_ids.to_pylist() == [names[node] for node in order]
+    place = result.lookup(names)
+    assert np.array_equal(place[order], np.arange(200))
+    unknown = [-7] if kind == "int64" else ["nobody", None]
+    assert (result.lookup(unknown) == -1).all()
+    graph = Graph.from_edges(place[edges.u], place[edges.v], edges.weight, n_nodes=200)
+    assert spectral_error(graph, result.graph) <= 0.9
+    pq.write_table(named, tmp_path / "a.parquet")
+    read = sparsify(tmp_path, 0.9, node_ids=node_ids, n_nodes=200)
+    assert same(read, result)
+
+
+def test_isolated_nodes_and_empty_input_count() -> None:
+    u, v = np.array([0, 1]), np.array([1, 1])
+    result = sparsify((u, v), n_nodes=5)
+    assert (result.n_nodes, result.edges_kept, result.self_loops) == (5, 1, 1)
+    assert result.lookup([0, 4, 5, -1]).tolist() == [0, 4, -1, -1]
+    nothing = np.empty(0, np.int64)
+    assert sparsify((nothing, nothing)).n_nodes == 0
+    assert sparsify((nothing, nothing), n_nodes=3).n_nodes == 3
+    assert sparsify(Graph.from_edges(nothing, nothing, [], n_nodes=4)).n_nodes == 4
+
+
+def test_files_of_equal_content_count_once_and_isolated_nodes_stay(tmp_path: Path) -> None:
+    edges = random_graph(50, 0.5, 0)
+    for name in ("a", "b"):
+        pq.write_table(table(edges), tmp_path / f"{name}.parquet")
+    result = sparsify(tmp_path, n_nodes=60)
+    assert result.edges_seen == edges.n_edges
+    assert result.n_nodes == 60
+
+
+def test_remote_files_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    edges = random_graph(50, 0.5, 0)
+    with fsspec.open("memory://notebook/edges.parquet", "wb") as sink:
+        pq.write_table(table(edges), sink)
+    assert sparsify("memory://notebook/").edges_seen == edges.n_edges
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_faults_are_named(tmp_path: Path) -> None:
+    u, v = np.array([0, 1, 2]), np.array([1, 2, 0])
+    with pytest.raises(BadEdges, match="must be finite and > 0, got nan in row 1"):
+        sparsify((u, v, np.array([1.0, np.nan, 1.0])))
+    with pytest.raises(BadEdges, match=r"'src' must lie in \[0, 1\], got 2 in row 2"):
+        sparsify((u, v), n_nodes=2)
+    with pytest.raises(BadEdges, match="at most max_nodes = 2 nodes, the next one, got cid"):
+        sparsify(pa.table({"src": ["ann", "bob"], "dst": ["bob", "cid"]}), n_nodes=2)
+    with pytest.raises(BadEdges, match="column 'dst' is missing"):
+        sparsify(pa.table({"src": [1]}))
+    with pytest.raises(ValueError, match="equally long, got \\[3, 2\\]"):
+        sparsify((u, v[:2]))
+    with pytest.raises(ValueError, match=r"edges must be \(u, v\) or \(u, v, weight\), got 1"):
+        sparsify((u,))
+    with pytest.raises(TypeError, match=r"edges must be a path or URL .*, got int"):
+        sparsify(7)
+    with pytest.raises(ValueError, match=r"epsilon must lie in \(0, 1\), got 2"):
+        sparsify((u, v), 2.0)
+    with pytest.raises(ValueError, match=r"method must be one of bernoulli, .*, got 'spanner'"):
+        sparsify((u, v), method="spanner")
+    with pytest.raises(ValueError, match="method kelner-levin takes edges in memory, got"):
+        sparsify(str(tmp_path), method="kelner-levin")
+    with pytest.raises(ValueError, match="n_nodes must be at least 1, got 0"):
+        sparsify((u, v), n_nodes=0)
+    with pytest.raises(ValueError, match="n_threads must be at least 1, got 0"):
+        sparsify((u, v), n_threads=0)
+    with pytest.raises(ValueError, match="scheduler is for edges in files, got edges of tuple"):
+        sparsify((u, v), scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(ValueError, match="n_nodes must be that of the graph, 3, got 4"):
+        sparsify(random_graph(3, 1.0, 0).graph(), n_nodes=4)
+    with pytest.raises(ValueError, match="node_ids must be dense for a matrix or a graph"):
+        sparsify(random_graph(3, 1.0, 0).graph(), node_ids="int64")
+    with pytest.raises(ValueError, match="edges must name at least one Parquet file, got"):
+        sparsify(str(tmp_path / "*.parquet"))
+    bad = pa.table({"src": [0, 1], "dst": [1, -2]})
+    pq.write_table(bad, tmp_path / "bad.parquet")
+    with pytest.raises(BadEdges, match=r"bad.parquet: column 'dst' must lie .*, got -2 in row 1"):
+        sparsify(tmp_path)
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_package_loads_it_on_demand() -> None:
+    program = (
+        "import sys, peewit.streaming.edges.blocks\n"
+        "assert 'peewit.streaming.sparsify_call' not in sys.modules\n"
+        "from peewit.streaming import sparsify\n"
+        "assert 'distributed' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=REPOSITORY)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        peewit.streaming.nothing  # noqa: B018
