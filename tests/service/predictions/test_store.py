@@ -16,7 +16,7 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.predictions.prediction_files import predictor_path
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
 from peewit.streaming.durable_files import TEMPORARY_PREFIX
-from tests.service.predictions.test_files import META, written
+from tests.service.predictions.test_prediction_files import META, written
 
 
 class Store:
