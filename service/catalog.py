@@ -22,14 +22,18 @@ from sqlalchemy.exc import IntegrityError
 from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, label_events
+from peewit.service.tables.uploads import LabelColumns
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns
 
 MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _FIXED: Final = ("node_ids", "expected_nodes", "max_nodes", "seed")
+_TABLE_COLUMNS: Final = (*COLUMN_NAMES, *LabelColumns._fields)
+_MAX_COLUMN_NAME: Final = 1000
 _PURGE_ROWS: Final = 50_000
 _ACTIVE: Final = select(graphs).where(graphs.c.state == "active")
 
@@ -117,6 +121,21 @@ class AutoSolve:
             raise BadArgument("auto_solve.parameters", f"must be JSON values: {error}") from error
 
 
+def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
+    """Names of the columns of edges: those given, else the graph's, else the usual ones."""
+    for name in given or ():
+        if name not in COLUMN_NAMES:
+            raise BadArgument("columns", f"must name {', '.join(COLUMN_NAMES)} alone, got {name!r}")
+    named = {**graph, **(given or {})}
+    return EdgeColumns(**{name: named[name] for name in COLUMN_NAMES if name in named})
+
+
+def label_columns(graph: Mapping[str, str], given: Mapping[str, str]) -> LabelColumns:
+    """Names of the columns of labels, in the same way."""
+    named = {**graph, **given}
+    return LabelColumns(**{name: named[name] for name in LabelColumns._fields if name in named})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
     """Settings of a graph, as people choose them.
@@ -147,6 +166,9 @@ class GraphSettings:
         Snapshots besides the one at the end of each run of files.
     auto_solve : AutoSolve, optional
         What to solve whenever snapshot or labels change.
+    columns : mapping of str to str
+        What columns of tables are called where nothing else is said: any of src, dst, weight, node
+        and label. Those that are not named are called so themselves.
 
     Raises
     ------
@@ -164,6 +186,7 @@ class GraphSettings:
     keep_raw: bool = True
     snapshot_every: SnapshotEvery | None = None
     auto_solve: AutoSolve | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -188,6 +211,16 @@ class GraphSettings:
             raise BadArgument("max_nodes", f"must lie in 2 to {MAX_NODES}, got {self.max_nodes}")
         if self.seed is not None and not 0 <= self.seed < 2**63:
             raise BadArgument("seed", f"must lie in 0 to 2^63 - 1, got {self.seed}")
+        for name, column in self.columns.items():
+            if name not in _TABLE_COLUMNS:
+                raise BadArgument(
+                    "columns", f"must name {', '.join(_TABLE_COLUMNS)} alone, got {name!r}"
+                )
+            if not column or len(column) > _MAX_COLUMN_NAME:
+                raise BadArgument(
+                    f"columns.{name}", f"must have 1 to {_MAX_COLUMN_NAME} characters"
+                )
+        edge_columns(self.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,6 +492,7 @@ def _require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
 def _record(row: Row[Any]) -> GraphRecord:
     values = row._asdict()
     chosen = {each.name: values[each.name] for each in fields(GraphSettings)}
+    chosen["columns"] = chosen["columns"] or {}
     if chosen["snapshot_every"] is not None:
         chosen["snapshot_every"] = SnapshotEvery(**chosen["snapshot_every"])
     if chosen["auto_solve"] is not None:

@@ -28,7 +28,7 @@ from peewit.solvers.models.transductive_svms import TSVM
 from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists, PointSearch
 from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import open_nodes
@@ -104,7 +104,7 @@ def _ingest(
         pq.write_table(table, root / f"{number}.parquet")
     paths = GraphPaths(root=root / "graph")
     settings = StreamSettings(node_kind=kind, sparsifier=sparsifier, n_threads=1)
-    for file in ParquetEdges(root).list():
+    for file in EdgeFiles(root).list():
         Stream(paths, settings).ingest([file])
     return paths
 

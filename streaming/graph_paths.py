@@ -22,8 +22,13 @@ class GraphPaths:
 
     @property
     def staging(self) -> Path:
-        """Copies of remote files while they are read."""
+        """Copies of files while they are read."""
         return self.root / "staging"
+
+    @property
+    def bad_rows(self) -> Path:
+        """Reports of rows that were left out, one for each file of edges that had some."""
+        return self.root / "bad_rows"
 
     @property
     def checkpoints(self) -> Path:
@@ -64,3 +69,8 @@ class GraphPaths:
     def predictions(self) -> Path:
         """Prediction files."""
         return self.root / "predictions"
+
+
+def bad_rows_name(digest: str) -> str:
+    """Name of the report on the bad rows of the file with that digest."""
+    return f"{digest.partition(':')[2]}.json"

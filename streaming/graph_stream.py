@@ -10,8 +10,9 @@ the threads, the interruptions and the bad files between.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+from peewit.streaming.durable_files import publish_json
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import EdgeFile, StagedFile
 from peewit.streaming.edges.staging import Staging
@@ -23,7 +24,7 @@ from peewit.streaming.events import (
     Quarantined,
     StreamSummary,
 )
-from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_paths import GraphPaths, bad_rows_name
 from peewit.streaming.nodes.index import Nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
@@ -103,6 +104,8 @@ class Stream:
         for directory in (paths.nodes, paths.staging, paths.checkpoints, paths.snapshots):
             directory.mkdir(parents=True, exist_ok=True)
         self._staging_directory = paths.staging
+        self._bad_rows = paths.bad_rows
+        self._settings = settings
         self._on_event = on_event
         self._should_stop = should_stop
         self._clock = clock
@@ -182,6 +185,8 @@ class Stream:
             self._absorption.workers(),
             Staging(
                 self._staging_directory,
+                node_kind=self._settings.node_kind,
+                max_nodes=self._settings.max_nodes,
                 part_rows=self._absorption.part_rows,
                 check=self._stop_if_asked,
             ) as staging,
@@ -278,6 +283,8 @@ class Stream:
             self_loops_before = self._absorb_parts(staged)
             if not staged.is_unchanged():
                 raise BadEdges("the content changed while it was read")
+        if staged.bad_rows:
+            self._report_bad_rows(staged)
         self._commitment.finish(
             AbsorbedFile(
                 path=file.path,
@@ -285,11 +292,22 @@ class Stream:
                 digest=staged.digest,
                 n_rows=staged.n_rows,
                 n_self_loops=self.state.n_self_loops - self_loops_before,
+                n_bad_rows=len(staged.bad_rows),
+                columns=file.columns,
+                max_bad_rows=file.max_bad_rows,
             )
         )
         snapshot_is_due = self._publication.is_due(self.state)
         if snapshot_is_due or self._commitment.is_due():
             self._commit(publish=snapshot_is_due)
+
+    def _report_bad_rows(self, staged: StagedFile) -> None:
+        """Write what was left out beside the graph, before the file counts as absorbed."""
+        self._bad_rows.mkdir(exist_ok=True)
+        publish_json(
+            self._bad_rows / bad_rows_name(staged.digest),
+            {"path": staged.file.path, "rows": [asdict(row) for row in staged.bad_rows]},
+        )
 
     def _stage(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:
         try:

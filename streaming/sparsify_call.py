@@ -26,7 +26,7 @@ from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind
 from peewit.streaming.edges.columns import node_ids, read_columns
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_parts
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import DEFAULT_MAX_NODES, Nodes
 from peewit.streaming.sparsifier.kelner_levin import (
@@ -225,7 +225,7 @@ def sparsify(
         if isinstance(edges, str | os.PathLike):
             if method == "kelner-levin":
                 raise ValueError(f"method kelner-levin takes edges in memory, got {edges!r}")
-            source = ParquetEdges(edges, storage_options)
+            source = EdgeFiles(edges, storage_options)
             return _of_files(source, call, node_ids, scheduler)
         if scheduler is not None or storage_options is not None:
             name = "storage_options" if scheduler is None else "scheduler"
@@ -318,7 +318,7 @@ def _external_ids(nodes: Nodes, kind: NodeKind) -> pa.Array | None:
 
 
 def _of_files(
-    source: ParquetEdges, call: _Call, kind: NodeKind | None, scheduler: str | None
+    source: EdgeFiles, call: _Call, kind: NodeKind | None, scheduler: str | None
 ) -> Sparsified:
     """Sparsifier of Parquet files, in parts, one file after the other."""
     files = source.list()

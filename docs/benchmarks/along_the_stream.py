@@ -30,7 +30,7 @@ from peewit.service.tasks.solve import SolveKind, SolveTask
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.models import DEFAULT_MODEL
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.settings import StreamSettings
@@ -121,7 +121,7 @@ def follow(
         path = root / f"{block:04d}.parquet"
         columns = {"src": data.u[rows], "dst": data.v[rows], "weight": data.weight[rows]}
         pq.write_table(pa.table(columns), path)
-        stream.ingest(ParquetEdges(path).list())
+        stream.ingest(EdgeFiles(path).list())
         meta = SnapshotStore(paths.snapshots).list()[-1]
         task = _task(data, paths, meta.number, model, parameters)
         kept = _solved(warm, task)

@@ -22,7 +22,7 @@ from docs.benchmarks.reading import Measure, measure, read_plainly
 from peewit.solvers.arrays import FloatArray
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.edges.reader import read_parts
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
@@ -44,7 +44,7 @@ def ingest(paths: GraphPaths, directory: Path, *, n_nodes: int, epsilon: float) 
     if SnapshotStore(paths.snapshots).latest() is None:
         sparsifier = SparsifierSettings(epsilon=epsilon, seed=0, expected_nodes=n_nodes)
         settings = StreamSettings(node_kind="dense", sparsifier=sparsifier)
-        Stream(paths, settings).ingest(ParquetEdges(directory).list())
+        Stream(paths, settings).ingest(EdgeFiles(directory).list())
 
 
 def raw_edges(paths: GraphPaths, spool: Path, n_threads: int) -> RawEdges:
@@ -74,7 +74,7 @@ def fill_spool(paths: GraphPaths, directory: Path, n_threads: int) -> None:
 
 def _blocks(paths: GraphPaths, file: AbsorbedFile, n_threads: int) -> Iterator[EdgeBlock]:
     nodes = DenseNodes()
-    (found,) = ParquetEdges(file.path).list()
+    (found,) = EdgeFiles(file.path).list()
     with stage(found, paths.staging) as staged:
         parts = [(staged, part) for part in staged.parts]
         for raw in read_parts(parts, node_kind="dense", max_nodes=10**8, n_threads=n_threads):

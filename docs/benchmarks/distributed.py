@@ -28,7 +28,7 @@ from rich.table import Table
 
 from docs.benchmarks.communities import Communities
 from peewit.solvers.graph import Graph
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import IngestEvent, Progress
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
@@ -117,7 +117,7 @@ def run(
         before = {pid: _cpu_seconds(pid) for pid in (os.getpid(), *workers)}
         started = time.perf_counter()
         stream = Stream(paths, stream_settings, on_event=on_event)  # type: ignore[arg-type]
-        summary = stream.ingest(ParquetEdges(directory).list())
+        summary = stream.ingest(EdgeFiles(directory).list())
         wall_seconds = time.perf_counter() - started
         cpu_seconds = sum(
             _cpu_seconds(pid) - seconds for pid, seconds in before.items() if psutil.pid_exists(pid)

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docs.benchmarks.communities import Communities
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.settings import StreamSettings
@@ -65,7 +65,7 @@ def ingest(
     )
     with tempfile.TemporaryDirectory(dir=directory.parent) as home:
         paths = GraphPaths(root=Path(home))
-        summary = Stream(paths, settings).ingest(ParquetEdges(directory).list())
+        summary = Stream(paths, settings).ingest(EdgeFiles(directory).list())
         meta = SnapshotStore(paths.snapshots).list()[-1]
     notes = (
         f"kept {meta.edges_kept:,}, {meta.n_resparsifications} resparsifications, "

@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
-from peewit.service.tables.formats import Format
+from peewit.streaming.edges.table_formats import Format
 from tests.end_to_end.processes import Home, Server
 
 N_NODES = 20_000

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.edges.reader import read_parts
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import Staging, stage
 from peewit.streaming.nodes.index import DenseNodes
 
@@ -84,12 +84,12 @@ def read_plainly(paths: Sequence[Path], n_threads: int) -> int:
 
 def stage_all(paths: Sequence[Path], staging: Path) -> list[StagedFile]:
     """Digests and footers of all files."""
-    return [stage(file, staging) for path in paths for file in ParquetEdges(path).list()]
+    return [stage(file, staging) for path in paths for file in EdgeFiles(path).list()]
 
 
 def stage_ahead(paths: Sequence[Path], staging: Path) -> Iterator[StagedFile]:
     """Staged files, each while the one before it is read."""
-    files = [file for path in paths for file in ParquetEdges(path).list()]
+    files = [file for path in paths for file in EdgeFiles(path).list()]
     with Staging(staging) as ahead:
         for file, following in zip(files, [*files[1:], None], strict=True):
             yield ahead.take(file, following)

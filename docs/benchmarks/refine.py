@@ -24,7 +24,7 @@ from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.refinable_base import refine
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.passes.raw_edge_passes import snapshot_edges
@@ -68,7 +68,7 @@ def ingest(paths: GraphPaths, directory: Path, n_nodes: int, max_edges: int | No
     if SnapshotStore(paths.snapshots).latest() is None:
         sparsifier = SparsifierSettings(seed=0, expected_nodes=n_nodes, max_edges=max_edges)
         settings = StreamSettings(node_kind="dense", sparsifier=sparsifier, n_threads=N_THREADS)
-        Stream(paths, settings).ingest(ParquetEdges(directory).list())
+        Stream(paths, settings).ingest(EdgeFiles(directory).list())
 
 
 def measure(root: Path, graph: Communities, share: float | None, rtol: float) -> Row:

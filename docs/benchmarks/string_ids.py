@@ -25,7 +25,7 @@ from rich.table import Table
 
 from docs.benchmarks.reading import read_plainly
 from peewit.streaming.edges.reader import read_parts
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import NodeIndex
 
@@ -76,7 +76,7 @@ class Report:
 
 def map_file(path: Path, index: NodeIndex, staging: Path) -> int:
     """Read, check and map a file with two threads; return its edges."""
-    [file] = ParquetEdges(path).list()
+    [file] = EdgeFiles(path).list()
     n_rows = 0
     with stage(file, staging) as staged:
         parts = [(staged, part) for part in staged.parts]

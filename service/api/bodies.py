@@ -16,9 +16,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peewit.service.api.stores import StoresHere
-from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.table_formats import Format
 
 JSON: Final = "application/json"
 

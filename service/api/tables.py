@@ -8,7 +8,7 @@ from fastapi import Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
 from peewit.service.predictions.prediction_files import PredictionMeta
-from peewit.service.tables.formats import Format
+from peewit.streaming.edges.table_formats import Format
 
 _WILDCARDS: Final = {
     "*/*": Format.CSV,

@@ -25,6 +25,14 @@ SnapshotEdges = Annotated[
 SnapshotSeconds = Annotated[
     float | None, typer.Option(help="A snapshot after so many seconds. 0 takes it back.")
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="NAME=COLUMN",
+        help="What src, dst, weight, node or label is called in tables; NAME= takes it back.",
+    ),
+]
 AutoModel = Annotated[
     str | None,
     typer.Option("--auto-solve", help="Model to solve after every change; 'none' takes it back."),
@@ -46,6 +54,7 @@ class SettingOptions:
     snapshot_seconds: float | None
     auto_solve: str | None
     parameters: list[str] | None
+    columns: list[str] | None
 
     def applied(self, settings: GraphSettings) -> GraphSettings:
         """The settings with these options; ValueError when a rule is broken."""
@@ -59,6 +68,16 @@ class SettingOptions:
             changes["max_edges"] = self.max_edges or None
         if self.keep_raw is not None:
             changes["keep_raw"] = self.keep_raw
+        for column in self.columns or ():
+            name, equals, given = column.partition("=")
+            if not equals:
+                raise typer.BadParameter(
+                    f"must read NAME=COLUMN, got {column!r}", param_hint="--column"
+                )
+            kept = changes.setdefault("columns", dict(settings.columns))
+            kept.pop(name, None)
+            if given:
+                kept[name] = given
         return replace(settings, **changes)
 
     def _snapshot_every(self, present: SnapshotEvery | None) -> SnapshotEvery | None:

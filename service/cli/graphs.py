@@ -10,6 +10,7 @@ from peewit.service.catalog import GraphSettings
 from peewit.service.cli.graph_options import (
     AutoModel,
     AutoParameters,
+    Columns,
     Epsilon,
     KeepRaw,
     MaxEdges,
@@ -64,6 +65,7 @@ def create(
     snapshot_seconds: SnapshotSeconds = None,
     auto_solve: AutoModel = None,
     parameters: AutoParameters = None,
+    columns: Columns = None,
     json: AsJson = False,
 ) -> None:
     """Create an empty graph."""
@@ -77,6 +79,7 @@ def create(
             snapshot_seconds=snapshot_seconds,
             auto_solve=auto_solve,
             parameters=parameters,
+            columns=columns,
         )
         settings = options.applied(GraphSettings(name=name, **fixed))
     except ValueError as error:
@@ -96,6 +99,7 @@ def set_settings(
     snapshot_seconds: SnapshotSeconds = None,
     auto_solve: AutoModel = None,
     parameters: AutoParameters = None,
+    columns: Columns = None,
     rename: Annotated[str | None, typer.Option(help="New name.")] = None,
     json: AsJson = False,
 ) -> None:
@@ -108,6 +112,7 @@ def set_settings(
         snapshot_seconds=snapshot_seconds,
         auto_solve=auto_solve,
         parameters=parameters,
+        columns=columns,
     )
 
     def change(settings: GraphSettings) -> GraphSettings:
@@ -275,5 +280,6 @@ def _setting_fields(settings: GraphSettings) -> dict[str, object]:
         "keep_raw": settings.keep_raw,
         "snapshot_every": every
         and f"{as_text(every.edges)} edges, {as_text(every.seconds)} seconds",
+        "columns": ", ".join(f"{name}={each}" for name, each in settings.columns.items()) or None,
         "auto_solve": auto and f"{auto.model} {as_text(auto.parameters)}".rstrip(),
     }

@@ -1,12 +1,13 @@
 """`peewit ingest`: one pass over some files, or the daemon that follows all sources."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
 
+from peewit.service.catalog import edge_columns
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
@@ -19,7 +20,13 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
-from peewit.service.cli.table_files import given
+from peewit.service.cli.table_files import (
+    BadRowsOption,
+    DstOption,
+    SrcOption,
+    WeightOption,
+    given,
+)
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.ingest.daemon import IngestDaemon
@@ -34,7 +41,7 @@ from peewit.service.process_lifetime import (
 )
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_stream import Interrupted
 
 app = command_group()
@@ -56,12 +63,17 @@ def ingest(
         list[str] | None,
         typer.Argument(
             metavar="PATH|URL|GLOB...",
-            help="Parquet files with src, dst and weight. None: what waits already.",
+            help="Files with src, dst and weight: .parquet, .csv, .tsv, .ndjson, .arrow, also .gz "
+            "and .zst. None: what waits already.",
         ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Run as daemon over all graphs; takes no NAME.")
     ] = False,
+    src: SrcOption = None,
+    dst: DstOption = None,
+    weight: WeightOption = None,
+    skip_bad_rows: BadRowsOption = None,
     threads: Annotated[
         int | None, typer.Option(help="Threads to read and score with; all by default.", min=1)
     ] = None,
@@ -93,7 +105,8 @@ def ingest(
 
     Run again, it goes on where it stopped. Exit code 1 when a file was refused, 130 when it was
     told to stop, 75 when another process took the graph over. While a daemon ingests the graph,
-    this adds the sources and waits for it.
+    this adds the sources and waits for it. Columns that are named are kept with the sources, and
+    with the graph where it names none yet.
     """
     chosen = given(
         threads=threads, memory_limit=memory_limit, metrics_port=metrics_port, scheduler=scheduler
@@ -110,9 +123,17 @@ def ingest(
         raise typer.BadParameter("give the NAME of a graph, or --follow")
     started = time.monotonic()
     with open_session(settings) as session:
-        graph_id = session.graph(name).id
+        graph = session.graph(name)
+        graph_id = graph.id
+        named = given(src=src, dst=dst, weight=weight)
+        if not locations and (named or skip_bad_rows is not None):
+            raise typer.BadParameter("--src, --dst, --weight and --skip-bad-rows need a PATH")
+        edge_columns(graph.settings.columns, named)
         before = {source.id for source in session.manifest.sources.list(graph_id)}
-        sources, paths = _add_sources(session, graph_id, locations or ())
+        sources, paths = _add_sources(
+            session, graph_id, locations or (), named or None, skip_bad_rows
+        )
+        session.keep_columns(graph, named)
         with (
             StopSignal() as stop,
             exit_after_signal(STOP_SECONDS),
@@ -151,20 +172,26 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
 
 
 def _add_sources(
-    session: Session, graph_id: str, locations: Sequence[str]
+    session: Session,
+    graph_id: str,
+    locations: Sequence[str],
+    columns: Mapping[str, str] | None,
+    max_bad_rows: int | None,
 ) -> tuple[list[SourceRecord], set[str]]:
     """The sources of these places, and their files; none is added when one is not there."""
     urls = [absolute_url(location) for location in locations]
     paths: set[str] = set()
     for url in urls:
-        listed = ParquetEdges(url).list()
+        listed = EdgeFiles(url).list()
         paths.update(file.path for file in listed)
         if not listed:
             raise FileNotFoundError(
-                f"PATH must name Parquet files (of a directory *.parquet are read), none is there: "
-                f"{shown_url(url)!r}; `peewit source add --follow` waits for them"
+                f"PATH must name tables (of a directory those whose names end like one), none is "
+                f"there: {shown_url(url)!r}; `peewit source add --follow` waits for them"
             )
-    return [session.manifest.sources.add(graph_id, url) for url in urls], paths
+    add = session.manifest.sources.add
+    sources = [add(graph_id, url, columns=columns, max_bad_rows=max_bad_rows) for url in urls]
+    return sources, paths
 
 
 def _remove_spent(session: Session, graph_id: str, sources: Sequence[SourceRecord]) -> None:

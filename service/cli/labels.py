@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from peewit.service.catalog import label_columns
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -14,11 +15,17 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.cli.table_files import labels_of_file, print_bytes, table_format, write_bytes
+from peewit.service.cli.table_files import (
+    given,
+    labels_of_file,
+    print_bytes,
+    table_format,
+    write_bytes,
+)
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
-from peewit.service.tables.formats import Format
+from peewit.streaming.edges.table_formats import Format
 
 app = command_group("Labels of nodes.")
 
@@ -31,7 +38,7 @@ def put(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Columns node and label: .parquet, .csv, .ndjson or .arrow",
+            help="Columns node and label: .parquet, .csv, .tsv, .ndjson or .arrow, .gz or .zst",
             exists=True,
             dir_okay=False,
         ),
@@ -40,24 +47,36 @@ def put(
         Literal["refuse", "keep"],
         typer.Option(help="Nodes that the graph does not know: refuse all, or keep their labels."),
     ] = "refuse",
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="COLUMN", help="Column of the node.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option("--label", metavar="COLUMN", help="Column of the label.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
-    """Put labels; the latest of a node wins."""
+    """Put labels; the latest of a node wins.
+
+    Columns that are named are kept with the graph where it names none yet.
+    """
     with open_session() as session:
         graph = session.graph(name)
-        rows = labels_of_file(file, graph.settings.node_ids)
+        named = given(node=node, label=label)
+        columns = label_columns(graph.settings.columns, named)
+        rows = labels_of_file(file, graph.settings.node_ids, columns)
         nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
         labeling = Labeling(
             database=session.database, labels=LabelStore(session.database), nodes=nodes
         )
         try:
             receipt = labeling.put(graph, rows, unknown=unknown)
+            session.keep_columns(graph, named)
         except LabelsRefused as error:
             if json:
                 print_json(error.receipt)
             say(f"peewit: {error}")
-            for node in error.receipt.refused[:_SHOWN]:
-                say(f"  unknown node {node}")
+            for refused in error.receipt.refused[:_SHOWN]:
+                say(f"  unknown node {refused}")
             raise typer.Exit(1) from error
     text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
     tell(text, receipt, as_json=json)

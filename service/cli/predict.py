@@ -32,8 +32,9 @@ from peewit.service.predictions.predictors import (
     predictor_of,
 )
 from peewit.service.predictions.store import PredictionStore
-from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import point_batches
+from peewit.streaming.edges.table_formats import Format
 
 app = command_group()
 

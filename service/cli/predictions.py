@@ -31,7 +31,8 @@ from peewit.service.predictions.evaluation import evaluate as compare
 from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
-from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.formats import encode
+from peewit.streaming.edges.table_formats import Format
 
 app = command_group()
 

@@ -7,7 +7,7 @@ Answers go to stdout, as text for people or, with ``--json``, as one JSON value.
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated
@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
 from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest
@@ -61,6 +61,19 @@ class Session:
     def graph(self, name: str) -> GraphRecord:
         """The graph of a name; raises `GraphNotFound`."""
         return self.catalog.get(name)
+
+    def keep_columns(self, graph: GraphRecord, named: Mapping[str, str]) -> None:
+        """Keep names of columns with the graph where it has none of its own, and say so."""
+        new = {name: each for name, each in named.items() if name not in graph.settings.columns}
+        if not new:
+            return
+
+        def with_new(settings: GraphSettings) -> GraphSettings:
+            return replace(settings, columns={**new, **settings.columns})
+
+        self.catalog.update(graph.id, with_new)
+        shown = ", ".join(f"{name}={each}" for name, each in new.items())
+        say(f"{graph.settings.name} keeps the columns {shown}")
 
 
 def feature_sets(session: Session) -> FeatureSets:

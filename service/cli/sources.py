@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.catalog import edge_columns
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.session import (
     AsJson,
@@ -17,10 +18,17 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
+from peewit.service.cli.table_files import (
+    BadRowsOption,
+    DstOption,
+    SrcOption,
+    WeightOption,
+    given,
+)
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained
 from peewit.service.redaction import shown_url
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 
 app = command_group("What the ingest daemon reads.")
 
@@ -32,6 +40,10 @@ def add(
     name: GraphName,
     url: Annotated[str, typer.Argument(help="File, directory, glob or fsspec URL.")],
     follow: Annotated[bool, typer.Option("--follow", help="Look for new files for ever.")] = False,
+    src: SrcOption = None,
+    dst: DstOption = None,
+    weight: WeightOption = None,
+    skip_bad_rows: BadRowsOption = None,
     json: AsJson = False,
 ) -> None:
     """Have the daemon read a source.
@@ -40,7 +52,7 @@ def add(
     """
     location = absolute_url(url)
     try:
-        ParquetEdges(location).list()
+        EdgeFiles(location).list()
     except ValueError:
         raise
     except Exception as error:  # file systems raise what they like
@@ -48,7 +60,13 @@ def add(
             raise
         say(f"not listed yet, will be tried again: {explained(error)}")
     with open_session() as session:
-        source = session.manifest.sources.add(session.graph(name).id, location, follow=follow)
+        graph = session.graph(name)
+        named = given(src=src, dst=dst, weight=weight)
+        edge_columns(graph.settings.columns, named)
+        source = session.manifest.sources.add(
+            graph.id, location, follow=follow, columns=named or None, max_bad_rows=skip_bad_rows
+        )
+        session.keep_columns(graph, named)
     shown = shown_url(source.url)
     text = f"added {shown} as {source.id}; `peewit ingest --follow` or `serve` reads it"
     tell(text, _public(source), as_json=json)

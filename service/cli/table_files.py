@@ -1,7 +1,9 @@
 """Table files of commands, in the format of their suffix, and ``NAME=VALUE`` options."""
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,11 +12,32 @@ import orjson
 import pyarrow as pa
 import typer
 
-from peewit.service.tables.formats import Format, encode
-from peewit.service.tables.uploads import UploadedLabels, read_labels
+from peewit.service.tables.formats import encode
+from peewit.service.tables.uploads import LabelColumns, UploadedLabels, read_labels
+from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.parts import content_faults
+from peewit.streaming.edges.table_formats import Format, format_of_file, open_table
 
+SrcOption = Annotated[
+    str | None, typer.Option("--src", metavar="COLUMN", help="Column of one end; '#1' by place.")
+]
+DstOption = Annotated[
+    str | None, typer.Option("--dst", metavar="COLUMN", help="Column of the other end.")
+]
+WeightOption = Annotated[
+    str | None, typer.Option("--weight", metavar="COLUMN", help="Column of the weight.")
+]
+BadRowsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--skip-bad-rows",
+        metavar="N",
+        min=0,
+        help="Leave out up to N bad rows of each file, and report them; 0 takes it back.",
+    ),
+]
 OutputFile = Annotated[
     Path | None, typer.Option("-o", "--output", help="By suffix; CSV on stdout when left out.")
 ]
@@ -58,11 +81,25 @@ def print_bytes(pieces: Iterable[bytes]) -> None:
         os.dup2(nowhere, sys.stdout.fileno())  # for what Python still wants to flush
 
 
-def labels_of_file(path: Path, node_kind: NodeKind) -> UploadedLabels:
-    """Labels of a file in the format of its suffix."""
-    labels_format = table_format(path, "FILE")
-    with path.open("rb") as file:
-        return read_labels(file, labels_format, node_kind)
+def labels_of_file(
+    path: Path, node_kind: NodeKind, columns: LabelColumns = PLAIN_LABELS
+) -> UploadedLabels:
+    """Labels of a file in the format that its name tells, unpacked where it is packed."""
+    try:
+        labels_format, compression = format_of_file(path.name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="FILE") from error
+    if compression is None:
+        with path.open("rb") as file:
+            return read_labels(file, labels_format, node_kind, columns=columns)
+    with tempfile.TemporaryFile() as unpacked:  # Parquet and surveys want to seek
+        with (
+            content_faults(f"{path} is damaged"),
+            open_table(str(path), compression) as packed,
+        ):
+            shutil.copyfileobj(packed, unpacked)
+        unpacked.seek(0)
+        return read_labels(unpacked, labels_format, node_kind, columns=columns)
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from peewit.service.client.call_steps import Body
-from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.formats import encode
 from peewit.service.wire.labels import Label
+from peewit.streaming.edges.table_formats import Format
 
 ROWS_PER_BATCH: Final = 1 << 16
 """Rows that are encoded at once."""

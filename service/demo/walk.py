@@ -36,12 +36,13 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.evaluation import Evaluation, evaluate
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import COMPILED, Settings
-from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.solvers.models import DEFAULT_MODEL
 from peewit.streaming.durable_files import publish_file
+from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 

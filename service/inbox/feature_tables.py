@@ -16,8 +16,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
+from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks
 

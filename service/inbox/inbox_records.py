@@ -1,5 +1,6 @@
 """Records of sources, files, pushes and outcomes, between the manifest and ingest."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
@@ -72,6 +73,10 @@ class SourceRecord(RowRecord):
     confined_to : str, optional
         What it may read if it was added over HTTP, for
         `peewit.service.inbox.confinement.is_within`.
+    columns : mapping of str to str, optional
+        What its columns are called, of those that are not as the graph says.
+    max_bad_rows : int
+        Most rows of each file that may be left out.
     created_at : datetime
         By the database's clock, in UTC.
     listed_at : datetime, optional
@@ -87,6 +92,8 @@ class SourceRecord(RowRecord):
     url: str
     follow: bool
     confined_to: str | None
+    columns: Mapping[str, str] | None
+    max_bad_rows: int
     created_at: datetime
     listed_at: datetime | None
     error: str | None
@@ -114,8 +121,8 @@ class FileRecord(RowRecord):
         Where it stands.
     reason, row, value : str, int, str, optional
         Why it is quarantined: the rule, the row that breaks it and what stands there.
-    n_rows, n_self_loops : int, optional
-        Rows read, and those of them dropped as self-loops.
+    n_rows, n_self_loops, n_bad_rows : int, optional
+        Rows taken, those of them dropped as self-loops, and those left out as they break a rule.
     created_at, finished_at : datetime
         By the database's clock, in UTC.
     """
@@ -134,6 +141,7 @@ class FileRecord(RowRecord):
     value: str | None
     n_rows: int | None
     n_self_loops: int | None
+    n_bad_rows: int | None
     created_at: datetime
     finished_at: datetime | None
 
@@ -229,9 +237,12 @@ class FileOutcome:
     value: str | None = None
     n_rows: int | None = None
     n_self_loops: int | None = None
+    n_bad_rows: int | None = None
 
     @classmethod
-    def committed(cls, file_id: int, *, digest: str, n_rows: int, n_self_loops: int) -> Self:
+    def committed(
+        cls, file_id: int, *, digest: str, n_rows: int, n_self_loops: int, n_bad_rows: int = 0
+    ) -> Self:
         """The whole file is in the graph."""
         return cls(
             file_id=file_id,
@@ -239,6 +250,7 @@ class FileOutcome:
             digest=digest,
             n_rows=n_rows,
             n_self_loops=n_self_loops,
+            n_bad_rows=n_bad_rows,
         )
 
     @classmethod

@@ -22,10 +22,11 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.inbox_records import BacklogFull, NewPush, PushLimits, PushRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_log import PushLog, backlog_full
-from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches, id_type
 from peewit.streaming.durable_files import make_durable_directory, publish_file
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
 
 __all__ = ["RETRY_SECONDS", "BacklogFull", "PushStore", "block_schema", "write_block"]
@@ -98,6 +99,7 @@ class PushStore:
         table_format: Format,
         *,
         body_digest: str,
+        columns: EdgeColumns = PLAIN,
         idempotency_key: str | None = None,
         limits: UploadLimits | None = None,
     ) -> PushRecord:
@@ -113,6 +115,8 @@ class PushStore:
             How it is written.
         body_digest : str
             Of the body and its format.
+        columns : EdgeColumns
+            What its columns are called.
         idempotency_key : str, optional
             With one that came before, the earlier push is returned and nothing is stored.
         limits : UploadLimits, optional
@@ -133,7 +137,7 @@ class PushStore:
             earlier = self._log.find(graph.id, idempotency_key, body_digest)
             if earlier is not None:
                 return earlier
-        batches = _check_batches(graph, file, table_format, limits)
+        batches = _check_batches(graph, file, table_format, columns, limits)
         head, n_bytes = [], 0
         for batch in batches:
             head.append(pa.Table.from_batches([batch]))
@@ -255,16 +259,23 @@ def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> No
 
 
 def _check_batches(
-    graph: GraphRecord, file: BinaryIO, table_format: Format, limits: UploadLimits | None
+    graph: GraphRecord,
+    file: BinaryIO,
+    table_format: Format,
+    columns: EdgeColumns,
+    limits: UploadLimits | None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of columns that fulfil the data contract."""
     settings = graph.settings
     first_row = 0
-    for batch in edge_batches(file, table_format, settings.node_ids, limits=limits):
+    for batch in edge_batches(
+        file, table_format, settings.node_ids, columns=columns, limits=limits
+    ):
         block = read_columns(
             batch,
             node_kind=settings.node_ids,
             max_nodes=settings.max_nodes,
+            columns=columns,
             first_row=first_row,
         )
         first_row += block.n_rows

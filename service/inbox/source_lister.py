@@ -26,7 +26,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.settled_files import Settling, has_parquet_end
 from peewit.service.redaction import redacted, shown_url
 from peewit.service.settings import Settings
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 
 LONGEST_REST_SECONDS: Final = 300.0
 """Between two tries of a source that fails again and again."""
@@ -304,7 +304,7 @@ def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
     if place is not None:
         require_within(source.url, place, home=home)
     try:
-        files = ParquetEdges(source.url).list()
+        files = EdgeFiles(source.url).list()
     except FileNotFoundError:
         if not _is_empty_prefix(source.url):
             raise

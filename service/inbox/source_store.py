@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
-from peewit.service.catalog import lock_graph
+from peewit.service.catalog import edge_columns, lock_graph
 from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
-from peewit.service.database.tables import files, sources
+from peewit.service.database.tables import files, graphs, sources
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord, TooManySources
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.column_mapping import EdgeColumns
+
+MAX_BAD_ROWS: Final = 1_000_000
+"""All of one file are in memory until they are reported."""
 
 _MAX_PATH_BYTES: Final = 2000
 """PostgreSQL's indexes take no longer entries."""
@@ -29,12 +33,15 @@ class SourceStore:
         url: str,
         *,
         follow: bool | None = None,
+        columns: Mapping[str, str] | None = None,
+        max_bad_rows: int | None = None,
         confined_to: str | None = None,
         max_sources: int | None = None,
     ) -> SourceRecord:
         """The source of this URL, added unless it is there.
 
-        A source that was removed and is added again goes on where it was.
+        A source that was removed and is added again goes on where it was. One whose columns or
+        bad rows are said anew forgets its refused files, so that they are tried again.
 
         Parameters
         ----------
@@ -44,6 +51,10 @@ class SourceStore:
             Where its files are.
         follow : bool, optional
             Whether to look for new files for ever; by default as it is, or no.
+        columns : mapping of str to str, optional
+            What its columns are called, where that is not as the graph says; by default as it is.
+        max_bad_rows : int, optional
+            Most rows of each file that may be left out; by default as it is, or none.
         confined_to : str, optional
             What it may read, from `peewit.service.inbox.confinement`. A source that the owner of
             the machine has added without it stays so until it is removed.
@@ -53,11 +64,15 @@ class SourceStore:
         Raises
         ------
         ValueError
-            The URL is empty or too long.
+            The URL is empty or too long, or there is no such number of rows.
         TooManySources
             The graph has as many as it may have.
         """
         require_path("url", url)
+        if max_bad_rows is not None and not 0 <= max_bad_rows <= MAX_BAD_ROWS:
+            raise BadArgument(
+                "max_bad_rows", f"must lie in 0 to {MAX_BAD_ROWS}, got {max_bad_rows}"
+            )
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             mine = and_(sources.c.graph_id == graph_id, sources.c.url == url)
@@ -67,11 +82,19 @@ class SourceStore:
             else:
                 follow = known.follow if follow is None else follow
                 confined_to = confined_to if known.confined_to else None
-            follow = bool(follow)
+                said = (
+                    known.columns if columns is None else (columns or None),
+                    known.max_bad_rows if max_bad_rows is None else max_bad_rows,
+                )
+                if said != (known.columns, known.max_bad_rows):
+                    connection.execute(delete(files).where(_refused(known.id)))
+                columns, max_bad_rows = said
+            follow, max_bad_rows = bool(follow), max_bad_rows or 0
+            reading = {"columns": columns or None, "max_bad_rows": max_bad_rows}
             row = connection.execute(
                 update(sources)
                 .where(mine)
-                .values(follow=follow, removed_at=None, confined_to=confined_to)
+                .values(follow=follow, removed_at=None, confined_to=confined_to, **reading)
                 .returning(sources)
             ).one_or_none()
             if row is None:
@@ -81,6 +104,7 @@ class SourceStore:
                     "url": url,
                     "follow": follow,
                     "confined_to": confined_to,
+                    **reading,
                 }
                 statement = insert(sources).values(**values).returning(sources)
                 row = connection.execute(statement).one()
@@ -120,8 +144,20 @@ class SourceStore:
             require_source(connection, graph_id, source_id)
             statement = update(sources).where(sources.c.id == source_id)
             connection.execute(statement.values(removed_at=now()))
-            of_source = and_(files.c.source_id == source_id, files.c.status == "quarantined")
-            connection.execute(delete(files).where(of_source))
+            connection.execute(delete(files).where(_refused(source_id)))
+
+    def readings(self, graph_id: str) -> Mapping[str, tuple[EdgeColumns, int]]:
+        """Columns and most bad rows of each source by its id; of removed ones too."""
+        statement = (
+            select(sources.c.id, sources.c.columns, sources.c.max_bad_rows, graphs.c.columns)
+            .join(graphs, graphs.c.id == sources.c.graph_id)
+            .where(sources.c.graph_id == graph_id)
+        )
+        with self._database.read() as connection:
+            return {
+                source_id: (edge_columns(of_graph or {}, columns), max_bad_rows)
+                for source_id, columns, max_bad_rows, of_graph in connection.execute(statement)
+            }
 
     def note_listing(self, source_id: str, *, error: str | None = None) -> None:
         """Store how the last try to list or read a source ended; nothing when it was removed."""
@@ -132,6 +168,10 @@ class SourceStore:
         )
         with self._database.write() as connection:
             connection.execute(update(sources).where(sources.c.id == source_id).values(**values))
+
+
+def _refused(source_id: str) -> ColumnElement[bool]:
+    return and_(files.c.source_id == source_id, files.c.status == "quarantined")
 
 
 def require_path(name: str, path: str) -> None:

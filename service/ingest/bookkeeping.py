@@ -162,6 +162,7 @@ class Bookkeeper:
                     digest=absorbed.digest,
                     n_rows=absorbed.n_rows,
                     n_self_loops=absorbed.n_self_loops,
+                    n_bad_rows=absorbed.n_bad_rows,
                 )
             )
             if file.push_id is not None:

@@ -29,6 +29,7 @@ from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.ingest.lease_renewer import Renewer
 from peewit.service.settings import Settings
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import IngestEvent, Quarantined, StreamSummary
 from peewit.streaming.features.checked_tables import BadFeatures
@@ -377,8 +378,9 @@ class OpenGraph:
         n_failed = Counter[str]()
         while True:
             self._books.waiting = {(file.path, file.version): file for file in files}
+            readings = self._manifest.sources.readings(self.record.id)
             try:
-                return self._stream.ingest([_edge_file(file) for file in files])
+                return self._stream.ingest([_edge_file(file, readings) for file in files])
             except FileUnreadable as error:
                 failed = self._books.waiting.get((error.file.path, error.file.version))
                 if failed is None or failed.source_id is None:
@@ -478,5 +480,15 @@ def _remove_copies(staging: Path) -> None:
         copy.unlink(missing_ok=True)
 
 
-def _edge_file(file: FileRecord) -> EdgeFile:
-    return EdgeFile(path=file.path, size=file.size, version=file.version)
+def _edge_file(
+    file: FileRecord, readings: Mapping[str, tuple[EdgeColumns, int]] | None = None
+) -> EdgeFile:
+    """The file as its source is to be read; pushes have the usual columns."""
+    columns, max_bad_rows = (readings or {}).get(file.source_id or "", (PLAIN, 0))
+    return EdgeFile(
+        path=file.path,
+        size=file.size,
+        version=file.version,
+        columns=columns,
+        max_bad_rows=max_bad_rows,
+    )

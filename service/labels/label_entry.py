@@ -15,10 +15,11 @@ from peewit.service.database.engine import Database
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.labels.store import CurrentLabels, LabelReceipt, LabelStore
-from peewit.service.tables.formats import Format, encode, json_integer
+from peewit.service.tables.formats import encode, json_integer
 from peewit.service.tables.uploads import NodeId, UploadedLabels, id_type, node_array
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.table_formats import Format
 
 UnknownNodes = Literal["refuse", "keep"]
 """What to do with a label of a node that the graph does not know: refuse all, or keep it for the

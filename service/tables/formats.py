@@ -1,12 +1,10 @@
-"""Table formats: the four that Peewit reads and writes, and a writer of rows in each.
+"""Writer of tables: rows in each of the four formats.
 
 Rows go out a batch at a time, so that a table larger than memory passes through. Reading what
 people send is `peewit.service.tables.uploads`.
 """
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
-from pathlib import PurePath
 from typing import Any, Final
 
 import orjson
@@ -15,74 +13,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from peewit.streaming.edges.table_formats import Format
+
 ROWS_PER_CHUNK: Final = 1 << 15
 """Rows that are written at once; a Parquet row group or Arrow batch is what came in."""
 
 MAX_EXACT_INTEGER: Final = 2**53
 """JSON readers that hold numbers as floats lose integers above this; they get strings."""
-
-
-class Format(StrEnum):
-    """Format of a table."""
-
-    ARROW = "arrow"
-    """Arrow IPC stream."""
-    PARQUET = "parquet"
-    """One Parquet file."""
-    CSV = "csv"
-    """With a header line, in UTF-8; null is an empty field without quotes."""
-    NDJSON = "ndjson"
-    """One JSON object per line."""
-
-    @property
-    def media_type(self) -> str:
-        """What `Content-Type` says."""
-        return _MEDIA_TYPES[self][0]
-
-    @property
-    def suffix(self) -> str:
-        """Suffix of a file of this format, with the dot."""
-        return _SUFFIXES[self][0]
-
-    @classmethod
-    def of_media_type(cls, media_type: str) -> "Format | None":
-        """The format that a media type without parameters names, or None."""
-        name = media_type.strip().lower()
-        return next((each for each in cls if name in _MEDIA_TYPES[each]), None)
-
-    @classmethod
-    def of_path(cls, path: PurePath) -> "Format":
-        """The format that a file's suffix names.
-
-        Raises
-        ------
-        ValueError
-            The suffix names none.
-        """
-        suffix = path.suffix.lower()
-        for each in cls:
-            if suffix in _SUFFIXES[each]:
-                return each
-        known = ", ".join(suffix for suffixes in _SUFFIXES.values() for suffix in suffixes)
-        raise ValueError(f"a table's file name must end in one of {known}, got {path.name!r}")
-
-
-_MEDIA_TYPES: Final[dict[Format, tuple[str, ...]]] = {
-    Format.ARROW: ("application/vnd.apache.arrow.stream",),
-    Format.PARQUET: (
-        "application/vnd.apache.parquet",
-        "application/parquet",
-        "application/x-parquet",
-    ),
-    Format.CSV: ("text/csv", "application/csv"),
-    Format.NDJSON: ("application/x-ndjson", "application/ndjson", "application/jsonl"),
-}
-_SUFFIXES: Final[dict[Format, tuple[str, ...]]] = {
-    Format.ARROW: (".arrows", ".arrow"),
-    Format.PARQUET: (".parquet", ".pq"),
-    Format.CSV: (".csv",),
-    Format.NDJSON: (".ndjson", ".jsonl"),
-}
 
 
 def encode(

@@ -25,7 +25,7 @@ from peewit.solvers.iteration_loop import Stopped as IterationStopped
 from peewit.solvers.iteration_loop import Watch
 from peewit.streaming.durable_files import fsync_directory, remove_abandoned
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, make_knn
@@ -137,7 +137,7 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         """The job with its edges in the manifest, or without; a file that nobody names goes."""
         path = edges_file(GraphPaths(root=stores.directory(job.graph_id)), job.id, job.attempt)
         queue, manifest = stores.queue, stores.manifest
-        (file,) = ParquetEdges(path).list()
+        (file,) = EdgeFiles(path).list()
         listed = ListedFile(path=file.path, version=file.version, size=file.size)
         try:
             with stores.database.write() as connection:

@@ -23,6 +23,9 @@ class Settings:
     keep_raw: bool
     snapshot_every: dict[str, Any] | None
     auto_solve: dict[str, Any] | None
+    columns: dict[str, str] = described(
+        "What columns of tables are called where nothing else is said.", default_factory=dict
+    )
 
 
 @record

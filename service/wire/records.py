@@ -6,9 +6,11 @@ from typing import Any, TypeVar, dataclass_transform
 T = TypeVar("T")
 
 
-def described(description: str, *, default: Any = MISSING) -> Any:
+def described(description: str, *, default: Any = MISSING, default_factory: Any = MISSING) -> Any:
     """A field with its description in the API's documentation."""
-    return field(default=default, metadata={"description": description})
+    return field(
+        default=default, default_factory=default_factory, metadata={"description": description}
+    )
 
 
 def constant(*, default: str) -> Any:

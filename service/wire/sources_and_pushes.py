@@ -23,6 +23,7 @@ class File:
     value: str | None = described("What stands there.")
     n_rows: int | None
     n_self_loops: int | None
+    n_bad_rows: int | None = described("Rows left out because they break a rule.", default=None)
     created_at: datetime
     finished_at: datetime | None
 
@@ -60,6 +61,10 @@ class Source:
     error_at: datetime | None
     n_failures: int = described("Tries that failed since the last success.")
     files: dict[FileStatus, int]
+    columns: dict[str, str] = described(
+        "What its columns are called, where that is not as the graph says.", default_factory=dict
+    )
+    max_bad_rows: int = described("Most rows of each file that may be left out.", default=0)
 
 
 @record

@@ -18,9 +18,6 @@ NodeKind = Literal["string", "int64", "dense"]
 
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 
-COLUMNS = ("src", "dst", "weight")
-"""The columns of an edge table that are read; all others are ignored."""
-
 MAX_NODES = INT32_MAX
 """Dense ids are int32, so a graph has at most this many nodes."""
 

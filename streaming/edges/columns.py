@@ -5,15 +5,12 @@ It copies nothing that already has the right type, and reading threads do it, so
 to the one thread that maps blocks in order.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.solvers.arrays import AnyArray, Float32Array, Int32Array, Int64Array, frozen
 from peewit.streaming.edges.blocks import (
-    COLUMNS,
     MAX_NODE_BYTES,
     MAX_NODES,
     BadEdges,
@@ -22,23 +19,13 @@ from peewit.streaming.edges.blocks import (
     excerpt,
     unit_weights,
 )
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
 _MAX_INT64 = 2**63 - 1
+_DIGITS = 18
+"""So many decimal digits fit into 64 bits."""
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
-
-
-def check_column_names(names: Sequence[str]) -> None:
-    """Raise BadEdges unless ``names`` holds src and dst, and no column of an edge twice."""
-    for column in COLUMNS:
-        count = names.count(column)
-        if count > 1:
-            raise BadEdges(
-                f"column {column!r} must stand once, the file has it {count} times", argument=column
-            )
-        if count == 0 and column != "weight":
-            held = ", ".join(excerpt(name) for name in names) or "no columns"
-            raise BadEdges(f"column {column!r} is missing; the file has {held}", argument=column)
 
 
 def read_columns(
@@ -46,6 +33,7 @@ def read_columns(
     *,
     node_kind: NodeKind,
     max_nodes: int,
+    columns: EdgeColumns = PLAIN,
     first_row: int = 0,
     is_owned: bool = False,
 ) -> RawBlock:
@@ -54,11 +42,13 @@ def read_columns(
     Parameters
     ----------
     table : pyarrow.Table or pyarrow.RecordBatch
-        Columns ``src``, ``dst`` and, optionally, ``weight`` (1.0 where missing).
+        Two columns of ends and, optionally, one of weights (1.0 where missing).
     node_kind : {"string", "int64", "dense"}
         What the ids of this graph are.
     max_nodes : int
         Bound of dense ids; the other kinds meet it when they are mapped.
+    columns : EdgeColumns
+        What the columns are called.
     first_row : int
         Row within the file of the table's first row; errors count from there.
     is_owned : bool
@@ -72,28 +62,31 @@ def read_columns(
     Raises
     ------
     BadEdges
-        A column is missing or twice there, a type does not fit, an id is null, not UTF-8, too long
-        or out of range, or a weight is not finite and > 0 in float32.
+        A column is missing or twice there, a type does not fit, an id is null, empty, not UTF-8,
+        too long or out of range, or a weight is not finite and > 0 in float32.
     """
-    check_column_names(table.schema.names)
-    src = _ids(table.column("src"), "src", node_kind, first_row)
-    dst = _ids(table.column("dst"), "dst", node_kind, first_row)
+    columns.check(table.schema.names)
+    src = _ids(table.column(columns.src), columns.src, node_kind, first_row)
+    dst = _ids(table.column(columns.dst), columns.dst, node_kind, first_row)
     given, weight = None, unit_weights(len(src))
-    if "weight" in table.schema.names:
-        given = _weights(table.column("weight"), first_row, is_owned=is_owned)
+    if columns.weight in table.schema.names:
+        given = _weights(table.column(columns.weight), columns.weight, first_row, is_owned=is_owned)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             weight = given.astype(np.float32, copy=False)
     if node_kind != "dense":
-        _check_weights(given, weight, first_row)
+        _check_weights(given, weight, columns.weight, first_row)
         return RawBlock(src=src, dst=dst, weight=weight, first_row=first_row, is_owned=is_owned)
     limits = (0, max_nodes - 1)
-    u, v = _narrow(src, "src", limits, first_row), _narrow(dst, "dst", limits, first_row)
+    u, v = (
+        _narrow(ids, name, limits, first_row)
+        for ids, name in ((src, columns.src), (dst, columns.dst))
+    )
     with np.errstate(over="ignore"):  # uncompiled kernels: numpy warns where integers wrap
         greatest_id, greatest_weight, n_self_loops = survey_edges(_bits(u), _bits(v), _bits(weight))
     if greatest_id >= max_nodes or greatest_weight > GREATEST_WEIGHT:
-        _check_range(src.to_numpy(), "src", limits, first_row)
-        _check_range(dst.to_numpy(), "dst", limits, first_row)
-        _check_weights(given, weight, first_row)
+        _check_range(src.to_numpy(), columns.src, limits, first_row)
+        _check_range(dst.to_numpy(), columns.dst, limits, first_row)
+        _check_weights(given, weight, columns.weight, first_row)
     return RawBlock(
         src=u,
         dst=v,
@@ -132,11 +125,14 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
     if node_kind == "string":
         if kind not in _STRINGS:
             raise TypeError(
-                f"column {name!r} must hold strings in this graph, got type {excerpt(kind)}"
+                f"column {name!r} must hold strings in this graph, got type {excerpt(kind)}; "
+                "a graph of integers is created with --node-ids int64"
             )
         if column.type not in _STRINGS[:2]:
             column = pc.cast(column, pa.large_string())
     else:
+        if pa.types.is_decimal(kind) and kind.scale == 0 and kind.precision <= _DIGITS:
+            return _contiguous(pc.cast(column, pa.int64()))
         if not pa.types.is_integer(kind):
             raise TypeError(
                 f"column {name!r} must hold integers in a graph of {node_kind} ids, "
@@ -214,6 +210,8 @@ def _ids(column: pa.ChunkedArray, name: str, node_kind: NodeKind, first_row: int
         if ids.type == pa.uint64():
             _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row)
         return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
+    if node_kind == "string":
+        _check_text(ids, name, first_row)
     return ids
 
 
@@ -233,6 +231,29 @@ def string_lengths(column: pa.Array) -> Int64Array:
     if column.null_count:
         lengths[column.is_null().to_numpy(zero_copy_only=False)] = 0
     return lengths
+
+
+def _check_text(ids: pa.Array, name: str, first_row: int) -> None:
+    """Raise BadEdges with the first id that is empty or holds a NUL: databases keep none such."""
+    if not len(ids):
+        return
+    wide = pa.types.is_large_string(ids.type)
+    ends = np.frombuffer(ids.buffers()[1], dtype=np.int64 if wide else np.int32)
+    ends = ends[ids.offset : ids.offset + len(ids) + 1]
+    data = ids.buffers()[2]
+    content = np.frombuffer(data if data is not None else b"", np.uint8)[ends[0] : ends[-1]]
+    bad = ends[1:] == ends[:-1]
+    if content.size and content.min() == 0:
+        holders = np.searchsorted(ends - ends[0], np.flatnonzero(content == 0), side="right") - 1
+        bad[holders] = True
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise BadEdges(
+            f"column {name!r} must hold text of at least one character, without NUL",
+            argument=name,
+            row=first_row + row,
+            value=repr(excerpt(ids[row].as_py())),
+        )
 
 
 def _check_lengths(column: pa.Array | pa.ChunkedArray, name: str, first_row: int) -> None:
@@ -325,26 +346,29 @@ def _fault(column: pa.ChunkedArray) -> str | None:
     return None
 
 
-def _weights(column: pa.ChunkedArray, first_row: int, *, is_owned: bool) -> AnyArray:
+def _weights(column: pa.ChunkedArray, name: str, first_row: int, *, is_owned: bool) -> AnyArray:
     """Weights as they were given, not null; what they are worth is not looked at."""
+    if pa.types.is_decimal(column.type):
+        column = pc.cast(column, pa.float64())
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         kind = excerpt(column.type)
         raise BadEdges(
-            f"column 'weight' must hold integers or floats, got type {kind}", argument="weight"
+            f"column {name!r} must hold integers, decimals or floats, got type {kind}",
+            argument=name,
         )
-    check_valid(column, "weight", first_row)
+    check_valid(column, name, first_row)
     weights = _contiguous(column)
-    check_no_nulls(weights, "weight", first_row)
+    check_no_nulls(weights, name, first_row)
     return values_of(weights) if is_owned else frozen(weights.to_numpy())
 
 
-def _check_weights(given: AnyArray | None, weight: Float32Array, first_row: int) -> None:
+def _check_weights(given: AnyArray | None, weight: Float32Array, name: str, first_row: int) -> None:
     # A NaN makes min() a NaN, and no comparison with a NaN holds.
     if given is None or len(weight) == 0 or (weight.min() > 0 and weight.max() < np.inf):
         return
     row = int(np.argmin((weight > 0) & (weight < np.inf)))
     value = given[row]
-    rule = "column 'weight' must be finite and > 0"
+    rule = f"column {name!r} must be finite and > 0"
     if np.isfinite(value) and value > 0:
         rule += " as a 32-bit float"
-    raise BadEdges(rule, argument="weight", row=first_row + row, value=str(value))
+    raise BadEdges(rule, argument=name, row=first_row + row, value=str(value))

@@ -16,8 +16,8 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.streaming.edges.blocks import COLUMNS, BadEdges, excerpt
-from peewit.streaming.edges.columns import check_column_names
+from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 
 PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
@@ -50,12 +50,37 @@ class EdgeFile:
         Changes when the content does: modification time in nanoseconds, or entity tag.
     storage_options : mapping
         What fsspec needs to open it (keys, endpoints); no part of what the file is.
+    columns : EdgeColumns
+        What its columns are called.
+    max_bad_rows : int
+        Most rows that may be left out because they break a rule.
     """
 
     path: str
     size: int
     version: str
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    columns: EdgeColumns = PLAIN
+    max_bad_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRow:
+    """A row that was left out.
+
+    Attributes
+    ----------
+    row : int
+        Its place in the original, from 0.
+    reason : str
+        The rule that it breaks.
+    value : str or None
+        What stands there.
+    """
+
+    row: int
+    reason: str
+    value: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +127,10 @@ class StagedFile:
         Where to read it.
     is_copy : bool
         Whether ``local_path`` is a copy that ``release`` deletes.
+    columns : EdgeColumns
+        What the columns are called at ``local_path``.
+    bad_rows : tuple of BadRow
+        Rows of the original that the copy lacks.
     digest : str
         ``blake3:`` and the hexadecimal BLAKE3 of the whole content.
     n_rows : int
@@ -119,6 +148,8 @@ class StagedFile:
     n_rows: int
     parts: tuple[Part, ...]
     stamp: Stamp
+    columns: EdgeColumns = PLAIN
+    bad_rows: tuple[BadRow, ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -146,9 +177,18 @@ def file_stamp(path: str | int) -> Stamp:
 
 
 def open_staged(
-    file: EdgeFile, local_path: str, *, digest: str, is_copy: bool, stamp: Stamp, part_rows: int
+    file: EdgeFile,
+    local_path: str,
+    *,
+    digest: str,
+    is_copy: bool,
+    stamp: Stamp,
+    part_rows: int,
+    bad_rows: tuple[BadRow, ...] | None = None,
 ) -> StagedFile:
     """Read the footer of a local file and cut the file into parts.
+
+    With ``bad_rows`` the local file is what `conversion.convert` made of the original.
 
     Raises
     ------
@@ -160,7 +200,8 @@ def open_staged(
         open_parquet(local_path) as parquet,
     ):
         names, metadata = parquet.schema_arrow.names, parquet.metadata
-        check_column_names(names)
+        columns = file.columns if bad_rows is None else PLAIN
+        columns.check(names)
         parts = tuple(_cut(metadata, part_rows))
     return StagedFile(
         file=file,
@@ -170,6 +211,8 @@ def open_staged(
         n_rows=sum(part.n_rows for part in parts),
         parts=parts,
         stamp=stamp,
+        columns=columns,
+        bad_rows=bad_rows or (),
     )
 
 
@@ -187,11 +230,6 @@ def open_parquet(local_path: str, metadata: pq.FileMetaData | None = None) -> pq
         buffer_size=_BUFFER_BYTES,
         page_checksum_verification=True,
     )
-
-
-def projection(parquet: pq.ParquetFile) -> list[str]:
-    """Columns of the file that are read."""
-    return [name for name in COLUMNS if name in parquet.schema_arrow.names]
 
 
 @contextmanager

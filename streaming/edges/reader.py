@@ -24,7 +24,6 @@ from peewit.streaming.edges.parts import (
     Stamp,
     content_faults,
     open_parquet,
-    projection,
 )
 
 _MAX_OPEN_SLICES = 4
@@ -186,7 +185,12 @@ def read_part(
             f"{name} must hold {part.n_rows} rows, as the footer says, got {table.num_rows}"
         )
     return read_columns(
-        table, node_kind=node_kind, max_nodes=max_nodes, first_row=part.first_row, is_owned=True
+        table,
+        node_kind=node_kind,
+        max_nodes=max_nodes,
+        columns=staged.columns,
+        first_row=part.first_row,
+        is_owned=True,
     )
 
 
@@ -202,7 +206,8 @@ def _row_groups(part: Part) -> str:
 def _read_groups(staged: StagedFile, part: Part) -> pa.Table:
     groups = list(range(part.row_group, part.row_group + part.n_groups))
     with open_parquet(staged.local_path, _metadata(staged.local_path, staged.stamp)) as parquet:
-        return parquet.read_row_groups(groups, columns=projection(parquet), use_threads=False)
+        columns = staged.columns.of(parquet.schema_arrow.names)
+        return parquet.read_row_groups(groups, columns=columns, use_threads=False)
 
 
 @lru_cache(maxsize=4)
@@ -224,7 +229,7 @@ class _SliceReader:
         self._batches = self._parquet.iter_batches(
             part.n_rows,
             row_groups=[part.row_group],
-            columns=projection(self._parquet),
+            columns=staged.columns.of(self._parquet.schema_arrow.names),
             use_threads=use_threads,
         )
         self._rest: deque[pa.RecordBatch] = deque()

@@ -1,18 +1,23 @@
 """Sources of edges: files in a fixed order, each cut into numbered parts.
 
-A position in a source is (file, part). ``ParquetEdges`` lists the files of a directory, a glob or
+A position in a source is (file, part). ``EdgeFiles`` lists the files of a directory, a glob or
 any fsspec URL. ``staging`` makes them readable here, ``parts`` cuts, ``reader`` reads them.
 """
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from glob import has_magic
 from typing import Any, Protocol
 
+from fsspec.implementations.local import LocalFileSystem
+
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.staging import edge_file, open_file_system
+from peewit.streaming.edges.table_formats import is_table
 
 _UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".crc", ".inprogress", "._copying_", "~")
 
@@ -29,12 +34,14 @@ class EdgeSource(Protocol):
         """Files there are now, sorted by path."""
 
 
-class ParquetEdges:
-    """Parquet files of a directory, a glob, a single file or any fsspec URL of these.
+class EdgeFiles:
+    """Tables of a directory, a glob, a single file or any fsspec URL of these.
 
-    Directories are walked recursively and give the ``*.parquet`` files; names that begin with ``.``
-    or ``_`` (of directories too) or end like unfinished files are skipped. A glob gives every file
-    it matches, but for such names. A file that is named itself is taken whatever its name.
+    Directories are walked recursively and give the files whose names end like those of tables (see
+    `table_formats.format_of_file`); names that begin with ``.`` or ``_`` (of directories too), end
+    like unfinished files or are no UTF-8 are skipped, and so is what is no regular file. A link is
+    followed, but not into a directory that leads to it. A glob gives every file it matches, but for
+    such names. A file that is named itself is taken whatever its name.
 
     Parameters
     ----------
@@ -42,6 +49,10 @@ class ParquetEdges:
         ``data/``, ``data/*.parquet``, ``s3://bucket/prefix`` and so on.
     storage_options : mapping or None
         Passed to the fsspec file system (keys, endpoints).
+    columns : EdgeColumns
+        What the columns of every file are called.
+    max_bad_rows : int
+        Most rows of each file that may be left out.
 
     Raises
     ------
@@ -50,10 +61,17 @@ class ParquetEdges:
     """
 
     def __init__(
-        self, url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+        self,
+        url: str | os.PathLike[str],
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        columns: EdgeColumns = PLAIN,
+        max_bad_rows: int = 0,
     ) -> None:
         self.url = os.fspath(url)
         self._storage_options = dict(storage_options or {})
+        self._columns = columns
+        self._max_bad_rows = max_bad_rows
         self._file_system, self._root = open_file_system(self.url, self._storage_options)
 
     def list(self) -> list[EdgeFile]:
@@ -71,8 +89,8 @@ class ParquetEdges:
         elif file_system.isdir(root):
             paths = [
                 path
-                for path in file_system.find(root)
-                if path.lower().endswith(".parquet") and _is_wanted(path, root)
+                for path in _found_below(file_system, root)
+                if is_table(path) and _is_wanted(path, root)
             ]
         elif has_magic(root):
             base = _before_magic(root)
@@ -85,8 +103,31 @@ class ParquetEdges:
         files = []
         for path in paths:
             with suppress(FileNotFoundError):  # deleted since it was found
-                files.append(edge_file(file_system, path, self._storage_options))
+                found = edge_file(file_system, path, self._storage_options)
+                files.append(replace(found, columns=self._columns, max_bad_rows=self._max_bad_rows))
         return sorted(files, key=lambda file: file.path)
+
+
+def _found_below(file_system: Any, root: str) -> Iterator[str]:
+    """Files below a directory; of local ones regular files with names that text can hold."""
+    if not isinstance(file_system, LocalFileSystem):
+        yield from file_system.find(root)
+        return
+    waiting = [(root, frozenset[tuple[int, int]]())]
+    while waiting:
+        directory, above = waiting.pop()
+        status = os.stat(directory)  # noqa: PTH116 - paths stay text, as fsspec has them
+        identity = status.st_dev, status.st_ino
+        if identity in above:
+            continue  # a link to a directory that holds it
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError, UnicodeEncodeError):  # a link into nowhere
+                    entry.name.encode()
+                    if entry.is_dir():
+                        waiting.append((entry.path, above | {identity}))
+                    elif entry.is_file():
+                        yield entry.path
 
 
 def _is_wanted(path: str, base: str) -> bool:

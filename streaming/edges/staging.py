@@ -1,21 +1,25 @@
-"""Staging: files made readable here, with digests, copies of remote files, and one file ahead.
+"""Staging: files made readable here, with digests, copies where they are needed, one file ahead.
 
 ``stage`` computes the digest of a file and reads its footer. ``Staging`` does that in a thread, for
 the next file while the caller absorbs the present one.
 """
 
 import hashlib
+import os
+import stat
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
 from blake3 import blake3
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
-from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.blocks import MAX_NODES, BadEdges, NodeKind
+from peewit.streaming.edges.conversion import convert, is_read_in_place
 from peewit.streaming.edges.parts import (
     PART_ROWS,
     EdgeFile,
@@ -39,13 +43,16 @@ def stage(
     file: EdgeFile,
     directory: Path,
     *,
+    node_kind: NodeKind = "string",
+    max_nodes: int = MAX_NODES,
     part_rows: int = PART_ROWS,
     is_abandoned: Callable[[], bool] = lambda: False,
 ) -> StagedFile:
     """Make one file readable, with its digest and its parts.
 
-    A local file is read in place. Another is copied into ``directory``, its digest taken meanwhile,
-    and ``release`` deletes the copy.
+    A local Parquet file is read in place. Another is copied into ``directory``, its digest taken
+    meanwhile, and ``release`` deletes the copy; so is one of another format, or whose bad rows are
+    left out, as `conversion` writes it.
 
     Parameters
     ----------
@@ -53,6 +60,10 @@ def stage(
         From ``EdgeSource.list``. If it has changed since, ``StagedFile.file`` says what it is now.
     directory : Path
         Receives the copy; what a killed process left there may be deleted.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of the graph are, and what those of text become.
+    max_nodes : int
+        Bound of dense ids.
     part_rows : int
         Most rows of a part. Numbers of parts mean nothing without it.
     is_abandoned : callable
@@ -61,31 +72,62 @@ def stage(
     Raises
     ------
     BadEdges
-        It is not a whole Parquet file, lacks a column, or changed meanwhile.
+        It is no regular file, not a whole table, lacks a column, or changed meanwhile.
     OSError
         It cannot be read, which is no fault of its content: try again later.
     """
     if part_rows < 1:
         raise ValueError(f"part_rows must be at least 1, got {part_rows}")
     file_system, path = open_file_system(file.path, file.storage_options)
-    if _is_local(file_system):
-        return _stage_in_place(path, part_rows, is_abandoned)
+    name = f"staged-{hashlib.blake2b(file.path.encode(), digest_size=16).hexdigest()}"
     directory.mkdir(parents=True, exist_ok=True)
-    name = hashlib.blake2b(file.path.encode(), digest_size=16).hexdigest()
-    copy_path = directory / f"staged-{name}.parquet"
+    original, copy = directory / name, directory / f"{name}.parquet"
+    is_local, is_kept = _is_local(file_system), False
     try:
-        copied, digest = _copy_remote(file, file_system, path, copy_path, is_abandoned)
-        return open_staged(
-            copied,
-            str(copy_path),
+        if is_local:
+            found, digest, stamp = _look_through(path, is_abandoned)
+        else:
+            found, digest = _copy_remote(file, file_system, path, original, is_abandoned)
+            stamp = file_stamp(str(original))
+        found = replace(found, columns=file.columns, max_bad_rows=file.max_bad_rows)
+        local_path = path if is_local else str(original)
+        bad_rows, is_copy = None, not is_local
+        if not is_read_in_place(found):
+            bad_rows = convert(
+                found,
+                local_path,
+                str(copy),
+                node_kind=node_kind,
+                max_nodes=max_nodes,
+                check=lambda: _end_if(is_abandoned),
+            )
+            if file_stamp(local_path) != stamp:
+                raise _change_fault(file.path)
+            if not is_local:
+                original.unlink()
+            local_path, is_copy, stamp = str(copy), True, file_stamp(str(copy))
+        staged = open_staged(
+            found,
+            local_path,
             digest=digest,
-            is_copy=True,
-            stamp=file_stamp(str(copy_path)),
+            is_copy=is_copy,
+            stamp=stamp,
             part_rows=part_rows,
+            bad_rows=bad_rows,
         )
-    except BaseException:
-        copy_path.unlink(missing_ok=True)
-        raise
+        if not staged.is_unchanged():
+            raise _change_fault(file.path)
+        is_kept = True
+        return staged
+    finally:
+        if not is_kept:
+            original.unlink(missing_ok=True)
+            copy.unlink(missing_ok=True)
+
+
+def _end_if(is_abandoned: Callable[[], bool]) -> None:
+    if is_abandoned():
+        raise Abandoned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,7 +146,7 @@ class Staging:
 
     Parameters
     ----------
-    directory, part_rows
+    directory, node_kind, max_nodes, part_rows
         See ``stage``.
     check : callable
         Called ten times a second while a file is waited for; what it raises ends the waiting.
@@ -114,10 +156,14 @@ class Staging:
         self,
         directory: Path,
         *,
+        node_kind: NodeKind = "string",
+        max_nodes: int = MAX_NODES,
         part_rows: int = PART_ROWS,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._directory = directory
+        self._node_kind = node_kind
+        self._max_nodes = max_nodes
         self._part_rows = part_rows
         self._check = check
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="stage")
@@ -151,6 +197,8 @@ class Staging:
             stage,
             file,
             self._directory,
+            node_kind=self._node_kind,
+            max_nodes=self._max_nodes,
             part_rows=self._part_rows,
             is_abandoned=abandoned.is_set,
         )
@@ -186,15 +234,15 @@ class Staging:
                 staged.result.result().release()
 
 
-def _stage_in_place(path: str, part_rows: int, is_abandoned: Callable[[], bool]) -> StagedFile:
-    with Path(path).open("rb", buffering=0) as content:
-        stamp = file_stamp(content.fileno())
+def _look_through(path: str, is_abandoned: Callable[[], bool]) -> tuple[EdgeFile, str, Stamp]:
+    """What a local file is, its digest, and the stamp under which it was read."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait
+    with open(descriptor, "rb", buffering=0) as content:  # noqa: PTH123 - a Path takes no descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadEdges(f"{path} must be a regular file")
+        stamp = file_stamp(descriptor)
         digest = _copy_and_digest(content, None, is_abandoned)
-    file = _local_file(path, stamp)
-    staged = open_staged(file, path, digest=digest, is_copy=False, stamp=stamp, part_rows=part_rows)
-    if not staged.is_unchanged():
-        raise _change_fault(path)
-    return staged
+    return _local_file(path, stamp), digest, stamp
 
 
 def _copy_remote(
@@ -239,6 +287,8 @@ def _is_local(file_system: Any) -> bool:
 
 def open_file_system(url: str, storage_options: Mapping[str, Any]) -> tuple[Any, str]:
     """Return the file system of an fsspec URL, and the path there; ValueError if there is none."""
+    if "://" not in url and "::" in url:  # a file's name, not a chain of file systems
+        return LocalFileSystem(), os.path.abspath(url)  # noqa: PTH100 - fsspec's way of writing it
     try:
         file_system, root = url_to_fs(url, **storage_options)
     except ImportError as error:

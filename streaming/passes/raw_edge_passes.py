@@ -26,7 +26,7 @@ from peewit.solvers.arrays import FloatArray, Int32Array
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
 from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
 from peewit.streaming.edges.reader import read_parts
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.kernels.edge_passes import (
@@ -266,7 +266,9 @@ class RawEdges:
 
     def _check(self, file: AbsorbedFile, cancelled: Callable[[], bool]) -> StagedFile | SpooledFile:
         """The file to read in later passes; raises BadEdges unless it is what was absorbed."""
-        with stage(_stat(file), self._staging, part_rows=self._chunk_rows) as staged:
+        with stage(
+            _stat(file), self._staging, node_kind=self._node_kind, part_rows=self._chunk_rows
+        ) as staged:
             if staged.digest != file.digest:
                 raise BadEdges("its content has changed since it was ingested")
             if self._node_kind == "dense" and not staged.is_copy:
@@ -419,7 +421,8 @@ def _add_sums(lanes: Sequence[Sequence[FloatArray]], product: FloatArray) -> Flo
 
 def _stat(file: AbsorbedFile) -> EdgeFile:
     """The file as it stands now; raises FileNotFoundError where it is gone."""
-    found = ParquetEdges(file.path).list()
+    source = EdgeFiles(file.path, columns=file.columns, max_bad_rows=file.max_bad_rows)
+    found = source.list()
     if len(found) != 1 or found[0].path != file.path:
         raise FileNotFoundError(file.path)
     return found[0]

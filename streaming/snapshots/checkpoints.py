@@ -27,6 +27,7 @@ from peewit.streaming.durable_files import (
     remove_unfinished,
     write_json,
 )
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.nodes.segments import (
     CorruptSegment,
     list_segments,
@@ -63,7 +64,13 @@ class AbsorbedFile:
     digest : str
         Digest of the whole content.
     n_rows, n_self_loops : int
-        Rows it held, and those of them dropped as self-loops.
+        Rows that were taken, and those of them dropped as self-loops.
+    n_bad_rows : int
+        Rows that were left out because they break a rule.
+    columns : EdgeColumns
+        What its columns are called.
+    max_bad_rows : int
+        Most rows that could be left out.
     """
 
     path: str
@@ -71,9 +78,9 @@ class AbsorbedFile:
     digest: str
     n_rows: int
     n_self_loops: int
-
-
-_FILE_FIELDS = tuple(item.name for item in fields(AbsorbedFile))
+    n_bad_rows: int = 0
+    columns: EdgeColumns = PLAIN
+    max_bad_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,10 +405,7 @@ def _write_files(
     if n_common < len(known):
         truncate_ids(directory, _FILE_TYPE, n_common)
     if n_common < len(files):
-        lines = [
-            json.dumps({name: getattr(file, name) for name in _FILE_FIELDS})
-            for file in files[n_common:]
-        ]
+        lines = [json.dumps(asdict(file)) for file in files[n_common:]]
         published = read_ids(directory, _FILE_TYPE, start=0, stop=n_common, verify=False)
         publish_ids(directory, pa.array(lines, _FILE_TYPE), start=n_common, published=published)
 
@@ -417,5 +421,10 @@ def _n_common(files: tuple[AbsorbedFile, ...], known: tuple[AbsorbedFile, ...]) 
 def _read_files(directory: Path, n_files: int) -> tuple[AbsorbedFile, ...]:
     segments = read_ids(directory, _FILE_TYPE, start=0, stop=n_files, verify=True)
     return tuple(
-        AbsorbedFile(**json.loads(line)) for segment in segments for line in segment.ids.to_pylist()
+        _absorbed_file(json.loads(line)) for segment in segments for line in segment.ids.to_pylist()
     )
+
+
+def _absorbed_file(stored: dict[str, Any]) -> AbsorbedFile:
+    columns = EdgeColumns(**stored.pop("columns", {}))
+    return AbsorbedFile(columns=columns, **stored)

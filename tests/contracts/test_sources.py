@@ -13,7 +13,7 @@ import pytest
 from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_part, read_parts
-from peewit.streaming.edges.sources import EdgeSource, ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles, EdgeSource
 from peewit.streaming.edges.staging import stage
 
 PART_ROWS = 40
@@ -48,21 +48,21 @@ def write(root: Path) -> None:
 
 
 def local(root: Path) -> EdgeSource:
-    return ParquetEdges(root)
+    return EdgeFiles(root)
 
 
 def local_url(root: Path) -> EdgeSource:
-    return ParquetEdges(root.as_uri())
+    return EdgeFiles(root.as_uri())
 
 
 def local_glob(root: Path) -> EdgeSource:
-    return ParquetEdges(f"{root}/**/*.parquet")
+    return EdgeFiles(f"{root}/**/*.parquet")
 
 
 def in_memory(root: Path) -> EdgeSource:
     url = f"memory://{uuid4().hex}"
     fsspec.filesystem("memory").put(str(root), url.removeprefix("memory:/"), recursive=True)
-    return ParquetEdges(url)
+    return EdgeFiles(url)
 
 
 @pytest.fixture(params=[local, local_url, local_glob, in_memory])
@@ -160,7 +160,7 @@ def test_the_digest_is_that_of_the_content(source: EdgeSource, tmp_path: Path) -
             assert staged.file == file
             copy = tmp_path / "copy.parquet"
             copy.write_bytes(Path(staged.local_path).read_bytes())
-        [other] = ParquetEdges(copy).list()
+        [other] = EdgeFiles(copy).list()
         assert stage(other, tmp_path / "staging").digest == staged.digest
     assert len(digests) == 4
 

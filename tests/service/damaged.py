@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from peewit.service.tables.formats import Format
 from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.table_formats import Format
 
 USES: Final = ("edges", "features", "labels", "points")
 KINDS: Final[tuple[NodeKind, ...]] = ("string", "int64", "dense")

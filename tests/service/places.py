@@ -15,7 +15,7 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
-from peewit.service.tables.formats import Format
+from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import open_nodes
@@ -103,5 +103,5 @@ def streamed(
     paths = GraphPaths(root=root)
     values = {"epsilon": 0.9, "expected_nodes": 60} | changes
     settings = StreamSettings(node_kind=kind, sparsifier=SparsifierSettings(seed=seed, **values))
-    Stream(paths, settings).ingest(ParquetEdges(url).list())
+    Stream(paths, settings).ingest(EdgeFiles(url).list())
     return StreamedGraph(paths=paths, kind=kind)

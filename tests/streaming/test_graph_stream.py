@@ -12,7 +12,7 @@ import pytest
 import peewit.streaming.stream.commitment
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import EdgeFile
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted, Stream
@@ -92,7 +92,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def listing(data: Path) -> list[EdgeFile]:
-    return ParquetEdges(str(data)).list()
+    return EdgeFiles(str(data)).list()
 
 
 def ingest(
@@ -534,7 +534,7 @@ def test_nodes_are_in_the_graph_or_not_when_the_process_dies_while_they_are_adde
 def test_nodes_added_within_a_stream_of_edges_are_components_of_their_own(tmp_path: Path) -> None:
     for number in range(2):
         write_edges(tmp_path / f"{number}.parquet", number)
-    files = ParquetEdges(str(tmp_path)).list()
+    files = EdgeFiles(str(tmp_path)).list()
     plain = GraphPaths(root=tmp_path / "plain")
     Stream(plain, settings(snapshot_edges=1)).ingest(files)
     with_nodes = GraphPaths(root=tmp_path / "with nodes")
@@ -555,7 +555,7 @@ def test_nodes_cannot_be_added_while_a_file_is_half_absorbed(tmp_path: Path) -> 
     paths = GraphPaths(root=tmp_path / "graph")
     with pytest.raises(Crash):
         Stream(paths, settings(group_blocks=1), on_event=Recorder(dies_at=0)).ingest(
-            ParquetEdges(str(tmp_path)).list()
+            EdgeFiles(str(tmp_path)).list()
         )
     stream = Stream(paths, settings(group_blocks=1))
     assert not stream.is_between_files

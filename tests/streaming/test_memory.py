@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.memory import MemoryLimitTooSmall, plan_memory
@@ -132,7 +132,7 @@ def test_a_plan_is_the_same_for_any_threads_and_after_reopening(tmp_path: Path) 
         ids = rng.integers(0, 500 * (number + 1), (2, 100_000))
         table = pa.table({"src": ids[0], "dst": ids[1]})
         pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=50_000)
-    files = ParquetEdges(str(tmp_path / "*.parquet")).list()
+    files = EdgeFiles(str(tmp_path / "*.parquet")).list()
     unbroken = Stream(GraphPaths(root=tmp_path / "unbroken"), limited)
     unbroken.ingest(files)
     for number, file in enumerate(files):
@@ -153,7 +153,7 @@ def test_a_stream_keeps_to_the_buffer_and_may_outgrow_it(tmp_path: Path) -> None
     n_rows, n_nodes = 120_000, 400
     columns = {"src": rng.integers(0, n_nodes, n_rows), "dst": rng.integers(0, n_nodes, n_rows)}
     pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=8_192)
-    files = ParquetEdges(tmp_path / "a.parquet").list()
+    files = EdgeFiles(tmp_path / "a.parquet").list()
     sparsifier = SparsifierSettings(epsilon=0.9, expected_nodes=n_nodes)
     kept = expected_size(sparsifier, n_nodes)
     rounds = []

@@ -11,10 +11,19 @@ from peewit.service.api.auth import requires
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_schema
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
-from peewit.service.api.routes.query_parameters import ONE_GRAPH, IdempotencyKey, resource
+from peewit.service.api.routes.query_parameters import (
+    ONE_GRAPH,
+    DstColumn,
+    IdempotencyKey,
+    SrcColumn,
+    WeightColumn,
+    named,
+    resource,
+)
+from peewit.service.api.schemas.base import InvalidArgument, refusing
 from peewit.service.api.schemas.sources_and_pushes import push_of
 from peewit.service.api.stores import GraphHere, StoresHere
-from peewit.service.catalog import GraphNotFound
+from peewit.service.catalog import GraphNotFound, edge_columns
 from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
@@ -38,7 +47,9 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
 @router.post(
     "",
     dependencies=[requires("ingest"), Depends(_room)],
-    openapi_extra=body_schema("Columns `src`, `dst` and, if need be, `weight`."),
+    openapi_extra=body_schema(
+        "Columns `src`, `dst`, perhaps `weight`, or as the query names them."
+    ),
     responses=_ACCEPTED
     | problems(
         GraphNotFound,
@@ -49,6 +60,7 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
         BadUpload,
         TableTooLarge,
         BacklogFull,
+        InvalidArgument,
     ),
 )
 async def push_edges(
@@ -59,6 +71,9 @@ async def push_edges(
     body: TableBody,
     idempotency_key: IdempotencyKey = None,
     wait: WaitSeconds = 0,
+    src: SrcColumn = None,
+    dst: DstColumn = None,
+    weight: WeightColumn = None,
 ) -> Push:
     """Push a block of edges.
 
@@ -66,12 +81,15 @@ async def push_edges(
     while it waits, 200 once it is in the graph, for which `wait` can wait. Pushes that wait are
     gathered into one file.
     """
+    with refusing():
+        columns = edge_columns(graph.settings.columns, named(src=src, dst=dst, weight=weight))
     push = await run_in_threadpool(
         stores.pushes.add,
         graph,
         body.file,
         body.table_format,
         body_digest=body.digest,
+        columns=columns,
         idempotency_key=idempotency_key,
         limits=stores.upload_limits,
     )

@@ -16,16 +16,23 @@ from peewit.service.api.bodies import (
     body_schema,
 )
 from peewit.service.api.errors import problems
-from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
+from peewit.service.api.routes.query_parameters import (
+    ONE_GRAPH,
+    LabelColumn,
+    NodeColumn,
+    named,
+    resource,
+)
 from peewit.service.api.schemas.base import answer_of
 from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
-from peewit.service.catalog import GraphNotFound
+from peewit.service.catalog import GraphNotFound, label_columns
 from peewit.service.labels.label_entry import LabelsRefused, UnknownNodes, encode_labels
 from peewit.service.labels.store import BadLabels, LabelReceipt
 from peewit.service.tables.uploads import (
     BadUpload,
+    LabelColumns,
     TableTooLarge,
     UploadedLabels,
     UploadLimits,
@@ -63,11 +70,14 @@ async def put_labels(
         UnknownNodes,
         Query(description="Nodes that the graph does not know: refuse all, or keep their labels."),
     ] = "refuse",
+    node: NodeColumn = None,
+    label: LabelColumn = None,
 ) -> LabelsOut:
     """Put labels; the latest of a node holds, and all are durable before the answer."""
 
     def put() -> LabelReceipt:
-        rows = _rows(body, graph.settings.node_ids, stores.upload_limits)
+        columns = label_columns(graph.settings.columns, named(node=node, label=label))
+        rows = _rows(body, columns, graph.settings.node_ids, stores.upload_limits)
         return stores.labeling.put(graph, rows, unknown=unknown)
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
@@ -114,8 +124,11 @@ def _told(receipt: LabelReceipt) -> LabelsOut:
 
 
 def _rows(
-    body: TableUpload | JsonUpload, node_kind: NodeKind, limits: UploadLimits
+    body: TableUpload | JsonUpload,
+    columns: LabelColumns,
+    node_kind: NodeKind,
+    limits: UploadLimits,
 ) -> UploadedLabels:
     if isinstance(body, TableUpload):
-        return read_labels(body.file, body.table_format, node_kind, limits=limits)
+        return read_labels(body.file, body.table_format, node_kind, columns=columns, limits=limits)
     return json_labels(body.rows("labels", '{"node": ..., "label": ...}'), node_kind)

@@ -26,9 +26,10 @@ from peewit.service.jobs.job import UnknownJob
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted, PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
-from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import BadUpload, NodeId, node_id
 from peewit.service.wire.predictions import Lookup, NodePrediction
+from peewit.streaming.edges.table_formats import Format
 
 router = resource("predictions", ONE_GRAPH)
 

@@ -24,6 +24,18 @@ IdempotencyKey = Annotated[
 PageSize = Annotated[int, Query(alias="limit", ge=1, le=1000, description="Most entries.")]
 
 
+SrcColumn = Annotated[str | None, Query(description="Column of one end; the graph's otherwise.")]
+DstColumn = Annotated[str | None, Query(description="Column of the other end.")]
+WeightColumn = Annotated[str | None, Query(description="Column of the weight.")]
+NodeColumn = Annotated[str | None, Query(description="Column of the node; the graph's otherwise.")]
+LabelColumn = Annotated[str | None, Query(description="Column of the label.")]
+
+
+def named(**columns: str | None) -> dict[str, str]:
+    """Names of columns that a request gives."""
+    return {name: column for name, column in columns.items() if column is not None}
+
+
 def resource(tag: str, prefix: str) -> APIRouter:
     """A router for one resource; any of its routes may answer with a problem."""
     return APIRouter(prefix=prefix, tags=[tag], responses=any_problem())

@@ -13,7 +13,7 @@ from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, PageSi
 from peewit.service.api.schemas.base import InvalidArgument, refusing
 from peewit.service.api.schemas.sources_and_pushes import SourceIn, file_of, source_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.catalog import GraphNotFound, GraphRecord
+from peewit.service.catalog import GraphNotFound, GraphRecord, edge_columns
 from peewit.service.inbox.confinement import SourceRefused, SourceRules
 from peewit.service.inbox.inbox_records import (
     FileNotListed,
@@ -24,7 +24,7 @@ from peewit.service.inbox.inbox_records import (
 )
 from peewit.service.wire.sources_and_pushes import File, FilePage, Retry, Source, SourceList
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 
 router = resource("sources", ONE_GRAPH)
 
@@ -47,10 +47,13 @@ def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: R
     with refusing():
         place = SourceRules.of(stores.settings).place_of(body.url)
         _require_readable(body.url)
+        edge_columns(graph.settings.columns, body.columns)
         source = stores.manifest.sources.add(
             graph.id,
             body.url,
             follow=body.follow,
+            columns=body.columns,
+            max_bad_rows=body.max_bad_rows,
             confined_to=place,
             max_sources=stores.settings.max_sources,
         )
@@ -123,7 +126,7 @@ async def get_file(
 def _require_readable(url: str) -> None:
     """Refuse what no ingest process could read; that something is there is for ingest to see."""
     try:
-        ParquetEdges(url)
+        EdgeFiles(url)
     except (ValueError, OSError) as error:
         raise BadArgument(
             "url", f"must name files that ingest can read, got {url!r}: {error}"

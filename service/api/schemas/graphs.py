@@ -53,6 +53,12 @@ class _GraphFields(Body):
         None, description="Solved again after every new snapshot and every change of a label."
     )
 
+    columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="What src, dst, weight, node and label are called in tables.",
+        examples=[{"src": "source", "dst": "target", "node": "account_id"}],
+    )
+
     def _given_fields(self) -> dict[str, Any]:
         """The fields that the body holds, as the catalog wants them."""
         given = {name: getattr(self, name) for name in self.model_fields_set}

@@ -6,6 +6,7 @@ from pydantic import Field, StringConstraints
 
 from peewit.service.api.schemas.base import Body, answer_of
 from peewit.service.inbox.inbox_records import FileRecord, FileStatus, PushRecord, SourceRecord
+from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.redaction import shown_url
 from peewit.service.wire.sources_and_pushes import File, Push, Source
 
@@ -18,6 +19,17 @@ class SourceIn(Body):
         examples=["/data/edges/*.parquet", "s3://bucket/edges/"],
     )
     follow: bool = Field(False, description="Look for new files until the source is removed.")
+    columns: dict[str, str] | None = Field(
+        None,
+        description="What its columns are called, where that is not as the graph says.",
+        examples=[{"src": "source", "dst": "target"}],
+    )
+    max_bad_rows: int | None = Field(
+        None,
+        description="Most rows of each file that may be left out because they break a rule.",
+        ge=0,
+        le=MAX_BAD_ROWS,
+    )
 
 
 def file_of(file: FileRecord) -> File:
@@ -32,4 +44,5 @@ def push_of(push: PushRecord) -> Push:
 
 def source_of(source: SourceRecord, files: dict[FileStatus, int]) -> Source:
     """What people see of a source."""
-    return answer_of(Source, source, url=shown_url(source.url), files=files)
+    columns = dict(source.columns or {})
+    return answer_of(Source, source, url=shown_url(source.url), files=files, columns=columns)

@@ -24,7 +24,7 @@ from peewit.service.client.call_steps import (
 from peewit.service.client.errors import ServerUnreachable, unreachable
 from peewit.service.client.further_answers import Refusal
 from peewit.service.client.tables import ArrowDecoder
-from peewit.service.tables.formats import Format
+from peewit.streaming.edges.table_formats import Format
 
 
 def table_of(request: Request) -> Call[tuple[pa.Table, httpx.Headers]]:

@@ -21,6 +21,8 @@ def put_labels(
     labels: Mapping[Any, Label] | TableLike,
     *,
     unknown: Literal["refuse", "keep"] = "refuse",
+    node: str | None = None,
+    label: str | None = None,
 ) -> Call[LabelReceipt]:
     """Put labels; the latest of a node holds, and all are durable before this returns.
 
@@ -29,10 +31,13 @@ def put_labels(
     graph : str
         Its name.
     labels : mapping or TableLike
-        Label by node, or a table or file with the columns ``node`` and ``label``.
+        Label by node, or a table or file with a column of nodes and one of labels.
     unknown : {"refuse", "keep"}
         What becomes of labels of nodes that the graph does not know: all labels of the call are
         refused, or theirs take effect when the node arrives.
+    node, label : str, optional
+        What the columns of a table are called; as the graph says when left out, else ``node`` and
+        ``label``.
 
     Returns
     -------
@@ -45,10 +50,12 @@ def put_labels(
     InvalidArgument
         A row breaks a rule.
     """
+    if isinstance(labels, Mapping):
+        node, label = "node", "label"
     request = Request(
         method="PUT",
         path=path("graphs", graph, "labels"),
-        params={"unknown": unknown},
+        params={"unknown": unknown, "node": node, "label": label},
         body=labels_body(labels),
         is_repeatable=True,
     )

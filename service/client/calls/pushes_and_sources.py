@@ -1,5 +1,6 @@
 """Edges, and where they come from: pushes, sources and their files."""
 
+from collections.abc import Mapping
 from uuid import uuid4
 
 from peewit.service.client.call_steps import Call, Flow, Request, answered
@@ -17,7 +18,14 @@ from peewit.service.wire.sources_and_pushes import (
 
 
 def push_edges(
-    graph: str, edges: TableLike, *, wait: float | None = 0.0, key: str | None = None
+    graph: str,
+    edges: TableLike,
+    *,
+    wait: float | None = 0.0,
+    key: str | None = None,
+    src: str | None = None,
+    dst: str | None = None,
+    weight: str | None = None,
 ) -> Call[Push]:
     """Push a block of edges; it is checked whole, and on the server's disk before this returns.
 
@@ -26,7 +34,7 @@ def push_edges(
     graph : str
         Its name.
     edges : TableLike
-        Columns ``src``, ``dst`` and, if need be, ``weight``: an Arrow table, batches, a data frame,
+        Columns of both ends and, if need be, of a weight: an Arrow table, batches, a data frame,
         or the path of a Parquet, CSV, NDJSON or Arrow file.
     wait : float or None
         Longest time to wait until the edges are in the graph, in seconds; for ever when None. When
@@ -34,6 +42,8 @@ def push_edges(
     key : str, optional
         Names the push: one that is sent again with its key is the first one. Made up when left out,
         so that a push whose answer was lost is repeated without counting twice.
+    src, dst, weight : str, optional
+        What the columns are called; as the graph says when left out, else ``src`` and so on.
 
     Returns
     -------
@@ -53,6 +63,7 @@ def push_edges(
     request = Request(
         method="POST",
         path=path("graphs", graph, "edges"),
+        params={"src": src, "dst": dst, "weight": weight},
         headers={"Idempotency-Key": key or uuid4().hex},
         body=table_body(edges),
         is_repeatable=True,
@@ -81,8 +92,15 @@ def push(graph: str, push_id: str, *, wait: float | None = 0.0) -> Call[Push]:
     )
 
 
-def add_source(graph: str, url: str, *, follow: bool = False) -> Call[Source]:
-    """Have ingest read files; a source that is there already gets the new ``follow``.
+def add_source(
+    graph: str,
+    url: str,
+    *,
+    follow: bool = False,
+    columns: Mapping[str, str] | None = None,
+    max_bad_rows: int | None = None,
+) -> Call[Source]:
+    """Have ingest read files; a source that is there already is read in the new way.
 
     Parameters
     ----------
@@ -92,11 +110,21 @@ def add_source(graph: str, url: str, *, follow: bool = False) -> Call[Source]:
         Absolute path on the server, of a file or directory, a glob, or an fsspec URL.
     follow : bool
         Look for new files until the source is removed.
+    columns : mapping of str to str, optional
+        What the columns ``src``, ``dst`` and ``weight`` are called there, where that is not as the
+        graph says.
+    max_bad_rows : int, optional
+        Most rows of each file that may be left out because they break a rule; none at first.
     """
     request = Request(
         method="POST",
         path=path("graphs", graph, "sources"),
-        json={"url": url, "follow": follow},
+        json={
+            "url": url,
+            "follow": follow,
+            "columns": None if columns is None else dict(columns),
+            "max_bad_rows": max_bad_rows,
+        },
         is_repeatable=True,
     )
     return (yield from read(Source, request))

@@ -25,8 +25,8 @@ from peewit.service.jobs.job import Job
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.store import PredictionsNotFound
-from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import LabelValue, node_array, node_id
+from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 router = page_router()

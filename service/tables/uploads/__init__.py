@@ -11,18 +11,21 @@ from peewit.service.tables.uploads.batches import (
     json_point_batches,
     point_batches,
 )
-from peewit.service.tables.uploads.faults import BadUpload, TableTooLarge
+from peewit.service.tables.uploads.faults import TableTooLarge
 from peewit.service.tables.uploads.labels import (
+    LabelColumns,
     LabelValue,
     UploadedLabels,
     json_labels,
     read_labels,
 )
 from peewit.service.tables.uploads.limits import UploadLimits
-from peewit.service.tables.uploads.node_ids import NodeId, id_type, node_array, node_id
+from peewit.streaming.edges.faults import BadUpload
+from peewit.streaming.edges.node_ids import NodeId, id_type, node_array, node_id
 
 __all__ = [
     "BadUpload",
+    "LabelColumns",
     "LabelValue",
     "NodeId",
     "TableTooLarge",

@@ -5,14 +5,15 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
-from peewit.service.tables.uploads.csv_tables import csv_edges, csv_features
-from peewit.service.tables.uploads.json_tables import json_edges, json_features, json_rows
+from peewit.service.tables.uploads.csv_tables import csv_features
+from peewit.service.tables.uploads.json_tables import json_features
 from peewit.service.tables.uploads.limits import UploadLimits, counted
-from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.edges.columns import check_column_names
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.csv_tables import csv_edges
+from peewit.streaming.edges.json_tables import json_edges, json_rows
+from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import COLUMNS as FEATURE_COLUMNS
 from peewit.streaming.features.checked_tables import DENSE_COLUMNS, SPARSE_COLUMNS
 
@@ -22,6 +23,7 @@ def edge_batches(
     table_format: Format,
     node_kind: NodeKind,
     *,
+    columns: EdgeColumns = PLAIN,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of edges in order, ready for `peewit.streaming.edges.columns.read_columns`.
@@ -34,6 +36,8 @@ def edge_batches(
         How it is written.
     node_kind : {"string", "int64", "dense"}
         What the ids of this graph are; says how CSV and JSON values are read.
+    columns : EdgeColumns
+        What the columns are called.
     limits : UploadLimits, optional
         What a table from outside may come to; files of this machine's owner have none.
 
@@ -47,12 +51,12 @@ def edge_batches(
     match table_format:
         case Format.ARROW | Format.PARQUET:
             batches = stored_batches(
-                file, table_format, EDGE_COLUMNS, limits, check=check_column_names
+                file, table_format, tuple(columns), limits, check=columns.check
             )
         case Format.CSV:
-            batches = csv_edges(file, node_kind)
+            batches = csv_edges(file, node_kind, columns)
         case Format.NDJSON:
-            batches = json_edges(file, node_kind)
+            batches = json_edges(file, node_kind, columns)
     yield from counted(batches, limits)
 
 

@@ -4,17 +4,18 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, cast
+from functools import partial
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import pyarrow as pa
 
-from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
-from peewit.service.tables.uploads.csv_tables import csv_batches
-from peewit.service.tables.uploads.faults import BadUpload, excerpt
-from peewit.service.tables.uploads.json_tables import json_rows
 from peewit.service.tables.uploads.limits import LABEL_ROWS, UploadLimits, counted, require_rows
-from peewit.service.tables.uploads.node_ids import (
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
+from peewit.streaming.edges.csv_tables import csv_batches
+from peewit.streaming.edges.faults import BadUpload, excerpt
+from peewit.streaming.edges.json_tables import json_rows
+from peewit.streaming.edges.node_ids import (
     INTEGER,
     LIMIT,
     NodeId,
@@ -22,9 +23,7 @@ from peewit.service.tables.uploads.node_ids import (
     is_text,
     node_id,
 )
-from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
-
-LABEL_COLUMNS: Final = ("node", "label")
+from peewit.streaming.edges.table_formats import Format
 
 LabelValue = str | int | float
 
@@ -35,6 +34,17 @@ _POINT: Final = re.compile(r"[.eE]")
 """What a real number has in its text and a whole one has not."""
 
 _MAX_UTF8_BYTES: Final = 4  # of a character
+
+
+class LabelColumns(NamedTuple):
+    """Names that the columns of a table of labels have."""
+
+    node: str = "node"
+    label: str = "label"
+
+
+PLAIN_LABELS: Final = LabelColumns()
+"""The names that they have when nobody says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +72,14 @@ def read_labels(
     table_format: Format,
     node_kind: NodeKind,
     *,
+    columns: LabelColumns = PLAIN_LABELS,
     limits: UploadLimits | None = None,
 ) -> UploadedLabels:
     """Labels in order.
 
     A column of CSV holds whole numbers when every value of it is one; real numbers when every
     value is a number and one of them has a point or an exponent; else strings. The other formats
-    say themselves what a value is.
+    say themselves what a value is; booleans, dates and times become text.
 
     Raises
     ------
@@ -83,33 +94,42 @@ def read_labels(
         for chunk in json_rows(file):
             rows += chunk
             require_rows(len(rows), max_rows, LABEL_ROWS)
-        return json_labels(rows, node_kind)
+        return json_labels(rows, node_kind, columns)
     if table_format is Format.CSV:
-        batches = csv_batches(file, LABEL_COLUMNS, check=_check_names)
+        batches = csv_batches(file, columns, check=partial(_check_names, columns))
     else:
-        batches = stored_batches(file, table_format, LABEL_COLUMNS, limits, check=_check_names)
+        check = partial(_check_names, columns)
+        batches = stored_batches(file, table_format, columns, limits, check=check)
     nodes: list[Any] = []
     labels: list[Any] = []
     for batch in counted(batches, limits):
         require_rows(len(nodes) + batch.num_rows, max_rows, LABEL_ROWS)
-        nodes += _label_column(batch, "node").to_pylist()
-        labels += _label_column(batch, "label").to_pylist()
+        nodes += _label_column(batch, columns.node).to_pylist()
+        labels += _as_labels(_label_column(batch, columns.label)).to_pylist()
     if table_format is Format.CSV:
         labels = _parse_labels(labels)
     return _check_labels(nodes, labels, node_kind)
 
 
-def json_labels(rows: Sequence[object], node_kind: NodeKind) -> UploadedLabels:
+def json_labels(
+    rows: Sequence[object], node_kind: NodeKind, columns: LabelColumns = PLAIN_LABELS
+) -> UploadedLabels:
     """Labels of JSON objects, in order; raises `BadUpload` with the row that breaks a rule."""
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
-            rule = "a row must be an object with node and label"
+            rule = f"a row must be an object with {columns.node} and {columns.label}"
             raise BadUpload(rule, row=number, value=row)
-        for name in LABEL_COLUMNS:
+        for name in columns:
             if name not in row:
                 raise BadUpload(f"{name!r} is missing", argument=name, row=number)
     objects = cast("Sequence[dict[str, Any]]", rows)
-    nodes, labels = ([row[name] for row in objects] for name in LABEL_COLUMNS)
+    nodes, labels = ([row[name] for row in objects] for name in columns)
+    for row, label in enumerate(labels):
+        if isinstance(label, bool):
+            labels[row] = str(label).lower()
+        elif isinstance(label, float) and abs(label) >= LIMIT:  # JSON's large integers, rounded
+            rule = f"{columns.label!r} must be a 64-bit integer or a number below 2^63"
+            raise BadUpload(rule, argument=columns.label, row=row, value=label)
     return _check_labels(nodes, labels, node_kind)
 
 
@@ -155,8 +175,9 @@ def _are_plain(nodes: list[Any], node_kind: NodeKind) -> bool:
         )
     if {type(node) for node in nodes} != {str}:
         return False
-    longest = max(map(len, nodes))
-    return longest * _MAX_UTF8_BYTES <= MAX_NODE_BYTES and is_text("".join(nodes))
+    longest, joined = max(map(len, nodes)), "".join(nodes)
+    is_short = longest * _MAX_UTF8_BYTES <= MAX_NODE_BYTES
+    return is_short and all(nodes) and "\0" not in joined and is_text(joined)
 
 
 def _parse_labels(labels: list[str]) -> list[Any]:
@@ -169,8 +190,8 @@ def _parse_labels(labels: list[str]) -> list[Any]:
     return labels
 
 
-def _check_names(names: Sequence[str]) -> None:
-    for column in LABEL_COLUMNS:
+def _check_names(columns: LabelColumns, names: Sequence[str]) -> None:
+    for option, column in zip(LabelColumns._fields, columns, strict=True):
         count = names.count(column)
         if count > 1:
             raise BadUpload(
@@ -178,7 +199,21 @@ def _check_names(names: Sequence[str]) -> None:
             )
         if count == 0:
             held = ", ".join(excerpt(name) for name in names) or "no columns"
-            raise BadUpload(f"column {column!r} is missing; the file has {held}", argument=column)
+            raise BadUpload(
+                f"column {column!r} is missing; the file has {held}; say --{option} and the name "
+                "of the column that is meant",
+                argument=column,
+            )
+
+
+def _as_labels(column: pa.Array) -> pa.Array:
+    """What warehouses export, as labels can be: whole decimals, times and truth as text."""
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.int64() if kind.scale == 0 else pa.float64())
+    if pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+        return column.cast(pa.string())
+    return column
 
 
 def _label_column(batch: pa.RecordBatch, name: str) -> pa.Array:

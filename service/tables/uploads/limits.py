@@ -12,10 +12,6 @@ ROWS: Final = "rows", "PEEWIT_MAX_BODY_ROWS"
 LABEL_ROWS: Final = "label_rows", "PEEWIT_MAX_LABEL_ROWS"
 """What a limit is called in errors, and the setting that raises it."""
 
-ROWS_PER_BATCH: Final = 1 << 16
-BYTES_PER_BATCH: Final = 1 << 24
-"""Most of a batch that is read from a file, as far as can be told beforehand."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadLimits:

@@ -24,8 +24,8 @@ from peewit.service.api.app import create_app
 from peewit.service.api.stores import Stores
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
-from peewit.service.tables.formats import Format
 from peewit.service.worker.worker import Worker
+from peewit.streaming.edges.table_formats import Format
 from tests.service.solvable import two_communities
 
 ARROW, PARQUET = Format.ARROW.media_type, Format.PARQUET.media_type

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from peewit.service.settings import Settings
-from peewit.service.tables.formats import Format
+from peewit.streaming.edges.table_formats import Format
 from tests.service.api.conftest import (
     ARROW,
     CSV,

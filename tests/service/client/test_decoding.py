@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from peewit.service.client.calls.events import EventDecoder
 from peewit.service.client.tables import ArrowDecoder, table_body
-from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.formats import encode
+from peewit.streaming.edges.table_formats import Format
 
 TABLES = st.builds(
     lambda rows, n_chunk: (

@@ -222,8 +222,8 @@ LATER = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0008"
-down_revision = "0007"
+revision = "9999"
+down_revision = "%s"
 
 
 def upgrade() -> None:
@@ -237,7 +237,7 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     versions = Path(migrations.__file__).parent / "versions"
     steps = tmp_path / "steps"
     steps.mkdir()
-    (steps / "v0008_note.py").write_text(LATER)
+    (steps / "v9999_note.py").write_text(LATER % newest_revision())
     original = migrations._config
 
     def config() -> Config:

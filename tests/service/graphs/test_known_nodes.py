@@ -17,9 +17,9 @@ from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.pushes import PushStore
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
-from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads import node_array
 from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
 
 

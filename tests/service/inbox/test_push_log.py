@@ -29,7 +29,7 @@ from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
 from peewit.service.inbox.push_log import WaitingPush
 from peewit.service.inbox.pushes import SMALL_BYTES, PushStore
 from peewit.service.jobs.job import IdempotencyConflict
-from peewit.service.tables.formats import Format
+from peewit.streaming.edges.table_formats import Format
 from tests.service.lost_answers import commits_unanswered
 from tests.service.pushing import NO_LIMITS, pushed
 

@@ -14,7 +14,7 @@ import pytest
 
 from peewit.service.inbox.inbox_records import ListedFile
 from peewit.service.inbox.settled_files import Settling, has_parquet_end
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 
 WRITER = """
 import sys, time
@@ -149,7 +149,7 @@ def test_a_file_that_a_process_writes_slowly_is_taken_when_its_end_is_there(
                 at += 10.0
                 listed = [
                     ListedFile(file.path, file.version, file.size)
-                    for file in ParquetEdges(inbox).list()
+                    for file in EdgeFiles(inbox).list()
                 ]
                 for file in waiting.take(listed, began=at, ended=at):
                     taken_at_size = file.size

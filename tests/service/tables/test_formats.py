@@ -10,7 +10,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from peewit.service.tables.formats import MAX_EXACT_INTEGER, ROWS_PER_CHUNK, Format, encode
+from peewit.service.tables.formats import MAX_EXACT_INTEGER, ROWS_PER_CHUNK, encode
+from peewit.streaming.edges.table_formats import Format
 
 
 def table(n_rows: int) -> pa.Table:

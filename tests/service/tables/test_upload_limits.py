@@ -21,7 +21,7 @@ MIB: Final = 1 << 20
 DECODE: Final = """
 import json, resource, sys
 from pathlib import Path
-from peewit.service.tables.formats import Format
+from peewit.streaming.edges.table_formats import Format
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import (
     UploadLimits,

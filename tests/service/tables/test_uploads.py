@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from peewit.service.tables.formats import Format, encode
+from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import (
     BadUpload,
     UploadedLabels,
@@ -19,9 +19,9 @@ from peewit.service.tables.uploads import (
     node_id,
     read_labels,
 )
-from peewit.service.tables.uploads.limits import ROWS_PER_BATCH
 from peewit.streaming.edges.blocks import BadEdges, NodeKind
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.table_formats import ROWS_PER_BATCH, Format
 
 
 def written(table: pa.Table, table_format: Format) -> io.BytesIO:

@@ -23,7 +23,7 @@ from peewit.streaming import sparsify
 from peewit.streaming.cluster.dask_ingest import Cluster, ClusterError
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group
 from peewit.streaming.edges.parts import EdgeFile
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.events import Committed, IngestEvent, Progress, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
@@ -138,7 +138,7 @@ def make_data(directory: Path, kind: str) -> list[EdgeFile]:
     directory.mkdir()
     for seed in range(3):
         write_edges(directory / f"{seed}.parquet", seed, kind)
-    return ParquetEdges(directory).list()
+    return EdgeFiles(directory).list()
 
 
 def ingest(
@@ -200,7 +200,7 @@ def measured_errors(
             "dense", scheduler, sparsifier=sparsifier, checkpoint_seconds=1e9
         )
         paths = GraphPaths(root=tmp_path / f"graph-{seed}-{'there' if scheduler else 'here'}")
-        Stream(paths, stream_settings).ingest(ParquetEdges(path).list())
+        Stream(paths, stream_settings).ingest(EdgeFiles(path).list())
         store = SnapshotStore(paths.snapshots)
         graph = store.load(store.latest() or 0).graph
         assert graph.n_edges < 0.7 * edges.n_edges
@@ -269,7 +269,7 @@ def test_a_file_with_a_bad_row_is_as_if_it_had_never_come(
     write_edges(tmp_path / "data" / "1x.parquet", 5, kind, **faults)
     (tmp_path / "data" / "2x.parquet").write_bytes(b"PAR1, but no more")
     recorder = Recorder()
-    files = ParquetEdges(tmp_path / "data").list()
+    files = EdgeFiles(tmp_path / "data").list()
     paths = ingest(tmp_path / "graph", files, settings(kind, two_workers), recorder)
     assert published(paths) == expected
     first, second = recorder.quarantined()
@@ -404,7 +404,7 @@ def test_workers_that_do_not_see_the_file_are_told(tmp_path: Path, two_workers: 
         path = f"/proc/self/fd/{descriptor}"
         with (
             os.fdopen(descriptor, "rb"),
-            stage(ParquetEdges(path).list()[0], tmp_path, part_rows=ROW_GROUP) as staged,
+            stage(EdgeFiles(path).list()[0], tmp_path, part_rows=ROW_GROUP) as staged,
             Cluster(two_workers, SHARE_SETTINGS, wave_shares=2) as cluster,
         ):
             wave = cluster.next_wave(SparsifierState(), staged, next_part=0)

@@ -29,7 +29,7 @@ from peewit.streaming.cluster.sparsified_shares import (
 )
 from peewit.streaming.edges.blocks import BadEdges, NodeKind
 from peewit.streaming.edges.parts import Part, StagedFile
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.sparsifier.merge_tree import leaf, without_embedding
 from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
@@ -56,7 +56,7 @@ def staged_edges(path: Path, edges: EdgeList, kind: NodeKind, part_rows: int = 4
     ]
     table = pa.table({"src": sides[0], "dst": sides[1], "weight": edges.weight})
     pq.write_table(table, path, row_group_size=2 * part_rows)
-    return stage(ParquetEdges(path).list()[0], path.parent, part_rows=part_rows)
+    return stage(EdgeFiles(path).list()[0], path.parent, part_rows=part_rows)
 
 
 def part(number: int, skipped_rows: int, n_rows: int) -> Part:

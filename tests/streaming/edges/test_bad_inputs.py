@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
@@ -107,7 +107,7 @@ def bad_weights(good: pa.Table) -> dict[str, Bad]:
     )
     bad["text-weight"] = Bad(
         content=with_column(good, "weight", pa.array(["1"] * N_ROWS)),
-        reason="column 'weight' must hold integers or floats, got type string",
+        reason="column 'weight' must hold integers, decimals or floats, got type string",
     )
     return bad
 
@@ -190,7 +190,7 @@ def ingest(root: Path, data: Path, kind: NodeKind) -> tuple[GraphPaths, list[Ing
         checkpoint_seconds=1e9,
     )
     paths = GraphPaths(root=root)
-    Stream(paths, settings, on_event=events.append).ingest(ParquetEdges(data).list())
+    Stream(paths, settings, on_event=events.append).ingest(EdgeFiles(data).list())
     return paths, events
 
 

@@ -318,7 +318,7 @@ def test_null_weights_are_refused() -> None:
 
 @pytest.mark.parametrize("weights", [["1"], [True], [[1.0]]])
 def test_weights_that_are_not_numbers_are_refused(weights: list[object]) -> None:
-    assert "must hold integers or floats" in refused(with_weights(weights)).reason
+    assert "must hold integers, decimals or floats" in refused(with_weights(weights)).reason
 
 
 def test_bad_edges_survive_pickling() -> None:

@@ -19,7 +19,7 @@ from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock
 from peewit.streaming.edges.columns import values_of
 from peewit.streaming.edges.parts import EdgeFile, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_part, read_parts
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 
 
@@ -34,7 +34,7 @@ def write(path: Path, content: pa.Table | None = None, **options: object) -> Pat
 
 
 def staged(path: Path, part_rows: int = 1 << 20) -> StagedFile:
-    [file] = ParquetEdges(path).list()
+    [file] = EdgeFiles(path).list()
     return stage(file, path.parent / "staging", part_rows=part_rows)
 
 
@@ -43,7 +43,7 @@ def results(file: StagedFile, kind: NodeKind = "int64", n_threads: int = 2) -> l
     return list(read_parts(parts, node_kind=kind, max_nodes=1000, n_threads=n_threads))
 
 
-def listed(source: ParquetEdges, root: Path) -> list[str]:
+def listed(source: EdgeFiles, root: Path) -> list[str]:
     return [os.path.relpath(file.path, root) for file in source.list()]
 
 
@@ -60,41 +60,41 @@ def test_directories_give_their_parquet_files_and_nothing_unfinished(tmp_path: P
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "folder.parquet").mkdir()
     expected = ["a.PARQUET", "b.parquet", "deep/er/c.parquet"]
-    assert listed(ParquetEdges(tmp_path), tmp_path) == expected
-    assert listed(ParquetEdges(f"{tmp_path}/"), tmp_path) == expected
+    assert listed(EdgeFiles(tmp_path), tmp_path) == expected
+    assert listed(EdgeFiles(f"{tmp_path}/"), tmp_path) == expected
 
 
 def test_hidden_directories_above_the_source_do_not_matter(tmp_path: Path) -> None:
     write(tmp_path / ".cache" / "_data" / "a.parquet")
     root = tmp_path / ".cache" / "_data"
-    assert listed(ParquetEdges(root), root) == ["a.parquet"]
-    assert listed(ParquetEdges(f"{root}/*.parquet"), root) == ["a.parquet"]
+    assert listed(EdgeFiles(root), root) == ["a.parquet"]
+    assert listed(EdgeFiles(f"{root}/*.parquet"), root) == ["a.parquet"]
 
 
 def test_globs_give_every_finished_file_they_match(tmp_path: Path) -> None:
     for name in ("part-0", "part-1.parquet", "part-2.tmp", "_part-3", "other", "sub/part-4"):
         write(tmp_path / name)
     (tmp_path / "part-dir").mkdir()
-    assert listed(ParquetEdges(f"{tmp_path}/part-*"), tmp_path) == ["part-0", "part-1.parquet"]
-    assert listed(ParquetEdges(f"{tmp_path}/*/part-?"), tmp_path) == ["sub/part-4"]
-    assert listed(ParquetEdges(f"{tmp_path}/nothing-*"), tmp_path) == []
+    assert listed(EdgeFiles(f"{tmp_path}/part-*"), tmp_path) == ["part-0", "part-1.parquet"]
+    assert listed(EdgeFiles(f"{tmp_path}/*/part-?"), tmp_path) == ["sub/part-4"]
+    assert listed(EdgeFiles(f"{tmp_path}/nothing-*"), tmp_path) == []
 
 
 def test_a_file_that_is_named_is_taken_whatever_its_name(tmp_path: Path) -> None:
     for name in ("_edges.bin", "edges[1].parquet"):
         path = write(tmp_path / name)
-        assert [file.path for file in ParquetEdges(path).list()] == [str(path)]
+        assert [file.path for file in EdgeFiles(path).list()] == [str(path)]
 
 
 def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "a.parquet")
     monkeypatch.chdir(tmp_path)
-    assert [file.path for file in ParquetEdges(".").list()] == [str(tmp_path / "a.parquet")]
+    assert [file.path for file in EdgeFiles(".").list()] == [str(tmp_path / "a.parquet")]
 
 
 def test_a_listing_tells_when_a_file_changed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
-    source = ParquetEdges(tmp_path)
+    source = EdgeFiles(tmp_path)
     [before] = source.list()
     assert before.size == path.stat().st_size
     os.utime(path, ns=(1, before_ns := 1_700_000_000_123_456_789))
@@ -106,23 +106,23 @@ def test_a_listing_tells_when_a_file_changed(tmp_path: Path) -> None:
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(FileNotFoundError, match=f"nothing is there: '{missing}'"):
-        ParquetEdges(missing).list()
+        EdgeFiles(missing).list()
     with pytest.raises(FileNotFoundError, match="memory://nowhere"):
-        ParquetEdges("memory://nowhere/at-all").list()
+        EdgeFiles("memory://nowhere/at-all").list()
 
 
 def test_unknown_protocols_are_refused() -> None:
     with pytest.raises(ValueError, match="Protocol not known"):
-        ParquetEdges("nosuch://bucket/path")
+        EdgeFiles("nosuch://bucket/path")
 
 
 def test_entity_tags_and_times_are_versions() -> None:
     memory = fsspec.filesystem("memory")
     memory.pipe("/versions/a.parquet", b"x")
-    [file] = ParquetEdges("memory://versions/a.parquet").list()
+    [file] = EdgeFiles("memory://versions/a.parquet").list()
     assert datetime.fromisoformat(file.version).tzinfo == UTC
     memory.pipe("/versions/a.parquet", b"y")
-    [later] = ParquetEdges("memory://versions/a.parquet").list()
+    [later] = EdgeFiles("memory://versions/a.parquet").list()
     assert later.version != file.version
 
 
@@ -150,7 +150,7 @@ def test_local_files_are_read_in_place(tmp_path: Path) -> None:
 def test_remote_files_are_copied_once_and_deleted_when_released(tmp_path: Path) -> None:
     content = write(tmp_path / "a.parquet").read_bytes()
     fsspec.filesystem("memory").pipe("/remote/a.parquet", content)
-    [remote] = ParquetEdges("memory://remote").list()
+    [remote] = EdgeFiles("memory://remote").list()
     with stage(remote, tmp_path / "staging") as file:
         assert Path(file.local_path).read_bytes() == content
         assert file.is_copy
@@ -161,7 +161,7 @@ def test_remote_files_are_copied_once_and_deleted_when_released(tmp_path: Path) 
 
 def test_a_bad_remote_file_leaves_no_copy(tmp_path: Path) -> None:
     fsspec.filesystem("memory").pipe("/remote-bad/a.parquet", b"PAR1 but no more")
-    [remote] = ParquetEdges("memory://remote-bad").list()
+    [remote] = EdgeFiles("memory://remote-bad").list()
     with pytest.raises(BadEdges, match=r"memory:///remote-bad/a\.parquet is not a readable"):
         stage(remote, tmp_path / "staging")
     assert list((tmp_path / "staging").iterdir()) == []
@@ -169,12 +169,12 @@ def test_a_bad_remote_file_leaves_no_copy(tmp_path: Path) -> None:
 
 def test_a_file_that_vanished_is_no_fault_of_its_content(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
-    [file] = ParquetEdges(path).list()
+    [file] = EdgeFiles(path).list()
     path.unlink()
     with pytest.raises(FileNotFoundError):
         stage(file, tmp_path / "staging")
     fsspec.filesystem("memory").pipe("/vanishing/a.parquet", b"x")
-    [remote] = ParquetEdges("memory://vanishing").list()
+    [remote] = EdgeFiles("memory://vanishing").list()
     fsspec.filesystem("memory").rm("/vanishing/a.parquet")
     with pytest.raises(FileNotFoundError):
         stage(remote, tmp_path / "staging")
@@ -197,7 +197,7 @@ def test_changes_while_a_file_is_read_are_noticed(tmp_path: Path) -> None:
 
 def test_a_file_that_changed_since_it_was_listed_is_staged_as_it_is(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
-    [before] = ParquetEdges(path).list()
+    [before] = EdgeFiles(path).list()
     write(path, table(99))
     file = stage(before, tmp_path / "staging")
     assert file.n_rows == 99
@@ -476,9 +476,9 @@ def test_reading_in_threads_does_not_load_the_cluster_code(tmp_path: Path) -> No
         "import sys\n"
         "from pathlib import Path\n"
         "from peewit.streaming.edges.reader import read_parts\n"
-        "from peewit.streaming.edges.sources import ParquetEdges\n"
+        "from peewit.streaming.edges.sources import EdgeFiles\n"
         "from peewit.streaming.edges.staging import stage\n"
-        "[file] = ParquetEdges(sys.argv[1]).list()\n"
+        "[file] = EdgeFiles(sys.argv[1]).list()\n"
         "staged = stage(file, Path('.'))\n"
         "parts = [(staged, part) for part in staged.parts]\n"
         "blocks = read_parts(parts, node_kind='int64', max_nodes=9, n_threads=2)\n"

@@ -14,7 +14,7 @@ from blake3 import blake3
 
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import EdgeFile
-from peewit.streaming.edges.sources import ParquetEdges
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import Abandoned, Staging, stage
 
 
@@ -26,14 +26,14 @@ def write(path: Path, n_rows: int = 10) -> Path:
 def local_files(directory: Path, n_files: int) -> list[EdgeFile]:
     for number in range(n_files):
         write(directory / f"{number}.parquet", 10 + number)
-    return ParquetEdges(directory).list()
+    return EdgeFiles(directory).list()
 
 
 def remote_files(directory: Path, n_files: int) -> list[EdgeFile]:
     memory = fsspec.filesystem("memory")
     for file in local_files(directory, n_files):
         memory.pipe(f"/{directory.name}/{Path(file.path).name}", Path(file.path).read_bytes())
-    return ParquetEdges(f"memory://{directory.name}").list()
+    return EdgeFiles(f"memory://{directory.name}").list()
 
 
 def wait_for_the_one_ahead(staging: Staging) -> None:
@@ -46,7 +46,7 @@ def test_the_digest_is_that_of_the_whole_content(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     pq.write_table(pa.table({"src": rng.integers(0, 9, 10**6), "dst": np.arange(10**6)}), path)
     assert path.stat().st_size > 2 << 20  # read in several pieces
-    [file] = ParquetEdges(path).list()
+    [file] = EdgeFiles(path).list()
     assert stage(file, tmp_path).digest == f"blake3:{blake3(path.read_bytes()).hexdigest()}"
 
 

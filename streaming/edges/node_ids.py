@@ -6,8 +6,8 @@ from typing import Final, TypeGuard
 
 import pyarrow as pa
 
-from peewit.service.tables.uploads.faults import BadUpload
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
+from peewit.streaming.edges.faults import BadUpload
 
 NodeId = str | int
 
@@ -32,6 +32,9 @@ def node_id(
             raise BadUpload(
                 f"{name!r} must be a string in this graph", argument=name, row=row, value=value
             )
+        if not value or "\0" in value:
+            rule = f"{name!r} must have at least one character, and no NUL"
+            raise BadUpload(rule, argument=name, row=row, value=repr(value))
         if len(value.encode()) > MAX_NODE_BYTES:
             rule = f"{name!r} must have at most {MAX_NODE_BYTES} bytes"
             raise BadUpload(rule, argument=name, row=row, value=value)

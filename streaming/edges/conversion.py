@@ -1,0 +1,279 @@
+"""Conversion: text, Arrow files and tables with bad rows become checked Parquet copies.
+
+A copy holds the columns of edges alone, ids and weights as the graph has them, in row groups of a
+fixed size, so that a position in it means the same after a restart. Bad rows are left out of it, as
+many as somebody allowed, and reported with their places in the original.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
+from peewit.streaming.edges.faults import BadTable
+from peewit.streaming.edges.json_tables import json_batch, json_rows
+from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_parquet
+from peewit.streaming.edges.table_formats import (
+    ROWS_PER_BATCH,
+    Format,
+    format_of_file,
+    open_table,
+)
+
+ROWS_PER_GROUP: Final = 1 << 18
+"""Rows of a row group of a copy."""
+
+_SLICE: Final = 1 << 10  # rows that are looked at together once one of many is bad
+_ARROW_MAGIC: Final = b"ARROW1"
+
+_Read: TypeAlias = Callable[[int, int], RawBlock]
+"""Checked rows of a batch, from the first of some number; raises BadTable with the row."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _BadRows:
+    """Bad rows so far, and how many there may be."""
+
+    allowed: int
+    found: list[BadRow] = field(default_factory=list)
+    damaged: list[int] = field(default_factory=list)
+    """Rows that are no rows of a table, so that those after them are counted without them."""
+
+    def add_damaged(self, row: int, reason: str, value: str) -> None:
+        """Leave out a line that cannot be read; `check_damaged` looks whether it may be."""
+        self.damaged.append(row)
+        self.found.append(BadRow(row=row, reason=reason, value=value))
+
+    def check_damaged(self) -> None:
+        """Raise BadEdges where more lines than allowed cannot be read."""
+        if len(self.found) > self.allowed:
+            last = self.found.pop()
+            self.add(BadTable(last.reason, value=last.value), last.row)
+
+    def add(self, fault: BadTable, row: int) -> None:
+        """Leave a row out; raises BadEdges once there are more than allowed."""
+        for damaged in sorted(self.damaged):
+            row += damaged <= row
+        if len(self.found) >= self.allowed:
+            reason = fault.reason
+            if self.allowed:
+                reason = f"{reason}; {self.allowed} other bad rows were skipped, as allowed"
+            raise BadEdges(reason, argument=fault.argument, row=row, value=fault.value)
+        self.found.append(BadRow(row=row, reason=fault.reason, value=fault.value))
+
+
+def is_read_in_place(file: EdgeFile) -> bool:
+    """Whether a file is Parquet and taken whole or not at all, so that no copy is made."""
+    return file.max_bad_rows == 0 and edge_format(file.path) == (Format.PARQUET, None)
+
+
+def edge_format(path: str) -> tuple[Format, str | None]:
+    """Format and compression by a file's name; Parquet where the name tells nothing."""
+    try:
+        return format_of_file(path)
+    except ValueError:
+        return Format.PARQUET, None
+
+
+def convert(
+    file: EdgeFile,
+    local_path: str,
+    copy_path: str,
+    *,
+    node_kind: NodeKind,
+    max_nodes: int,
+    check: Callable[[], None],
+) -> tuple[BadRow, ...]:
+    """Write the edges of a file as Parquet.
+
+    Parameters
+    ----------
+    file : EdgeFile
+        Says the format by its path, the columns, and how many bad rows may be left out.
+    local_path, copy_path : str
+        Where its content lies, and where the copy comes.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of the graph are.
+    max_nodes : int
+        Bound of dense ids.
+    check : callable
+        Called between batches; what it raises ends the work.
+
+    Returns
+    -------
+    tuple of BadRow
+        What was left out, in order.
+
+    Raises
+    ------
+    BadEdges
+        The file cannot be read, lacks a column, or has more bad rows than allowed.
+    """
+    bad = _BadRows(allowed=file.max_bad_rows)
+    waiting: list[pa.Table] = []
+    n_waiting = 0
+    ids = pa.large_string() if node_kind == "string" else pa.int64()
+    schema = pa.schema([("src", ids), ("dst", ids), ("weight", pa.float32())])
+    original = _Original(
+        file=file, local_path=local_path, node_kind=node_kind, max_nodes=max_nodes, bad=bad
+    )
+    with (
+        _as_bad_edges(),
+        content_faults(f"{file.path} is not readable as {edge_format(file.path)[0]}"),
+        pq.ParquetWriter(copy_path, schema, compression="lz4") as writer,
+    ):
+        for first, n_rows, read in original.batches():
+            check()
+            for block in _good_blocks(read, first, n_rows, bad):
+                columns = {"src": block.src, "dst": block.dst, "weight": block.weight}
+                waiting.append(pa.table(columns).cast(schema))
+                n_waiting += block.n_rows
+            if n_waiting >= ROWS_PER_GROUP:
+                waiting = [_write_groups(writer, pa.concat_tables(waiting), ROWS_PER_GROUP)]
+                n_waiting = waiting[0].num_rows
+        if n_waiting:
+            _write_groups(writer, pa.concat_tables(waiting), 1)
+    return tuple(sorted(bad.found, key=lambda each: each.row))
+
+
+@contextmanager
+def _as_bad_edges() -> Iterator[None]:
+    """Faults of any table as BadEdges, which streams take for the fault of one file."""
+    try:
+        yield
+    except BadEdges:
+        raise
+    except BadTable as fault:
+        raise BadEdges(
+            fault.reason, argument=fault.argument, row=fault.row, value=fault.value
+        ) from fault
+
+
+def _write_groups(writer: pq.ParquetWriter, table: pa.Table, least_rows: int) -> pa.Table:
+    """Write row groups of the fixed size while enough rows are left; returns the others."""
+    while table.num_rows >= least_rows:
+        writer.write_table(table.slice(0, ROWS_PER_GROUP), row_group_size=ROWS_PER_GROUP)
+        table = table.slice(ROWS_PER_GROUP)
+    return table
+
+
+def _good_blocks(read: _Read, first: int, n_rows: int, bad: _BadRows) -> Iterator[RawBlock]:
+    """The rows of a batch without the bad ones: found by halves first, then one by one."""
+    if n_rows == 0:
+        return
+    try:
+        block = read(first, n_rows)
+    except BadTable as fault:
+        if fault.row is None or (bad.allowed == 0 and n_rows <= _SLICE):
+            raise
+        if n_rows > _SLICE:
+            for start in range(first, first + n_rows, _SLICE):
+                size = min(_SLICE, first + n_rows - start)
+                yield from _good_blocks(read, start, size, bad)
+            return
+        row = fault.row
+        yield from _good_blocks(read, first, row - first, bad)
+        bad.add(fault, row)
+        yield from _good_blocks(read, row + 1, first + n_rows - row - 1, bad)
+    else:
+        yield block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Original:
+    """A file that is read a batch at a time, and what its rows must be."""
+
+    file: EdgeFile
+    local_path: str
+    node_kind: NodeKind
+    max_nodes: int
+    bad: _BadRows
+
+    def batches(self) -> Iterator[tuple[int, int, _Read]]:
+        """First row, number of rows and reader of each batch."""
+        table_format, compression = edge_format(self.file.path)
+        first = 0
+        if table_format is Format.PARQUET:
+            if compression is not None:
+                raise BadEdges("a Parquet file must not be compressed as a whole")
+            for batch in self._parquet_batches():
+                yield first, batch.num_rows, partial(self._block, batch, first)
+                first += batch.num_rows
+            return
+        with open_table(self.local_path, compression) as content:
+            if table_format is Format.NDJSON:
+                for rows in json_rows(content, keeps_damaged=self.bad.allowed > 0):
+                    yield first, len(rows), partial(self._json_block, rows, first)
+                    first += len(rows)
+                return
+            is_text = table_format is Format.CSV
+            batches = self._csv_batches(content) if is_text else self._ipc_batches(content)
+            read = self._csv_block if is_text else self._block
+            for batch in batches:
+                self.bad.check_damaged()
+                yield first, batch.num_rows, partial(read, batch, first)
+                first += batch.num_rows
+            self.bad.check_damaged()
+
+    def _checked(self, batch: pa.RecordBatch, first: int) -> RawBlock:
+        return read_columns(
+            batch,
+            node_kind=self.node_kind,
+            max_nodes=self.max_nodes,
+            columns=self.file.columns,
+            first_row=first,
+        )
+
+    def _block(self, batch: pa.RecordBatch, base: int, first: int, n_rows: int) -> RawBlock:
+        return self._checked(batch.slice(first - base, n_rows), first)
+
+    def _csv_block(self, batch: pa.RecordBatch, base: int, first: int, n_rows: int) -> RawBlock:
+        taken = batch.slice(first - base, n_rows)
+        columns = self.file.columns
+        return self._checked(typed_edges(taken, self.node_kind, columns, first_row=first), first)
+
+    def _json_block(self, rows: list[Any], base: int, first: int, n_rows: int) -> RawBlock:
+        taken = rows[first - base : first - base + n_rows]
+        columns = self.file.columns
+        return self._checked(json_batch(taken, self.node_kind, columns, first_row=first), first)
+
+    def _csv_batches(self, content: BinaryIO) -> Iterator[pa.RecordBatch]:
+        columns = self.file.columns
+        on_damaged = self.bad.add_damaged if self.bad.allowed else None
+        return csv_batches(content, tuple(columns), check=columns.check, on_damaged=on_damaged)
+
+    def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
+        columns = self.file.columns
+        with open_parquet(self.local_path) as parquet:
+            names = parquet.schema_arrow.names
+            columns.check(names)
+            wanted = columns.of(names)
+            yield from parquet.iter_batches(batch_size=ROWS_PER_BATCH, columns=wanted)
+
+    def _ipc_batches(self, content: BinaryIO) -> Iterator[pa.RecordBatch]:
+        columns = self.file.columns
+        for batch in _ipc_batches(self.local_path, content):
+            names = batch.schema.names
+            columns.check(names)
+            taken = batch.select(columns.of(names))
+            for start in range(0, batch.num_rows, ROWS_PER_BATCH):
+                yield taken.slice(start, ROWS_PER_BATCH)
+
+
+def _ipc_batches(local_path: str, content: BinaryIO) -> Iterator[pa.RecordBatch]:
+    """Batches of an Arrow stream, or of an Arrow file (Feather), which has its own beginning."""
+    with open_table(local_path, None) as stored:
+        is_file = stored.read(len(_ARROW_MAGIC)) == _ARROW_MAGIC
+    if is_file:
+        with pa.OSFile(local_path) as stored:
+            reader = pa.ipc.open_file(stored)
+            yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
+        return
+    yield from pa.ipc.open_stream(content)

@@ -1,0 +1,233 @@
+"""CSV tables: the separator is told from the header; a value of the wrong type has its row named.
+
+Lines that begin with ``#`` or ``%`` before the header are comments. Text without a header line is
+read where all columns that are wanted are positions, ``#1`` being the first.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO, Final, cast
+
+import pyarrow as pa
+import pyarrow.csv
+
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.faults import BadUpload, excerpt, named_faults
+
+_SEPARATORS: Final = ",\t;| "
+_HEAD_BYTES: Final = 1 << 20
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How a CSV is written.
+
+    Attributes
+    ----------
+    names : list of str
+        Its columns, by position where it has no header line.
+    separator : str
+        Between two fields.
+    n_comments : int
+        Lines before the header.
+    has_header : bool
+        Whether the line after those names the columns.
+    """
+
+    names: list[str]
+    separator: str
+    n_comments: int
+    has_header: bool
+
+
+class _Rejoined(io.RawIOBase):
+    """A file whose beginning was read already, from that beginning on."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes, at most ``size``."""
+        size = -1 if size is None else size
+        taken = self._head if size < 0 else self._head[:size]
+        self._head = self._head[len(taken) :]
+        if size < 0:
+            return taken + self._rest.read()
+        return taken + self._rest.read(size - len(taken)) if len(taken) < size else taken
+
+
+def csv_edges(
+    file: BinaryIO, node_kind: NodeKind, columns: EdgeColumns = PLAIN
+) -> Iterator[pa.RecordBatch]:
+    """Columns of the types that `read_columns` wants; a value that has another is named."""
+    first_row = 0
+    for batch in csv_batches(file, tuple(columns), check=columns.check):
+        yield typed_edges(batch, node_kind, columns, first_row=first_row)
+        first_row += batch.num_rows
+
+
+def typed_edges(
+    batch: pa.RecordBatch, node_kind: NodeKind, columns: EdgeColumns, *, first_row: int
+) -> pa.RecordBatch:
+    """Columns of strings in the types of edges; BadUpload with the first row that does not fit."""
+    id_type = pa.string() if node_kind == "string" else pa.int64()
+    typed = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        wanted = pa.float64() if name == columns.weight else id_type
+        typed[name] = converted(column, wanted, name, first_row)
+    return pa.record_batch(typed)
+
+
+def csv_batches(
+    file: BinaryIO,
+    wanted: Sequence[str],
+    *,
+    check: Callable[[Sequence[str]], None],
+    on_damaged: Callable[[int, str, str], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of some columns, every value as it stands there; other columns may hold anything.
+
+    Lines with too few or too many fields are an error, or left out and told to ``on_damaged`` with
+    their row, the rule and their text; it may hear of them before their batch comes.
+    """
+    layout, file = _layout(file, wanted)
+    check(layout.names)
+    options = pa.csv.ConvertOptions(
+        include_columns=[name for name in layout.names if name in wanted],
+        column_types=dict.fromkeys(wanted, pa.string()),
+        strings_can_be_null=False,
+    )
+    with named_faults("the CSV is damaged"):
+        yield from _opened(file, layout, options, on_damaged)
+
+
+def csv_header(file: BinaryIO, wanted: Sequence[str]) -> tuple[list[str], "OpenCSV"]:
+    """Names of the columns, and how to read the rows of some of them."""
+    layout, rejoined = _layout(file, wanted)
+    return layout.names, lambda options: _opened(rejoined, layout, options)
+
+
+OpenCSV = Callable[[pa.csv.ConvertOptions], Iterator[pa.RecordBatch]]
+
+
+def _opened(
+    file: BinaryIO,
+    layout: _Layout,
+    options: pa.csv.ConvertOptions,
+    on_damaged: Callable[[int, str, str], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    return cast(
+        "Iterator[pa.RecordBatch]",
+        pa.csv.open_csv(
+            file,
+            read_options=pa.csv.ReadOptions(
+                use_threads=False,  # with threads no row is named in errors
+                skip_rows=layout.n_comments,
+                column_names=None if layout.has_header else layout.names,
+            ),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=layout.separator,
+                invalid_row_handler=None
+                if on_damaged is None
+                else partial(_leave_out, layout, on_damaged),
+            ),
+            convert_options=options,
+        ),
+    )
+
+
+def _leave_out(
+    layout: _Layout, on_damaged: Callable[[int, str, str], None], row: pa.csv.InvalidRow
+) -> str:
+    first_line = 1 + layout.n_comments + layout.has_header
+    rule = f"a row must have {row.expected_columns} fields, got {row.actual_columns}"
+    on_damaged(row.number - first_line, rule, excerpt(row.text))
+    return "skip"
+
+
+def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
+    """How a file is written, by its first lines, and the file from its beginning."""
+    with named_faults("the CSV is damaged"):
+        head = file.read(_HEAD_BYTES)
+    if len(head) == _HEAD_BYTES and b"\n" not in head:
+        raise BadUpload(f"a line must have at most {_HEAD_BYTES} bytes", row=0)
+    lines = head.removeprefix(_BYTE_ORDER_MARK).splitlines()
+    n_comments = 0
+    while n_comments < len(lines) and lines[n_comments].lstrip()[:1] in {b"#", b"%"}:
+        n_comments += 1
+    if n_comments == len(lines):
+        raise BadUpload("a CSV must have a header line")
+    try:
+        first = lines[n_comments].decode()
+    except UnicodeDecodeError as error:
+        rule = "a CSV must be UTF-8 text with a header line"
+        raise BadUpload(rule, value=excerpt(lines[n_comments])) from error
+    has_header = not wanted[0].startswith("#")
+    fields = {each: next(csv.reader([first], delimiter=each), []) for each in _SEPARATORS}
+
+    def fit(separator: str) -> tuple[int, int]:
+        names = fields[separator]
+        return sum(name in names for name in wanted), len(names) if separator != " " else 0
+
+    separator = max(_SEPARATORS, key=fit)
+    if not has_header and len(fields[separator]) == 1:
+        separator = " "
+    names = fields[separator]
+    if has_header and not any(name in names for name in wanted) and _is_data(names):
+        rule = (
+            "the first line must name the columns (of a file without such a line, say which "
+            "columns are the ends by their places: --src '#1' --dst '#2')"
+        )
+        raise BadUpload(rule, value=excerpt(first))
+    if not has_header:
+        names = [f"#{number}" for number in range(1, len(names) + 1)]
+    layout = _Layout(names=names, separator=separator, n_comments=n_comments, has_header=has_header)
+    return layout, cast("BinaryIO", _Rejoined(head, file))
+
+
+def _is_data(fields: Sequence[str]) -> bool:
+    """Whether a line of numbers stands where names should."""
+    try:
+        list(map(float, fields))
+    except ValueError:
+        return False
+    return True
+
+
+def converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) -> pa.Array:
+    """A column of strings as another type; BadUpload with the first row that is none."""
+    if column.type == wanted:
+        return column
+    if _casts(column, wanted):
+        return column.cast(wanted)
+    first, n_rows = 0, len(column)  # bisect for the first bad row, never a loop over rows
+    while n_rows > 1:
+        half = n_rows // 2
+        if _casts(column.slice(first, half), wanted):
+            first, n_rows = first + half, n_rows - half
+        else:
+            n_rows = half
+    rule = "a 64-bit integer" if pa.types.is_integer(wanted) else "a number"
+    raise BadUpload(
+        f"column {name!r} must hold {rule} in every row",
+        argument=name,
+        row=first_row + first,
+        value=column[first].as_py(),
+    )
+
+
+def _casts(column: pa.Array, wanted: pa.DataType) -> bool:
+    try:
+        column.cast(wanted)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""NDJSON tables, a chunk of lines at a time, and objects that were read already."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, BinaryIO, Final
+
+import orjson
+import pyarrow as pa
+
+from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.faults import BadUpload
+from peewit.streaming.edges.node_ids import node_id
+from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
+
+MAX_LINE_BYTES: Final = 1 << 24
+"""Longest line of NDJSON; as values it takes many times as much."""
+
+
+def json_rows(file: BinaryIO, *, keeps_damaged: bool = False) -> Iterator[list[Any]]:
+    """The values of some lines at a time; blank lines are not counted.
+
+    A line that is no JSON is an error, or comes as its text.
+    """
+    first_row = n_bytes = 0
+    chunk: list[bytes] = []
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            row = first_row + len(chunk)
+            raise BadUpload(f"a line must have at most {MAX_LINE_BYTES} bytes", row=row)
+        if not line.strip():
+            continue
+        chunk.append(line)
+        n_bytes += len(line)
+        if len(chunk) == ROWS_PER_BATCH or n_bytes >= BYTES_PER_BATCH:
+            yield _json_values(chunk, first_row, keeps_damaged=keeps_damaged)
+            first_row += len(chunk)
+            chunk, n_bytes = [], 0
+    if chunk:
+        yield _json_values(chunk, first_row, keeps_damaged=keeps_damaged)
+
+
+def _json_values(lines: list[bytes], first_row: int, *, keeps_damaged: bool) -> list[Any]:
+    with suppress(orjson.JSONDecodeError):  # which line it is, is found below
+        values: list[Any] = orjson.loads(b"[%b]" % b",".join(lines))
+        if len(values) == len(lines):
+            return values
+    values = []
+    for row, line in enumerate(lines, first_row):
+        try:
+            values.append(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            text = line.decode(errors="replace").strip()
+            if not keeps_damaged:
+                rule = f"every line must be one JSON object ({error.msg})"
+                raise BadUpload(rule, row=row, value=text) from None
+            values.append(text)
+    return values
+
+
+def json_edges(
+    file: BinaryIO, node_kind: NodeKind, columns: EdgeColumns = PLAIN
+) -> Iterator[pa.RecordBatch]:
+    """Objects of two ends and, where it is not 1, a weight; see `csv_tables.csv_edges`."""
+    first_row = 0
+    for rows in json_rows(file):
+        yield json_batch(rows, node_kind, columns, first_row=first_row)
+        first_row += len(rows)
+
+
+def json_batch(
+    rows: list[Any], node_kind: NodeKind, columns: EdgeColumns, *, first_row: int
+) -> pa.RecordBatch:
+    """Objects as columns of edges; BadUpload or BadEdges with the first row that does not fit."""
+    for number, row in enumerate(rows, first_row):
+        if not isinstance(row, dict):
+            raise BadUpload("a row must be an object", row=number, value=row)
+        if columns.src not in row or columns.dst not in row:
+            columns.check(list(row), row=number)
+    batch = {
+        name: json_ids([row[name] for row in rows], name, node_kind, first_row)
+        for name in (columns.src, columns.dst)
+    }
+    if columns.is_weight_named or any(columns.weight in row for row in rows):
+        weights = [row.get(columns.weight, 1.0) for row in rows]
+        batch[columns.weight] = _json_weights(weights, columns.weight, first_row)
+    return pa.record_batch(batch)
+
+
+def json_ids(values: list[Any], name: str, node_kind: NodeKind, first_row: int) -> pa.Array:
+    """Ids of one column; nulls stay, for `read_columns` to refuse."""
+    usual, arrow_type = (str, pa.string()) if node_kind == "string" else (int, pa.int64())
+    if {type(value) for value in values} <= {usual}:
+        with suppress(OverflowError, pa.ArrowInvalid):  # too large for 64 bits: named below
+            return pa.array(values, arrow_type)
+    checked = [
+        None if value is None else node_id(value, node_kind, name=name, row=row)
+        for row, value in enumerate(values, first_row)
+    ]
+    return pa.array(checked, arrow_type)
+
+
+def _json_weights(values: list[Any], name: str, first_row: int) -> pa.Array:
+    if not {type(value) for value in values} <= {float, int, type(None)}:
+        for row, value in enumerate(values, first_row):
+            if value is not None and type(value) not in {float, int}:
+                raise BadUpload(
+                    f"column {name!r} must hold numbers", argument=name, row=row, value=value
+                )
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())

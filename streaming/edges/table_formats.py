@@ -1,0 +1,122 @@
+"""Formats of tables, told by media types and file names, and the compression of files."""
+
+import io
+from enum import StrEnum
+from pathlib import PurePath
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+ROWS_PER_BATCH: Final = 1 << 16
+BYTES_PER_BATCH: Final = 1 << 24
+"""Most of a batch that is read from a file, as far as can be told beforehand."""
+
+
+class Format(StrEnum):
+    """Format of a table."""
+
+    ARROW = "arrow"
+    """Arrow IPC stream."""
+    PARQUET = "parquet"
+    """One Parquet file."""
+    CSV = "csv"
+    """With a header line, in UTF-8; null is an empty field without quotes."""
+    NDJSON = "ndjson"
+    """One JSON object per line."""
+
+    @property
+    def media_type(self) -> str:
+        """What `Content-Type` says."""
+        return _MEDIA_TYPES[self][0]
+
+    @property
+    def suffix(self) -> str:
+        """Suffix of a file of this format, with the dot."""
+        return _SUFFIXES[self][0]
+
+    @classmethod
+    def of_media_type(cls, media_type: str) -> "Format | None":
+        """The format that a media type without parameters names, or None."""
+        name = media_type.strip().lower()
+        return next((each for each in cls if name in _MEDIA_TYPES[each]), None)
+
+    @classmethod
+    def of_path(cls, path: PurePath) -> "Format":
+        """The format that a file's suffix names.
+
+        Raises
+        ------
+        ValueError
+            The suffix names none.
+        """
+        suffix = path.suffix.lower()
+        for each in cls:
+            if suffix in _SUFFIXES[each]:
+                return each
+        known = ", ".join(suffix for suffixes in _SUFFIXES.values() for suffix in suffixes)
+        raise ValueError(f"a table's file name must end in one of {known}, got {path.name!r}")
+
+
+_MEDIA_TYPES: Final[dict[Format, tuple[str, ...]]] = {
+    Format.ARROW: ("application/vnd.apache.arrow.stream",),
+    Format.PARQUET: (
+        "application/vnd.apache.parquet",
+        "application/parquet",
+        "application/x-parquet",
+    ),
+    Format.CSV: ("text/csv", "application/csv"),
+    Format.NDJSON: ("application/x-ndjson", "application/ndjson", "application/jsonl"),
+}
+_SUFFIXES: Final[dict[Format, tuple[str, ...]]] = {
+    Format.ARROW: (".arrows", ".arrow"),
+    Format.PARQUET: (".parquet", ".pq"),
+    Format.CSV: (".csv",),
+    Format.NDJSON: (".ndjson", ".jsonl"),
+}
+
+_COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+_READ: Final = {suffix: each for each, suffixes in _SUFFIXES.items() for suffix in suffixes} | {
+    ".ipc": Format.ARROW,
+    ".feather": Format.ARROW,
+    ".tsv": Format.CSV,
+    ".tab": Format.CSV,
+    ".txt": Format.CSV,
+    ".json": Format.NDJSON,
+}
+"""What file names end in, before `.gz` or `.zst`; CSV has whatever separator its header shows."""
+
+
+def format_of_file(name: str) -> tuple[Format, str | None]:
+    """Format of a file by its name, and its compression as Arrow calls it.
+
+    Raises
+    ------
+    ValueError
+        The name ends in no suffix of a table.
+    """
+    path = PurePath(name)
+    compression = _COMPRESSIONS.get(path.suffix.lower())
+    if compression is not None:
+        path = path.with_suffix("")
+    found = _READ.get(path.suffix.lower())
+    if found is None:
+        raise ValueError(
+            f"a table's file name must end in one of {', '.join(_READ)}, with .gz or .zst behind "
+            f"it where it is compressed, got {PurePath(name).name!r}"
+        )
+    return found, compression
+
+
+def is_table(name: str) -> bool:
+    """Whether a file name ends like that of a table."""
+    try:
+        format_of_file(name)
+    except ValueError:
+        return False
+    return True
+
+
+def open_table(path: str, compression: str | None) -> BinaryIO:
+    """Open a file for reading from its start, decompressed on the way."""
+    stream = pa.input_stream(path, compression=compression)
+    return io.BufferedReader(stream, 1 << 20)
