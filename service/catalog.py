@@ -19,9 +19,9 @@ from uuid import uuid4
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, label_events
+from peewit.service.database.timestamps import now
 from peewit.service.tables.uploads import LabelColumns
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind

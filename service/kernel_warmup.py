@@ -32,7 +32,7 @@ from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.passes.certificate import CertifySettings
+from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore

@@ -25,8 +25,8 @@ from sklearn.datasets import load_digits
 from peewit.service.demo.digits import N_NEIGHBORS, neighbor_edges
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.job_kind import Child
-from peewit.service.tasks.messages import Done
 from peewit.service.tasks.solve import SolveKind, SolveTask
+from peewit.service.tasks.tasks_and_messages import Done
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.models import DEFAULT_MODEL

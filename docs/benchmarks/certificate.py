@@ -27,7 +27,7 @@ from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import DenseNodes
-from peewit.streaming.passes.certificate import Certificate, CertifySettings
+from peewit.streaming.passes.certificate_store import Certificate, CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edge_passes import RawEdges
 from peewit.streaming.passes.raw_edge_spool import Spool

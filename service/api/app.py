@@ -32,7 +32,7 @@ from peewit.service.api.routes import (
     sources,
     suggestions,
 )
-from peewit.service.api.schemas.base import Problem
+from peewit.service.api.schemas.bodies_and_problems import Problem
 from peewit.service.api.schemas.labels import LabelsIn
 from peewit.service.api.schemas.predictions import PointsIn
 from peewit.service.api.shutdown import Stopping

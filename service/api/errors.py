@@ -25,7 +25,7 @@ from starlette.routing import Match
 from peewit.service.api.auth import KeyMissing, KeyRefused, ScopeMissing
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown
 from peewit.service.api.readiness import NotReady
-from peewit.service.api.schemas.base import InvalidArgument, Problem, argument_of
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, Problem, argument_of
 from peewit.service.api.tables import FormatNotOffered
 from peewit.service.api.throttling import TooManyRequests
 from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
@@ -50,8 +50,8 @@ from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
+from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.faults import BadTable
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.snapshots.store import SnapshotNotFound

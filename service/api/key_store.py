@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, or_, select, update
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, insert_into
 from peewit.service.database.tables import keys
+from peewit.service.database.timestamps import now
 
 Scope = Literal["read", "label", "ingest", "admin"]
 """What a key allows: look at everything; write labels and solve; bring edges; all of it."""

@@ -44,9 +44,9 @@ _MODULE_OF: Final = {
     "backup": "backup",
     "restore": "backup",
     "doctor": "doctor",
-    "version": "health",
+    "version": "version_and_health",
     "warm": "warm",
-    "health": "health",
+    "health": "version_and_health",
 }
 """In the order of ``peewit --help``."""
 

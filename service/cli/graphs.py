@@ -42,7 +42,7 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.tables.uploads import LabelValue
 from peewit.streaming.edges.blocks import NODE_KINDS
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group("Graphs and their settings.")

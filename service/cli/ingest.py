@@ -31,7 +31,7 @@ from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
-from peewit.service.ingest.lease_renewer import Renewer
+from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.logs import configure_logging
 from peewit.service.process_lifetime import (
     StopSignal,

@@ -98,7 +98,12 @@ def export(
     with open_session() as session:
         graph = session.graph(name)
         current = LabelStore(session.database).current(graph.id)
-    pieces = encode_labels(current, graph.settings.node_ids, labels_format)
+    pieces = encode_labels(
+        current,
+        graph.settings.node_ids,
+        labels_format,
+        label_columns(graph.settings.columns, {}),
+    )
     if output is None:
         print_bytes(pieces)
         return

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from peewit.service.api import errors
 from peewit.service.api.auth import KeyMissing
-from peewit.service.api.schemas.base import InvalidArgument
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.dashboard.access import ForeignForm, Viewer
 
 STATIC: Final = Path(__file__).parent / "static"

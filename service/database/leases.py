@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, or_, select, update
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, insert_into
 from peewit.service.database.tables import leases
+from peewit.service.database.timestamps import now
 
 
 class LeaseExpired(RuntimeError):

@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from peewit.service.database.clock import Timestamp, now
+from peewit.service.database.timestamps import Timestamp, now
 
 metadata = MetaData(
     naming_convention={

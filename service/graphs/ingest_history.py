@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from sqlalchemy import Select, delete, func, select
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, insert_into
 from peewit.service.database.tables import ingest_points
+from peewit.service.database.timestamps import now
 
 MAX_POINTS: Final = 1_000
 """Of a graph; when there are more, every second one but for the newest hundred goes."""

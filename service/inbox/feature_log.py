@@ -13,13 +13,13 @@ from uuid import uuid4
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from peewit.service.catalog import lock_graph
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import feature_sets, graphs
+from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import BacklogFull, RowRecord, printable
 from peewit.service.inbox.push_log import take_positions
-from peewit.streaming.edges.faults import BadTable
+from peewit.streaming.edges.bad_table import BadTable
 
 SetMode = Literal["replace", "add"]
 """Whether a set takes the place of all rows, or of those of its own nodes only."""

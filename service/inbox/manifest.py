@@ -26,10 +26,10 @@ from sqlalchemy import (
 )
 
 from peewit.service.catalog import Catalog, GraphProgress, lock_graph
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
+from peewit.service.database.timestamps import now
 from peewit.service.inbox.feature_log import FeatureLog, set_waits
 from peewit.service.inbox.inbox_records import (
     FILE_GONE,

@@ -24,10 +24,10 @@ from sqlalchemy import (
 )
 
 from peewit.service.catalog import lock_graph
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import files, graphs, pushes
+from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import (
     BacklogFull,
     FileRecord,

@@ -36,7 +36,7 @@ from peewit.streaming.events import (
     StreamSummary,
 )
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotStore
 
 KEPT_SNAPSHOTS: Final = 5

@@ -30,7 +30,7 @@ from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.source_lister import SourceLister
 from peewit.service.ingest.ingestor import Ingestor, OpenGraph
-from peewit.service.ingest.lease_renewer import Renewer
+from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.metrics.store_metrics import OTHERS, IngestMetrics, metrics_server
 from peewit.service.settings import Settings

@@ -27,7 +27,7 @@ from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.source_lister import list_files
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.feature_commit import FeatureCommitter
-from peewit.service.ingest.lease_renewer import Renewer
+from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.settings import Settings
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile

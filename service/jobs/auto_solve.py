@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, select
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, jobs
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, lane_of
 from peewit.service.jobs.queue import coalesce_key, submit_coalesced
 

@@ -26,9 +26,9 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from peewit.service.catalog import lock_graph
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, insert_into
 from peewit.service.database.tables import job_events, jobs
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import (
     IdempotencyConflict,
     Job,

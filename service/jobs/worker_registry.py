@@ -6,9 +6,9 @@ from typing import Final
 
 from sqlalchemy import delete, insert, select, update
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import workers
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import Lane
 
 SILENT_AFTER_SECONDS: Final = 8.0

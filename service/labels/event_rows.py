@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select
 
-from peewit.service.database.clock import Timestamp, now
 from peewit.service.database.tables import label_events
+from peewit.service.database.timestamps import Timestamp, now
 
 _FEW: Final = 1_000
 _ROWS_PER_STATEMENT: Final = 100_000

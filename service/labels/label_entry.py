@@ -16,7 +16,14 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.labels.store import CurrentLabels, LabelReceipt, LabelStore
 from peewit.service.tables.formats import encode, json_integer
-from peewit.service.tables.uploads import NodeId, UploadedLabels, id_type, node_array
+from peewit.service.tables.uploads import (
+    LabelColumns,
+    NodeId,
+    UploadedLabels,
+    id_type,
+    node_array,
+)
+from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.table_formats import Format
@@ -108,9 +115,12 @@ class Labeling:
 
 
 def encode_labels(
-    current: CurrentLabels, node_kind: NodeKind, table_format: Format
+    current: CurrentLabels,
+    node_kind: NodeKind,
+    table_format: Format,
+    columns: LabelColumns = PLAIN_LABELS,
 ) -> Iterator[bytes]:
-    """Columns ``node`` and ``label``, ready to be put again.
+    """A column of nodes and one of labels, ready to be put again.
 
     Labels are int64 where all of them are whole numbers, float64 where all are numbers, else
     strings; NDJSON keeps each as it was given.
@@ -119,16 +129,17 @@ def encode_labels(
     if all(isinstance(label, int) for label in current.labels):
         labels = pa.array(current.labels, pa.int64())
     elif table_format is Format.NDJSON:
-        return _json_lines(nodes, current)
+        return _json_lines(nodes, current, columns)
     elif all(isinstance(label, int | float) for label in current.labels):
         labels = pa.array([float(label) for label in current.labels], pa.float64())
     else:
         labels = pa.array([str(label) for label in current.labels], pa.string())
-    table = pa.table({"node": nodes, "label": labels})
+    table = pa.table({columns.node: nodes, columns.label: labels})
     return encode(table.schema, table.to_batches(_ROWS_PER_BATCH), table_format)
 
 
-def _json_lines(nodes: pa.Array, current: CurrentLabels) -> Iterator[bytes]:
+def _json_lines(nodes: pa.Array, current: CurrentLabels, columns: LabelColumns) -> Iterator[bytes]:
     for node, label in zip(nodes.to_pylist(), current.labels, strict=True):
         shown = json_integer(node) if isinstance(node, int) else node
-        yield orjson.dumps({"node": shown, "label": label}, option=orjson.OPT_APPEND_NEWLINE)
+        row = {columns.node: shown, columns.label: label}
+        yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)

@@ -21,8 +21,8 @@ from peewit.service.database.tables import graphs, label_events
 from peewit.service.labels.event_rows import insert_events
 from peewit.service.tables.uploads import LabelValue
 from peewit.solvers.arrays import BoolArray
+from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
-from peewit.streaming.edges.faults import BadTable
 
 MAX_LABEL_BYTES: Final = 1000
 """A label names a class; longer text is a mistake."""

@@ -15,9 +15,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import jobs, leases
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import LANES, JobStatus
 from peewit.service.jobs.worker_registry import WorkerRegistry
 

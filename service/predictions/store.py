@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, Select, and_, select
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import jobs
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import job_from_row
 from peewit.service.predictions.prediction_files import (

@@ -8,12 +8,12 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child, GraphKind, Options
-from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.certificate import CertifySettings
+from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edge_passes import PassStopped, RawEdgesGone
 from peewit.streaming.snapshots.store import SnapshotStore

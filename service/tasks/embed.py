@@ -9,8 +9,8 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child, GraphKind, Options
-from peewit.service.tasks.messages import Advanced, Done, Stopped, Task
 from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped, Task
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStopped, embed
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.tasks.messages import Advanced
+from peewit.service.tasks.tasks_and_messages import Advanced
 
 _JOBS_LOOKED_AT: Final = 200
 _LEAST_FRACTION: Final = 0.02

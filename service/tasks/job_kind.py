@@ -15,9 +15,9 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job, JobSpec, Lane
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.labels_task import LabelsTask
-from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arguments import BadArgument
 

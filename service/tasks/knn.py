@@ -18,9 +18,9 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child, GraphKind, Options
-from peewit.service.tasks.messages import Done, Stopped, Task
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.iteration_loop import Stopped as IterationStopped
 from peewit.solvers.iteration_loop import Watch
 from peewit.streaming.durable_files import fsync_directory, remove_abandoned

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from peewit.service.predictions.prediction_files import label_values
 from peewit.service.tables.uploads import id_type
-from peewit.service.tasks.messages import Task
+from peewit.service.tasks.tasks_and_messages import Task
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.nodes.index import Nodes

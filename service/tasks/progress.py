@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
-from peewit.service.tasks.messages import Advanced
+from peewit.service.tasks.tasks_and_messages import Advanced
 from peewit.solvers.iteration_loop import ProgressReport
 
 REPORT_SECONDS: Final = 0.5

@@ -22,11 +22,11 @@ from peewit.service.predictions.predictors import write_predictor
 from peewit.service.tasks.assessment import Answered, Assessment, assess
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
-from peewit.service.tasks.messages import Done, Stopped
 from peewit.service.tasks.progress import Cancelled, Phases, StoppedEarly
 from peewit.service.tasks.refine import refined
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model

@@ -9,10 +9,10 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import JobSpec
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
-from peewit.service.tasks.messages import Done, Stopped
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.tuning import Grid, Tuning, default_grid, grid_models, tune
 from peewit.solvers.models.base import Model, as_classes

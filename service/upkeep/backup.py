@@ -22,11 +22,11 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, func, select, text
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_private_database
 from peewit.service.database.lease_holders import holder_name, is_dead
 from peewit.service.database.migrations import newest_revision
 from peewit.service.database.tables import files, graphs, sources
+from peewit.service.database.timestamps import now
 from peewit.service.inbox.needed_files import GRAPHS, needed_files, path_below
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings

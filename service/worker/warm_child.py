@@ -21,7 +21,7 @@ from peewit.service.inbox.confinement import confine_redirects
 from peewit.service.logs import LogChoice, configure_logging, log_choice
 from peewit.service.process_lifetime import give_way
 from peewit.service.settings import Settings, prepare_environment
-from peewit.service.tasks.messages import Advanced, Answer, Failed, Stop, Stopped, Task
+from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Stopped, Task
 
 KILL_AFTER_SECONDS: Final = 1.0
 """A child that was told to stop has this long before it is killed."""

@@ -14,7 +14,7 @@ from structlog.contextvars import bound_contextvars
 from peewit.service.database.full_disk import is_disk_full
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.kind_list import kind_of
-from peewit.service.tasks.messages import Answer, Failed, Stop, Task
+from peewit.service.tasks.tasks_and_messages import Answer, Failed, Stop, Task
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.nodes.index import NodeCollision

@@ -29,8 +29,8 @@ from peewit.service.metrics.store_metrics import metrics_server
 from peewit.service.settings import Settings
 from peewit.service.tasks.forecast import Forecast, last_equal
 from peewit.service.tasks.kind_list import KINDS, kind_of
-from peewit.service.tasks.messages import Advanced, Answer, Done, Failed, Stopped
 from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Failed, Stopped
 from peewit.service.worker.heartbeats import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
 from peewit.service.worker.worker_metrics import Outcome, WorkerMetrics

@@ -37,7 +37,7 @@ from peewit.solvers.iteration_loop import Cancelled, iterate
 from peewit.solvers.kernels.adjacency import row_sums
 from peewit.solvers.kernels.jacobi_chebyshev import smooth_rows
 from peewit.solvers.kernels.resistance_records import estimated_resistances
-from peewit.solvers.laplacian.edge_records import (
+from peewit.solvers.laplacian.edge_record_matrix import (
     UINT64_MASK,
     EdgeRecords,
     locality_order,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import INT32_MAX, Float32Array, Int32Array, frozen
-from peewit.streaming.edges.faults import BadTable
+from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.kernels.block_columns import fill_self_loops
 
 NodeKind = Literal["string", "int64", "dense"]

@@ -14,9 +14,9 @@ from typing import BinaryIO, Final, cast
 import pyarrow as pa
 import pyarrow.csv
 
+from peewit.streaming.edges.bad_table import BadUpload, excerpt, named_faults
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
-from peewit.streaming.edges.faults import BadUpload, excerpt, named_faults
 
 _SEPARATORS: Final = ",\t;| "
 _HEAD_BYTES: Final = 1 << 20

@@ -6,8 +6,8 @@ from typing import Final, TypeGuard
 
 import pyarrow as pa
 
+from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
-from peewit.streaming.edges.faults import BadUpload
 
 NodeId = str | int
 

@@ -35,7 +35,7 @@ from peewit.streaming.durable_files import (
     remove_unfinished,
 )
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.certificate import (
+from peewit.streaming.passes.certificate_store import (
     Certificate,
     CertificateStatus,
     CertificateStore,

@@ -24,7 +24,7 @@ HOLDER = """
 import ctypes, sys
 from peewit.service.database.engine import open_database
 from peewit.service.database.lease_keeper import held_lease
-from peewit.service.ingest.lease_renewer import Renewer
+from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.jobs.worker_registry import WorkerRegistry
 
 url, deaf_seconds, has_renewer = sys.argv[1:]

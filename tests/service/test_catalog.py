@@ -23,9 +23,9 @@ from peewit.service.catalog import (
     SnapshotEvery,
     lock_graph,
 )
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import files, graphs, jobs, label_events, sources
+from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import NewPush
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.labels.store import LabelStore

@@ -20,7 +20,7 @@ from peewit.service.api.routes.query_parameters import (
     named,
     resource,
 )
-from peewit.service.api.schemas.base import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.sources_and_pushes import push_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound, edge_columns

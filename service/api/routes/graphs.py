@@ -7,7 +7,7 @@ from fastapi import Response
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.query_parameters import resource
-from peewit.service.api.schemas.base import InvalidArgument, answer_of, refusing
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of, refusing
 from peewit.service.api.schemas.features import features_of
 from peewit.service.api.schemas.graphs import (
     GraphCreate,
@@ -26,7 +26,7 @@ from peewit.service.catalog import (
 )
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList
-from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.passes.certificate_store import CertificateStore
 
 router = resource("graphs", "/v1/graphs")
 

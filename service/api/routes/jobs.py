@@ -22,7 +22,7 @@ from peewit.service.api.routes.query_parameters import (
     PageSize,
     resource,
 )
-from peewit.service.api.schemas.base import InvalidArgument, answer_of
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of
 from peewit.service.api.schemas.jobs import JobIn, SolveIn, job_of
 from peewit.service.api.shutdown import stopping_of
 from peewit.service.api.stores import GraphHere, StoresHere

@@ -23,7 +23,7 @@ from peewit.service.api.routes.query_parameters import (
     named,
     resource,
 )
-from peewit.service.api.schemas.base import answer_of
+from peewit.service.api.schemas.bodies_and_problems import answer_of
 from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response

@@ -22,7 +22,7 @@ from peewit.service.catalog import GraphNotFound
 from peewit.service.graphs.export import snapshot_edges
 from peewit.service.tables.formats import encode
 from peewit.service.wire.graphs import SnapshotList
-from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 router = resource("snapshots", f"{ONE_GRAPH}/snapshots")

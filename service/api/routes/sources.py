@@ -10,7 +10,7 @@ from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, PageSize, resource
-from peewit.service.api.schemas.base import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.sources_and_pushes import SourceIn, file_of, source_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound, GraphRecord, edge_columns

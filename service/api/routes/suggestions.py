@@ -12,7 +12,7 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.predictions import JobId, Model
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
-from peewit.service.api.schemas.base import answer_of
+from peewit.service.api.schemas.bodies_and_problems import answer_of
 from peewit.service.api.schemas.jobs import job_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound

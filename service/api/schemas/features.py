@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from peewit.service.api.schemas.base import answer_of
+from peewit.service.api.schemas.bodies_and_problems import answer_of
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.wire.features import Features, FeatureSet

@@ -14,7 +14,7 @@ from typing import (
 
 from pydantic import Discriminator, Field, Tag, create_model, model_validator
 
-from peewit.service.api.schemas.base import Body, answer_of
+from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.jobs.job import MAX_PRIORITY, JobSpec
 from peewit.service.jobs.job import Job as JobRecord
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind

@@ -1,6 +1,6 @@
 """Request bodies of labels."""
 
-from peewit.service.api.schemas.base import Body, NodeIn
+from peewit.service.api.schemas.bodies_and_problems import Body, NodeIn
 from peewit.service.wire.labels import LabelReceipt
 from peewit.service.wire.records import described, record
 

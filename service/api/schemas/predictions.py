@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from peewit.service.api.schemas.base import Body, NodeIn
+from peewit.service.api.schemas.bodies_and_problems import Body, NodeIn
 
 MAX_LOOKUP: int = 10_000
 """Nodes in one lookup; more come as a table."""

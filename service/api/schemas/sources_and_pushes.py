@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from peewit.service.api.schemas.base import Body, answer_of
+from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.inbox.inbox_records import FileRecord, FileStatus, PushRecord, SourceRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.redaction import shown_url

@@ -19,7 +19,7 @@ from peewit.service.graphs.ingest_history import IngestHistory, edges_per_second
 from peewit.service.inbox.inbox_records import FileNotListed
 from peewit.service.jobs.job import JobStatus
 from peewit.service.tasks.kind_list import KINDS
-from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotStore
 
 router = page_router()

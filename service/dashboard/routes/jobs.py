@@ -10,7 +10,7 @@ from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import ScopeMissing
-from peewit.service.api.schemas.base import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import AutoSolve, GraphRecord
 from peewit.service.dashboard.access import Viewer, viewing

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.schemas.base import InvalidArgument
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing

@@ -20,7 +20,7 @@ from peewit.service.tables.uploads.labels import (
     read_labels,
 )
 from peewit.service.tables.uploads.limits import UploadLimits
-from peewit.streaming.edges.faults import BadUpload
+from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.node_ids import NodeId, id_type, node_array, node_id
 
 __all__ = [

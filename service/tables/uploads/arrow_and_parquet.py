@@ -9,8 +9,8 @@ import pyarrow.parquet
 from peewit.service.tables.arrow_survey import UnboundedArrow, survey_arrow
 from peewit.service.tables.parquet_survey import UnboundedParquet, survey_parquet
 from peewit.service.tables.uploads.limits import ROWS, UploadLimits, require_decodable, require_rows
+from peewit.streaming.edges.bad_table import BadUpload, named_faults
 from peewit.streaming.edges.columns import string_lengths
-from peewit.streaming.edges.faults import BadUpload, named_faults
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH, Format
 
 _VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}

@@ -1,6 +1,6 @@
 """Fault of a table that was sent: it is too large."""
 
-from peewit.streaming.edges.faults import BadUpload
+from peewit.streaming.edges.bad_table import BadUpload
 
 
 class TableTooLarge(BadUpload):

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.blocks import NodeKind
-from peewit.streaming.edges.faults import BadUpload
 from peewit.streaming.edges.json_tables import json_ids
 from peewit.streaming.edges.node_ids import is_integer
 from peewit.streaming.features.checked_tables import NODE

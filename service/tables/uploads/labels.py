@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
 from peewit.service.tables.uploads.limits import LABEL_ROWS, UploadLimits, counted, require_rows
+from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
 from peewit.streaming.edges.csv_tables import csv_batches
-from peewit.streaming.edges.faults import BadUpload, excerpt
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_ids import (
     INTEGER,

@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import DatabaseError
 
-from peewit.service.database.clock import now
 from peewit.service.database.lease_holders import is_dead
 from peewit.service.database.migrations import newest_revision, revision_of
 from peewit.service.database.tables import files, graphs, jobs, leases, sources
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.redaction import redacted, shown_url

@@ -14,7 +14,7 @@ from typing import Final
 from packaging.requirements import Requirement
 from sqlalchemy import select
 
-from peewit.service.database.clock import now
+from peewit.service.database.timestamps import now
 from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, warning
 from peewit.service.upkeep.restore import MARK
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from sqlalchemy import select
 
 from peewit.service.catalog import Catalog
-from peewit.service.database.clock import now
 from peewit.service.database.tables import feature_sets, files, graphs, jobs, pushes
+from peewit.service.database.timestamps import now
 from peewit.service.predictions.prediction_files import file_name
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import select, update
 
 from peewit.service.api.key_store import KeyNotFound, KeysInUse, KeyStore
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import keys
+from peewit.service.database.timestamps import now
 
 ADMIN = "admin." + "0123456789abcdef" * 4
 

@@ -13,10 +13,10 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import insert, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database, refuse_network_file_system
 from peewit.service.database.migrations import DatabaseVersionError
 from peewit.service.database.tables import graphs, keys, leases, metadata, sources, workers
+from peewit.service.database.timestamps import now
 
 
 @pytest.fixture

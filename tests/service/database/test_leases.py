@@ -10,11 +10,11 @@ from time import monotonic
 import pytest
 from sqlalchemy import insert, select, update
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.lease_holders import holder_name, is_dead
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore, confirm
 from peewit.service.database.tables import leases, workers
+from peewit.service.database.timestamps import now
 
 LONG = 600.0
 

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import Connection, event, update
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphSettings
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import leases
+from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import (
     FILE_GONE,
     Backlog,

@@ -12,10 +12,10 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord, GraphSettings
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import files, graphs, pushes
+from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import (
     BacklogFull,
     FileOutcome,

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import AutoSolve, Catalog, GraphNotFound, GraphSettings
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import graphs, jobs
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.auto_solve import renew_given_up, request_auto_solve
 from peewit.service.jobs.job import (
     IdempotencyConflict,

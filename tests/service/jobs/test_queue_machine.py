@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 from sqlalchemy import delete, update
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import graphs, jobs
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import IdempotencyConflict, Job, JobSpec, JobStatus, LeaseLost
 from peewit.service.jobs.queue import JobQueue, coalesce_key
 

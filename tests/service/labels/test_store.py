@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphSettings
-from peewit.service.database.clock import now
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import label_events, workers
+from peewit.service.database.timestamps import now
 from peewit.service.labels.store import BadLabels, LabelStore
 
 LabelValue = str | int

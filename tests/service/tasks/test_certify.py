@@ -7,10 +7,10 @@ import pytest
 
 from peewit.service.tasks.certify import CertifyKind, CertifyOptions, CertifyTask
 from peewit.service.tasks.job_kind import Child
-from peewit.service.tasks.messages import Advanced, Done, Stopped
 from peewit.service.tasks.progress import Cancelled, Report
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.streaming.passes.certificate import CertificateStore
+from peewit.streaming.passes.certificate_store import CertificateStore
 from tests.streaming.streamed import StreamedGraph, random_file, streamed
 
 

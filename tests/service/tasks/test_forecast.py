@@ -11,7 +11,7 @@ from peewit.service.database.engine import open_database
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.tasks.forecast import Forecast, last_equal, seconds_by_stage
-from peewit.service.tasks.messages import Advanced
+from peewit.service.tasks.tasks_and_messages import Advanced
 
 TAKEN = {"loading": 1.0, "preparing": 2.0, "solving": 10.0, "writing": 0.5}
 

@@ -22,9 +22,9 @@ from peewit.service.tasks.knn import (
     edges_file,
     require_connectable,
 )
-from peewit.service.tasks.messages import Advanced, Done, Stopped
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.worker import Worker
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph

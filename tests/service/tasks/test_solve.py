@@ -11,9 +11,9 @@ import pytest
 
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.job_kind import Child
-from peewit.service.tasks.messages import Advanced, Answer, Done, Stopped
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.solve import SolveKind, SolveTask
+from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.tasks.messages import Done, Failed
 from peewit.service.tasks.solve import SolveTask
+from peewit.service.tasks.tasks_and_messages import Done, Failed
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.warm_child_loop import _answer
 from peewit.solvers.models import CATALOGUE

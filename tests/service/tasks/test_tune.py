@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from peewit.service.tasks.messages import Done, Failed, Stopped
 from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.tasks_and_messages import Done, Failed, Stopped
 from peewit.service.tasks.tune import TuneKind, TuneTask, validate_tune
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.warm_child_loop import _answer

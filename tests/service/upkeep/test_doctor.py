@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, text, update
 
-from peewit.service.database.clock import now
 from peewit.service.database.lease_holders import holder_name
 from peewit.service.database.migrations import newest_revision
 from peewit.service.database.tables import (
@@ -25,6 +24,7 @@ from peewit.service.database.tables import (
     pushes,
     sources,
 )
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.upkeep.doctor import Finding, Level, Patient, examine, installation
 from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND

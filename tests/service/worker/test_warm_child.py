@@ -18,14 +18,14 @@ import pytest
 
 from peewit.service.settings import Settings
 from peewit.service.tasks.certify import CertifyTask
-from peewit.service.tasks.messages import (
+from peewit.service.tasks.solve import SolveTask
+from peewit.service.tasks.tasks_and_messages import (
     Advanced,
     Answer,
     Done,
     Failed,
     Stopped,
 )
-from peewit.service.tasks.solve import SolveTask
 from peewit.service.worker.warm_child import KILL_AFTER_SECONDS, WarmChild
 from tests.service.solvable import (
     ENDLESS_CLASSES,

@@ -8,11 +8,11 @@ from pathlib import Path
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from peewit.service.database.clock import now
 from peewit.service.database.engine import open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import leases
-from peewit.service.ingest.lease_renewer import Keep, run
+from peewit.service.database.timestamps import now
+from peewit.service.ingest.lease_and_heartbeat_renewer import Keep, run
 
 
 def test_a_database_that_is_away_is_told_and_waited_for(tmp_path: Path) -> None:
