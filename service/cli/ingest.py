@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from peewit.service.catalog import edge_columns
+from peewit.service.catalog import GraphRecord, edge_columns
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
@@ -42,6 +42,7 @@ from peewit.service.process_lifetime import (
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
 
 app = command_group()
@@ -129,6 +130,7 @@ def ingest(
         if not locations and (named or skip_bad_rows is not None):
             raise typer.BadParameter("--src, --dst, --weight and --skip-bad-rows need a PATH")
         edge_columns(graph.settings.columns, named)
+        n_bad_before = session.manifest.n_bad_rows(graph_id)
         before = {source.id for source in session.manifest.sources.list(graph_id)}
         sources, paths = _add_sources(
             session, graph_id, locations or (), named or None, skip_bad_rows
@@ -141,8 +143,11 @@ def ingest(
         ):
             told = read_all(session, graph_id, sources, stop, is_quiet=json)
         _remove_spent(session, graph_id, [each for each in sources if each.id not in before])
+        n_bad = session.manifest.n_bad_rows(graph_id) - n_bad_before
         refused = _refused_files(session, graph_id, paths)
-        _tell_outcome(session, name, refused, time.monotonic() - started, as_json=json)
+        _tell_outcome(
+            session, graph, refused, time.monotonic() - started, n_bad_rows=n_bad, as_json=json
+        )
     for file in () if json else refused:
         if file.path not in told:
             fault = fault_text(file.reason, file.row, file.value)
@@ -266,14 +271,17 @@ def _read_pending(
 
 def _tell_outcome(
     session: Session,
-    name: str,
+    before: GraphRecord,
     refused: Sequence[FileRecord],
     seconds: float,
     *,
+    n_bad_rows: int,
     as_json: bool,
 ) -> None:
-    """What the graph is now, on stdout."""
+    """What the graph is now, and what became of the rows since ``before``, on stdout."""
+    name = before.settings.name
     graph = session.graph(name)
+    n_self_loops = graph.progress.self_loops - before.progress.self_loops
     if as_json:
         counts = session.manifest.counts(graph.id)
         print_json(
@@ -282,6 +290,9 @@ def _tell_outcome(
                 "progress": graph.progress,
                 "files": dict(counts),
                 "quarantined": refused,
+                "new_nodes": graph.progress.n_nodes - before.progress.n_nodes,
+                "self_loops": n_self_loops,
+                "bad_rows": n_bad_rows,
                 "seconds": round(seconds, 3),
             }
         )
@@ -292,6 +303,14 @@ def _tell_outcome(
             f"{name}: {progress.edges_seen:,} edges in, {progress.edges_kept:,} kept "
             f"({share:.1%}), {progress.n_nodes:,} nodes, {seconds:.1f} s"
         )
+        if n_self_loops or n_bad_rows:
+            n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
+            paths = GraphPaths(root=session.settings.graphs_directory / graph.id)
+            where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
+            typer.echo(
+                f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, "
+                f"{n_bad_rows:,} bad rows left out{where}"
+            )
         if progress.snapshot is not None:
             typer.echo(
                 f"snapshot {progress.snapshot}: epsilon {graph.settings.epsilon:g} asked, "

@@ -118,7 +118,8 @@ def balanced_intercept(
     slopes = np.cumsum(changes[order])
     fallen = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(bends))])
     wanted = n_positive * width
-    slack = 1e-12 * targets.size * width
+    rounding = float(np.finfo(np.float64).eps * np.abs(bends).max())  # of a bend
+    slack = targets.size * (1e-12 * width + 4.0 * rounding)
     low = int(np.searchsorted(fallen, wanted - slack))
     high = int(np.searchsorted(fallen, wanted + slack, side="right")) - 1
     if high >= low:  # the bends at which it is zero

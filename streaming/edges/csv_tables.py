@@ -165,11 +165,11 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
     while n_comments < len(lines) and lines[n_comments].lstrip()[:1] in {b"#", b"%"}:
         n_comments += 1
     if n_comments == len(lines):
-        raise BadUpload("a CSV must have a header line")
+        raise BadUpload("it must be CSV with a header line")
     try:
         first = lines[n_comments].decode()
     except UnicodeDecodeError as error:
-        rule = "a CSV must be UTF-8 text with a header line"
+        rule = "it must be CSV in UTF-8, with a header line"
         raise BadUpload(rule, value=excerpt(lines[n_comments])) from error
     has_header = not wanted[0].startswith("#")
     fields = {each: next(csv.reader([first], delimiter=each), []) for each in _SEPARATORS}

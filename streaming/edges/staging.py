@@ -80,19 +80,20 @@ def stage(
         raise ValueError(f"part_rows must be at least 1, got {part_rows}")
     file_system, path = open_file_system(file.path, file.storage_options)
     name = f"staged-{hashlib.blake2b(file.path.encode(), digest_size=16).hexdigest()}"
-    directory.mkdir(parents=True, exist_ok=True)
     original, copy = directory / name, directory / f"{name}.parquet"
     is_local, is_kept = _is_local(file_system), False
     try:
         if is_local:
             found, digest, stamp = _look_through(path, is_abandoned)
         else:
+            directory.mkdir(parents=True, exist_ok=True)
             found, digest = _copy_remote(file, file_system, path, original, is_abandoned)
             stamp = file_stamp(str(original))
         found = replace(found, columns=file.columns, max_bad_rows=file.max_bad_rows)
         local_path = path if is_local else str(original)
         bad_rows, is_copy = None, not is_local
         if not is_read_in_place(found):
+            directory.mkdir(parents=True, exist_ok=True)
             bad_rows = convert(
                 found,
                 local_path,

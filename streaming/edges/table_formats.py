@@ -108,12 +108,12 @@ def format_of_file(name: str) -> tuple[Format, str | None]:
 
 
 def is_table(name: str) -> bool:
-    """Whether a file name ends like that of a table."""
+    """Whether a file of a directory is taken for a table: `.txt` and `.json` are so seldom one."""
     try:
         format_of_file(name)
     except ValueError:
         return False
-    return True
+    return not {".txt", ".json"} & set(PurePath(name.lower()).suffixes[-2:])
 
 
 def open_table(path: str, compression: str | None) -> BinaryIO:

@@ -92,6 +92,9 @@ def read_labels(
     if table_format is Format.NDJSON:
         rows: list[Any] = []
         for chunk in json_rows(file):
+            for row in chunk:  # truth as text, as `_as_labels` has it
+                if isinstance(row, dict) and isinstance(row.get(columns.label), bool):
+                    row[columns.label] = str(row[columns.label]).lower()
             rows += chunk
             require_rows(len(rows), max_rows, LABEL_ROWS)
         return json_labels(rows, node_kind, columns)
@@ -125,9 +128,7 @@ def json_labels(
     objects = cast("Sequence[dict[str, Any]]", rows)
     nodes, labels = ([row[name] for row in objects] for name in columns)
     for row, label in enumerate(labels):
-        if isinstance(label, bool):
-            labels[row] = str(label).lower()
-        elif isinstance(label, float) and abs(label) >= LIMIT:  # JSON's large integers, rounded
+        if isinstance(label, float) and LIMIT <= abs(label) < math.inf:  # a rounded integer
             rule = f"{columns.label!r} must be a 64-bit integer or a number below 2^63"
             raise BadUpload(rule, argument=columns.label, row=row, value=label)
     return _check_labels(nodes, labels, node_kind)

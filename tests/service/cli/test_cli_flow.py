@@ -142,11 +142,11 @@ def test_missing_file_is_named_and_nothing_is_added(peewit: Peewit, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["", "*.parquet"])
-def test_a_place_without_parquet_files_is_named_and_nothing_is_added(
+def test_a_place_without_tables_is_named_and_nothing_is_added(
     peewit: Peewit, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "edges.csv").write_text("src,dst\na,b\n")
+    (tmp_path / "in" / "edges.txt").write_text("src,dst\na,b\n")
     peewit("graph", "create", "g")
     done = peewit("ingest", "g", tmp_path / "in" / name)
     assert done.exit_code == 1

@@ -38,6 +38,7 @@ def file_record(path: Path) -> FileRecord:
         value=None,
         n_rows=None,
         n_self_loops=None,
+        n_bad_rows=None,
         created_at=datetime.now(UTC),
         finished_at=None,
     )

@@ -152,7 +152,14 @@ def test_a_session_ends_with_its_key_and_with_the_day(
     found = store.key_of(cookie)
     assert found is not None
     assert (found.prefix, found.scopes) == (record.prefix, ("read",))
-    for forged in (kept, cookie[:-1] + "x", other, "", "a.b.c", cookie.replace("lw_", "lx_")):
+    for forged in (
+        kept,
+        cookie[:-9] + "xxxxxxxxx",
+        other,
+        "",
+        "a.b.c",
+        cookie.replace("lw_", "lx_"),
+    ):
         assert store.key_of(forged) is None
     later = datetime.now(UTC) + timedelta(seconds=MAX_AGE_SECONDS + 2)
     monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _self: int(later.timestamp()))

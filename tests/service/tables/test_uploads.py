@@ -43,7 +43,7 @@ def edges(content: bytes | io.BytesIO, table_format: Format, kind: NodeKind) -> 
 @pytest.mark.parametrize(
     ("kind", "src", "dst"),
     [
-        ("string", ["a", "", "ü,\n"], ["b", "c", "a"]),
+        ("string", ["a", " ", "ü,\n"], ["b", "c", "a"]),
         ("int64", [-(2**63), 2**63 - 1, 5], [1, 2, 3]),
         ("dense", [0, 1, 2], [1, 2, 999]),
     ],
@@ -81,7 +81,7 @@ def test_json_lines_take_integers_as_strings_and_skip_blank_lines() -> None:
         (b"src,dst\n1,2\n9223372036854775808,4\n", Format.CSV, "int64", 1, "64-bit integer"),
         (b"src,dst,weight\na,b,1\na,c,\n", Format.CSV, "string", 1, "must hold a number"),
         (b"src,dst,weight\na,b,1\na,c,nan\n", Format.CSV, "string", 1, "finite and > 0"),
-        (b'{"src":1,"dst":2}\n{"src":3}\n', Format.NDJSON, "int64", 1, "src and dst"),
+        (b'{"src":1,"dst":2}\n{"src":3}\n', Format.NDJSON, "int64", 1, "'dst' is missing"),
         (b'{"src":1,"dst":2}\n{"src":3,\n', Format.NDJSON, "int64", 1, "one JSON object"),
         (b'{"src":1,"dst":2},{"src":3,"dst":4}\n', Format.NDJSON, "int64", 0, "one JSON object"),
         (b'{"src":1,"dst":2}\n{"src":1.5,"dst":4}\n', Format.NDJSON, "int64", 1, "'src' must be"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
@@ -70,6 +70,7 @@ def test_the_intercept_is_that_of_a_bisection(seed, label_weight, pull) -> None:
 
 
 @given(st.integers(0, 999), st.floats(0.01, 100), st.floats(0.01, 100), st.booleans())
+@example(0, 0.01, 88.27537014395094, False)  # bends 1e-4 apart, rounded at 4
 def test_opposite_labels_have_the_opposite_intercept(seed, label_weight, pull, has_ties) -> None:
     own, targets = values_of(seed)[NODES, 0], signs_of(seed)[:, 0]
     if has_ties:

@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from blake3 import blake3
 
+from peewit.streaming.edges import staging as staging_module
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import Abandoned, Staging, stage
+
+ORIGINAL = staging_module._copy_and_digest
 
 
 def write(path: Path, n_rows: int = 10) -> Path:
@@ -117,19 +120,17 @@ def test_a_path_is_never_staged_twice_at_once(tmp_path: Path) -> None:
         assert Path(staged.local_path).exists()
 
 
-def test_waiting_ends_when_the_check_raises(tmp_path: Path) -> None:
-    # A pipe without a writer is a file whose reading does not end by itself.
-    os.mkfifo(tmp_path / "pipe.parquet")
-    stuck = EdgeFile(path=str(tmp_path / "pipe.parquet"), size=1, version="1")
+def test_waiting_ends_when_the_check_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     release = threading.Event()
 
-    def write_a_little() -> None:
-        with (tmp_path / "pipe.parquet").open("wb") as pipe:
-            release.wait(30)
-            pipe.write(b"x")
+    def slow_copy(*arguments: object) -> str:
+        release.wait(30)
+        return ORIGINAL(*arguments)  # type: ignore[arg-type]
 
-    writer = threading.Thread(target=write_a_little)
-    writer.start()
+    monkeypatch.setattr(staging_module, "_copy_and_digest", slow_copy)
+    (file,) = local_files(tmp_path, 1)
 
     def check() -> None:
         release.set()
@@ -139,8 +140,16 @@ def test_waiting_ends_when_the_check_raises(tmp_path: Path) -> None:
         Staging(tmp_path / "staging", check=check) as staging,
         pytest.raises(InterruptedError, match="asked to stop"),
     ):
-        staging.take(stuck)
-    writer.join(30)
+        staging.take(file)
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.parquet")
+    for path in (tmp_path / "pipe.parquet", Path("/dev/zero")):
+        file = EdgeFile(path=str(path), size=1, version="1")
+        with pytest.raises(BadEdges, match="must be a regular file"):
+            stage(file, tmp_path / "staging")
 
 
 def test_an_abandoned_file_is_not_read_to_its_end(tmp_path: Path) -> None:

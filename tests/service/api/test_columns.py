@@ -1,0 +1,59 @@
+"""Columns of other names in pushes, sources and labels over HTTP."""
+
+from pathlib import Path
+
+from tests.service.api.conftest import CSV, Api
+
+
+def test_a_push_names_its_columns_or_has_those_of_the_graph(api: Api) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "h"})
+    path, headers = "/graphs/h/edges", {"Content-Type": CSV}
+    body = b"from,to,amount\na,b,2\n"
+    problem = api.problem("POST", path, 422, content=body, headers=headers)
+    assert "--src from --dst to" in problem["detail"]
+    query = "?src=from&dst=to&weight=amount"
+    api.call("POST", path + query, 202, content=body, headers=headers)
+    twice = api.problem("POST", path + "?src=to&dst=to", 422, content=body, headers=headers)
+    assert "column of its own" in str(twice)
+    columns = {"src": "from", "dst": "to"}
+    changed = api.call("PATCH", "/graphs/h", 200, json={"columns": columns}).json()
+    assert changed["settings"]["columns"] == columns
+    api.call("POST", path, 202, content=b"to;from\nc;b\n", headers=headers)
+    api.ingest("h")
+    assert api.call("GET", "/graphs/h", 200).json()["nodes"] == 3
+    labels = api.call(
+        "PUT",
+        "/graphs/h/labels?node=id&label=kind",
+        200,
+        content=b"id\tkind\na\tx\n",
+        headers=headers,
+    )
+    assert labels.json()["accepted"] == 1
+    unknown = api.problem("PATCH", "/graphs/h", 422, json={"columns": {"source": "x"}})
+    assert "columns" in str(unknown)
+
+
+def test_a_source_says_how_it_is_read(api: Api, tmp_path: Path) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "h"})
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "e.csv").write_text("u,v\na,b\n,c\n")
+    source = api.stores.manifest.sources.add(
+        api.stores.catalog.get("h").id,
+        str(tmp_path / "in"),
+        columns={"src": "u", "dst": "v"},
+        max_bad_rows=1,
+    )
+    listed = api.call("GET", "/graphs/h/sources", 200).json()["sources"]
+    assert [each["columns"] for each in listed] == [{"src": "u", "dst": "v"}]
+    assert [each["max_bad_rows"] for each in listed] == [1]
+    api.ingest("h")
+    (file,) = api.call("GET", "/graphs/h/files", 200).json()["files"]
+    assert (file["source_id"], file["status"]) == (source.id, "committed")
+    assert (file["n_rows"], file["n_bad_rows"]) == (1, 1)
+
+
+def test_json_labels_beyond_64_bits_are_refused_not_rounded(graph: Api) -> None:
+    body = b'{"labels": [{"node": "a", "label": 18446744073709551616}]}'
+    headers = {"Content-Type": "application/json"}
+    problem = graph.problem("PUT", "/graphs/g/labels", 422, content=body, headers=headers)
+    assert "2^63" in problem["detail"]

@@ -1,0 +1,80 @@
+"""Files with columns of other names and with bad rows, through the command line."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.service.cli.conftest import Peewit
+
+ROWS = "source\ttarget\tamount\na\tb\t1.5\nb\tc\t2\nc\tc\t1\nx\t\t1\n"
+
+
+def test_columns_that_are_named_once_are_kept(peewit: Peewit, tmp_path: Path) -> None:
+    table = tmp_path / "accounts.tsv.gz"
+    table.write_bytes(gzip.compress(ROWS.encode()))
+    peewit("graph", "create", "g")
+    plain = peewit("ingest", "g", table)
+    assert plain.exit_code == 1
+    assert "--src source --dst target" in plain.err
+    named = ("--src", "source", "--dst", "target", "--weight", "amount")
+    refused = peewit("ingest", "g", table, *named)  # the same file again, read otherwise
+    assert refused.exit_code == 1
+    assert "at least one character" in refused.err
+    taken = peewit("ingest", "g", table, "--skip-bad-rows", "1", "--json")
+    assert taken.exit_code == 0
+    assert taken.json["bad_rows"] == 1
+    assert taken.json["self_loops"] == 1
+    assert taken.json["new_nodes"] == 3
+    (report,) = (tmp_path / "home" / "graphs").glob("*/bad_rows/*.json")
+    told = json.loads(report.read_text())
+    assert told["path"] == str(table)
+    assert [row["row"] for row in told["rows"]] == [3]
+    other = tmp_path / "more.csv"
+    other.write_text("target,source,amount\nd,a,3\n")
+    more = peewit("ingest", "g", other)
+    assert more.exit_code == 0
+    assert "4 nodes" in more.out
+    assert "src=source, dst=target, weight=amount" in peewit("graph", "show", "g").out
+
+
+def test_a_source_says_how_it_is_read(peewit: Peewit, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"u": ["a"], "v": ["b"]}), tmp_path / "in" / "a.parquet")
+    peewit("graph", "create", "g", "--column", "src=source", "--column", "dst=target")
+    added = peewit("source", "add", "g", tmp_path / "in", "--src", "u", "--dst", "v", "--json")
+    assert added.json["columns"] == {"src": "u", "dst": "v"}
+    assert peewit("ingest", "g").exit_code == 0
+    shown = peewit("graph", "show", "g").out
+    assert "src=source, dst=target" in shown
+    wrong = peewit("source", "add", "g", tmp_path / "in", "--src", "x", "--dst", "x")
+    assert wrong.exit_code != 0
+    assert "column of its own" in wrong.err
+    peewit("graph", "set", "g", "--column", "src=")
+    assert "columns             dst=target" in peewit("graph", "show", "g").out
+
+
+def test_options_of_files_need_a_file(peewit: Peewit) -> None:
+    peewit("graph", "create", "g")
+    assert "need a PATH" in peewit("ingest", "g", "--src", "source").err
+
+
+def test_labels_keep_their_columns_and_come_out_as_they_went_in(
+    peewit: Peewit, tmp_path: Path
+) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("src,dst\nn1,n2\nn2,n3\n")
+    peewit("graph", "create", "g")
+    peewit("ingest", "g", edges)
+    labels = tmp_path / "labels.parquet"
+    pq.write_table(pa.table({"account_id": ["n1", "n3"], "is_fraud": [True, False]}), labels)
+    assert "say --node" in peewit("labels", "put", "g", labels).err
+    named = ("--node", "account_id", "--label", "is_fraud")
+    assert peewit("labels", "put", "g", labels, *named).exit_code == 0
+    out = peewit("labels", "export", "g").out
+    assert out.splitlines() == ['"account_id","is_fraud"', '"n1","true"', '"n3","false"']
+    packed = tmp_path / "again.csv.gz"
+    packed.write_bytes(gzip.compress(out.encode()))
+    assert peewit("labels", "put", "g", packed, "--json").json["accepted"] == 2
