@@ -214,11 +214,9 @@ class Manifest:
 
     def n_bad_rows(self, graph_id: str) -> int:
         """Rows of committed files that were left out."""
-        statement = select(func.coalesce(func.sum(files.c.n_bad_rows), 0))
+        total = select(func.coalesce(func.sum(files.c.n_bad_rows), 0))
         with self._database.read() as connection:
-            return int(
-                connection.execute(statement.where(files.c.graph_id == graph_id)).scalar_one()
-            )
+            return int(connection.execute(total.where(files.c.graph_id == graph_id)).scalar_one())
 
     def backlog(self, graph_id: str) -> Backlog:
         """How much waits."""

@@ -1,6 +1,6 @@
 """Settled files: those of a followed source that are whole, as far as listings tell.
 
-A file is taken when two listings some time apart show it unchanged and it ends as Parquet files do.
+A file is taken when two listings some time apart show it unchanged and it ends as its format does.
 One that is renamed into place is whole at once and only waits for the second listing; one that is
 written in place is left alone while it grows, and for a while after it has stopped without an end.
 """
@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fsspec.core import url_to_fs
-
 from peewit.service.inbox.inbox_records import ListedFile
+from peewit.streaming.edges.conversion import edge_format
+from peewit.streaming.edges.staging import open_file_system
+from peewit.streaming.edges.table_formats import Format
 
 _MAGIC: Final = (b"PAR1", b"PARE")
 _TAIL_BYTES: Final = 8
@@ -39,7 +40,7 @@ class Settling:
     unfinished_seconds : float
         Unchanged so long, a file is taken even where it has no end; ingest then says what it lacks.
     has_end : callable
-        Whether a file ends as a Parquet file does.
+        Whether a file ends as one of its format does.
     """
 
     def __init__(
@@ -91,26 +92,33 @@ class Settling:
         return taken
 
 
-def has_parquet_end(file: ListedFile) -> bool:
-    """Whether a file ends with the length of its footer and the mark, which are written last.
+def has_end_of_format(file: ListedFile) -> bool:
+    """Whether a file ends with what is written last: the footer of Parquet, the newline of text.
 
-    Asked of the file as it is now; False when it is gone. An object of a store that shows whole
-    objects only is not read.
+    Compressed files and Arrow streams have no such end and count as whole. Asked of the file as it
+    is now; False when it is gone. An object of a store that shows whole objects only is not read.
 
     Raises
     ------
     OSError, or what its file system raises
         It cannot be read now.
     """
-    file_system, path = url_to_fs(file.path)
+    file_system, path = open_file_system(file.path, {})
     if _WHOLE_OR_ABSENT.intersection(_protocols(file_system)):
         return True
-    if file.size < _LEAST_BYTES:
+    table_format, compression = edge_format(file.path)
+    if compression is not None or table_format is Format.ARROW:
+        return True
+    is_text = table_format is not Format.PARQUET
+    if file.size < (1 if is_text else _LEAST_BYTES):
         return False
     try:
-        tail: bytes = file_system.cat_file(path, start=file.size - _TAIL_BYTES, end=file.size)
+        first = max(file.size - _TAIL_BYTES, 0)
+        tail: bytes = file_system.cat_file(path, start=first, end=file.size)
     except FileNotFoundError:
         return False
+    if is_text:
+        return tail.endswith(b"\n")
     footer_bytes = int.from_bytes(tail[:4], "little")
     return tail[4:] in _MAGIC and footer_bytes + _LEAST_BYTES <= file.size
 

@@ -23,7 +23,7 @@ from peewit.service.inbox.confinement import is_own, is_within, require_within
 from peewit.service.inbox.directory_watcher import DirectoryWatch
 from peewit.service.inbox.inbox_records import ListedFile, SourceNotFound, SourceRecord
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.settled_files import Settling, has_parquet_end
+from peewit.service.inbox.settled_files import Settling, has_end_of_format
 from peewit.service.redaction import redacted, shown_url
 from peewit.service.settings import Settings
 from peewit.streaming.edges.sources import EdgeFiles
@@ -160,7 +160,7 @@ class SourceLister:
             settling = Settling(
                 settle_seconds=self._settings.settle_seconds,
                 unfinished_seconds=self._settings.unfinished_seconds,
-                has_end=has_parquet_end,
+                has_end=has_end_of_format,
             )
             return _Watched(graph_id, source, settling)
         if each.has_failed and each.source.n_failures and not source.n_failures:

@@ -52,8 +52,10 @@ def test_a_source_says_how_it_is_read(api: Api, tmp_path: Path) -> None:
     assert (file["n_rows"], file["n_bad_rows"]) == (1, 1)
 
 
-def test_json_labels_beyond_64_bits_are_refused_not_rounded(graph: Api) -> None:
+def test_json_labels_beyond_64_bits_are_refused_not_rounded(api: Api) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "g"})
+    api.push(b"src,dst\na,b\n", CSV)
     body = b'{"labels": [{"node": "a", "label": 18446744073709551616}]}'
     headers = {"Content-Type": "application/json"}
-    problem = graph.problem("PUT", "/graphs/g/labels", 422, content=body, headers=headers)
+    problem = api.problem("PUT", "/graphs/g/labels", 422, content=body, headers=headers)
     assert "2^63" in problem["detail"]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.service.inbox.inbox_records import ListedFile
-from peewit.service.inbox.settled_files import Settling, has_parquet_end
+from peewit.service.inbox.settled_files import Settling, has_end_of_format
 from peewit.streaming.edges.sources import EdgeFiles
 
 WRITER = """
@@ -115,8 +115,28 @@ def test_only_a_whole_file_has_the_end_of_one(tmp_path: Path, place: str) -> Non
         path = f"{root}/{name}.parquet"
         with fsspec.open(path, "wb") as file:
             file.write(content)
-        assert has_parquet_end(ListedFile(path, "1", len(content))) is (name == "whole"), name
-    assert not has_parquet_end(ListedFile(f"{root}/gone.parquet", "1", 100))
+        assert has_end_of_format(ListedFile(path, "1", len(content))) is (name == "whole"), name
+    assert not has_end_of_format(ListedFile(f"{root}/gone.parquet", "1", 100))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv", b"src,dst\na,b\n", True),
+        ("a.csv", b"src,dst\na,", False),
+        ("a.csv", b"", False),
+        ("a::b.ndjson", b"{}\n", True),
+        ("a.ndjson", b'{"src":', False),
+        ("a.csv.gz", b"\x1f", True),
+        ("a.arrow", b"x", True),
+    ],
+)
+def test_text_ends_with_its_line_and_other_formats_have_no_end(
+    tmp_path: Path, name: str, content: bytes, expected: bool
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    file = ListedFile(str(tmp_path / name), "1", len(content))
+    assert has_end_of_format(file) is expected
 
 
 @pytest.mark.usefixtures("processes")
@@ -128,7 +148,7 @@ def test_a_file_that_a_process_writes_slowly_is_taken_when_its_end_is_there(
     inbox = tmp_path / "inbox"
     inbox.mkdir()
     target = inbox / "slow.parquet"
-    waiting = Settling(settle_seconds=2.0, unfinished_seconds=1e9, has_end=has_parquet_end)
+    waiting = Settling(settle_seconds=2.0, unfinished_seconds=1e9, has_end=has_end_of_format)
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path / "content"), str(target)],
         stdin=subprocess.PIPE,
