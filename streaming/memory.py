@@ -90,15 +90,24 @@ def plan_memory(
     nodes = max(n_nodes, settings.expected_nodes)
     for_blocks = int(_BLOCK_SHARE * limit_bytes)
     rows = min(part_rows, max(for_blocks // (blocks_in_flight * ROW_BYTES), _LEAST_PART_ROWS))
-    node_bytes = NODE_BYTES + (0 if node_kind == "dense" else INDEX_BYTES)
-    taken = FIXED_BYTES + nodes * node_bytes + rows * blocks_in_flight * ROW_BYTES
     least = int(_LEAST_GROWTH * expected_size(settings, nodes))
-    buffer_edges = (limit_bytes - taken) // RECORD_BYTES
+    needed = least_memory(
+        settings, node_kind=node_kind, n_nodes=nodes, block_rows=rows * blocks_in_flight
+    )
+    buffer_edges = least + (limit_bytes - needed) // RECORD_BYTES
     if buffer_edges < least:
-        needed = taken + least * RECORD_BYTES
         raise MemoryLimitTooSmall(
             f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
             f"{nodes:,} nodes at epsilon {settings.epsilon:g}, got {limit_bytes:,}; raise it, "
             "raise epsilon, set max_edges, or set expected_nodes to what there will be"
         )
     return MemoryPlan(buffer_edges=buffer_edges, part_rows=rows)
+
+
+def least_memory(
+    settings: SparsifierSettings, *, node_kind: NodeKind, n_nodes: int, block_rows: int
+) -> int:
+    """Least resident bytes of an ingest with so many nodes, and rows of blocks in flight."""
+    node_bytes = NODE_BYTES + (0 if node_kind == "dense" else INDEX_BYTES)
+    least = int(_LEAST_GROWTH * expected_size(settings, n_nodes))
+    return FIXED_BYTES + n_nodes * node_bytes + block_rows * ROW_BYTES + least * RECORD_BYTES

@@ -6,8 +6,8 @@ from pathlib import Path
 def absolute_url(url: str) -> str:
     """The URL with a relative local path, or glob, made absolute; other URLs as they are.
 
-    A home directory ``~`` is filled in. ``s3://...`` and chained URLs (``::``) stay.
+    A home directory ``~`` is filled in. ``s3://...`` and chained URLs stay.
     """
-    if "://" in url or "::" in url:
+    if "://" in url:
         return url
     return str(Path(url).expanduser().absolute())

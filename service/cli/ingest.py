@@ -9,6 +9,7 @@ import typer
 
 from peewit.service.catalog import GraphRecord, edge_columns
 from peewit.service.cli.absolute_urls import absolute_url
+from peewit.service.cli.dry_run import dry_run
 from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
     INTERRUPTED,
@@ -75,6 +76,9 @@ def ingest(
     dst: DstOption = None,
     weight: WeightOption = None,
     skip_bad_rows: BadRowsOption = None,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Read and check the files, and keep nothing.")
+    ] = False,
     threads: Annotated[
         int | None, typer.Option(help="Threads to read and score with; all by default.", min=1)
     ] = None,
@@ -127,9 +131,15 @@ def ingest(
         graph = session.graph(name)
         graph_id = graph.id
         named = given(src=src, dst=dst, weight=weight)
-        if not locations and (named or skip_bad_rows is not None):
-            raise typer.BadParameter("--src, --dst, --weight and --skip-bad-rows need a PATH")
+        if not locations and (named or dry or skip_bad_rows is not None):
+            raise typer.BadParameter(
+                "--src, --dst, --weight, --skip-bad-rows and --dry-run need a PATH"
+            )
         edge_columns(graph.settings.columns, named)
+        if dry:
+            urls = [absolute_url(location) for location in locations or ()]
+            dry_run(session, graph, urls, named, skip_bad_rows or 0, as_json=json)
+            return
         n_bad_before = session.manifest.n_bad_rows(graph_id)
         before = {source.id for source in session.manifest.sources.list(graph_id)}
         sources, paths = _add_sources(

@@ -150,7 +150,7 @@ def _leave_out(
 ) -> str:
     first_line = 1 + layout.n_comments + layout.has_header
     rule = f"a row must have {row.expected_columns} fields, got {row.actual_columns}"
-    on_damaged(row.number - first_line, rule, excerpt(row.text))
+    on_damaged(row.number - first_line, rule, excerpt(" ".join(row.text.split())))
     return "skip"
 
 

@@ -78,3 +78,30 @@ def test_labels_keep_their_columns_and_come_out_as_they_went_in(
     packed = tmp_path / "again.csv.gz"
     packed.write_bytes(gzip.compress(out.encode()))
     assert peewit("labels", "put", "g", packed, "--json").json["accepted"] == 2
+
+
+def test_a_dry_run_tells_what_is_wrong_and_keeps_nothing(peewit: Peewit, tmp_path: Path) -> None:
+    good, dirty = tmp_path / "good.csv", tmp_path / "dirty.tsv"
+    good.write_text("src,dst,weight\na,b,2\n")
+    dirty.write_text("src\tdst\na\tb\n\tc\nd\n")
+    peewit("graph", "create", "g")
+    done = peewit("ingest", "g", good, dirty, "--dry-run", "--json")
+    assert done.exit_code == 1
+    first, second = done.json["files"]
+    assert first == {
+        "path": str(good),
+        "n_rows": 1,
+        "first_rows": [["a", "b", 2.0]],
+        "bad_rows": [],
+        "refusal": None,
+    }
+    assert [row["row"] for row in second["bad_rows"]] == [1, 2]
+    assert "--skip-bad-rows 2" in second["refusal"]
+    assert done.json["memory_bytes"] > 2**28
+    assert peewit("source", "list", "g", "--json").json["sources"] == []
+    told = peewit("ingest", "g", good, dirty, "--dry-run", "--skip-bad-rows", "2")
+    assert told.exit_code == 0
+    assert "at least one character" in told.out
+    missing = peewit("ingest", "g", good, "--dry-run", "--src", "x")
+    assert missing.exit_code == 1
+    assert "column 'x' is missing" in missing.out

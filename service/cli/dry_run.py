@@ -1,0 +1,142 @@
+"""Dry run of an ingest: files are read and checked whole, and nothing is kept."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from peewit.service.catalog import GraphRecord, edge_columns
+from peewit.service.cli.session import Session, print_json, print_rows
+from peewit.service.inbox.source_store import MAX_BAD_ROWS
+from peewit.service.ingest.ingestor import stream_settings
+from peewit.service.redaction import shown_url
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.parts import BadRow, EdgeFile
+from peewit.streaming.edges.reader import read_part
+from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.edges.staging import stage
+from peewit.streaming.memory import least_memory
+
+_FIRST_ROWS = 3
+_SHOWN_FAULTS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReport:
+    """What a file holds.
+
+    Attributes
+    ----------
+    path : str
+        Which one.
+    n_rows : int
+        Rows that are edges.
+    first_rows : list of (src, dst, weight)
+        The first of them.
+    bad_rows : tuple of BadRow
+        Rows that break a rule.
+    refusal : str or None
+        Why an ingest would not take the file.
+    """
+
+    path: str
+    n_rows: int = 0
+    first_rows: Sequence[tuple[object, object, float]] = ()
+    bad_rows: Sequence[BadRow] = ()
+    refusal: str | None = None
+
+
+def dry_run(
+    session: Session,
+    graph: GraphRecord,
+    urls: Sequence[str],
+    columns: Mapping[str, str],
+    max_bad_rows: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Tell what would be read, what is wrong with it, and the memory that it takes.
+
+    Exits with 1 when a file would be refused.
+    """
+    started = time.monotonic()
+    reports = list(_reports(graph, urls, columns, max_bad_rows))
+    seconds = time.monotonic() - started
+    settings = stream_settings(graph, session.settings)
+    n_bytes = least_memory(
+        settings.sparsifier,
+        node_kind=settings.node_kind,
+        n_nodes=max(graph.progress.n_nodes, graph.settings.expected_nodes),
+        block_rows=settings.part_rows * (2 * settings.n_readers + 1),
+    )
+    if as_json:
+        value = {"files": reports, "memory_bytes": n_bytes, "read_seconds": round(seconds, 3)}
+        print_json(value)
+    else:
+        _tell(reports, n_bytes, seconds, graph)
+    if any(report.refusal is not None for report in reports):
+        raise typer.Exit(1)
+
+
+def _reports(
+    graph: GraphRecord, urls: Sequence[str], columns: Mapping[str, str], max_bad_rows: int
+) -> Iterator[FileReport]:
+    named = edge_columns(graph.settings.columns, columns)
+    with tempfile.TemporaryDirectory(prefix="peewit-") as directory:
+        for url in urls:
+            for file in EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS).list():
+                yield _report(graph, file, Path(directory), max_bad_rows)
+
+
+def _report(graph: GraphRecord, file: EdgeFile, directory: Path, max_bad_rows: int) -> FileReport:
+    kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
+    try:
+        with stage(file, directory, node_kind=kind, max_nodes=max_nodes) as staged:
+            first: list[tuple[object, object, float]] = []
+            for part in staged.parts[:1]:
+                block = read_part(staged, part, node_kind=kind, max_nodes=max_nodes)
+                ends = (column[:_FIRST_ROWS].to_pylist() for column in (block.src, block.dst))
+                first = list(zip(*ends, block.weight[:_FIRST_ROWS].tolist(), strict=True))
+            refusal = None
+            if len(staged.bad_rows) > max_bad_rows:
+                refusal = (
+                    f"{len(staged.bad_rows):,} bad rows; "
+                    f"--skip-bad-rows {len(staged.bad_rows)} leaves them out"
+                )
+            return FileReport(
+                path=shown_url(file.path),
+                n_rows=staged.n_rows,
+                first_rows=first,
+                bad_rows=staged.bad_rows,
+                refusal=refusal,
+            )
+    except BadEdges as error:
+        return FileReport(path=shown_url(file.path), refusal=str(error))
+
+
+def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: GraphRecord) -> None:
+    print_rows(
+        ("file", "edges", "bad rows", "refused"),
+        ((each.path, each.n_rows, len(each.bad_rows), each.refusal) for each in reports),
+    )
+    for report in reports:
+        if report.first_rows:
+            typer.echo()
+            rows = ((report.path if not k else "", *row) for k, row in enumerate(report.first_rows))
+            print_rows(("first of", "src", "dst", "weight"), rows)
+    faults = [(report.path, row) for report in reports for row in report.bad_rows]
+    if faults:
+        typer.echo()
+        print_rows(
+            ("bad in", "row (from 0)", "reason", "value"),
+            ((path, row.row, row.reason, row.value) for path, row in faults[:_SHOWN_FAULTS]),
+        )
+        if len(faults) > _SHOWN_FAULTS:
+            typer.echo(f"and {len(faults) - _SHOWN_FAULTS:,} more")
+    typer.echo(
+        f"\nreading took {seconds:.1f} s; ingest takes at least that, and at least "
+        f"{n_bytes / 2**20:,.0f} MiB for {graph.settings.expected_nodes:,} nodes"
+    )
