@@ -23,6 +23,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import node_ids, read_columns
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_parts
@@ -50,7 +51,7 @@ Method = Literal["bernoulli", "dependent", "kelner-levin"]
 METHODS: Final[tuple[Method, ...]] = get_args(Method)
 
 Edges: TypeAlias = Any
-"""What ``sparsify`` takes: path or URL, Arrow table, arrays, sparse adjacency, or Graph."""
+"""What ``sparsify`` takes: path or URL, table, pairs, arrays, sparse adjacency, or a graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,6 +122,10 @@ def sparsify(
     max_edges: int | None = None,
     n_nodes: int | None = None,
     node_ids: NodeKind | None = None,
+    src: str = "src",
+    dst: str = "dst",
+    weight: str = "weight",
+    max_bad_rows: int = 0,
     n_threads: int | None = None,
     scheduler: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -132,12 +137,15 @@ def sparsify(
 
     Parameters
     ----------
-    edges : path or URL, Arrow table, tuple of arrays, sparse matrix or Graph
-        - A Parquet file, a directory of these, a glob, or any fsspec URL: columns ``src``, ``dst``
-          and, if there is one, ``weight``. Read in parts, never whole; files of equal content count
-          once. Only remote files are copied, one at a time, to a temporary directory.
+    edges : path or URL, table, list of tuples, tuple of arrays, sparse matrix or graph
+        - A file (Parquet, CSV, TSV, NDJSON, Arrow; packed or not), a directory of these, a glob, or
+          any fsspec URL: columns ``src``, ``dst`` and, if there is one, ``weight``. Read in parts,
+          never whole; files of equal content count once. Remote files, and those that are not
+          Parquet, are copied, one at a time, to a temporary directory.
         - A table with these columns, from pyarrow or whatever speaks Arrow's stream interface
           (polars, pandas, duckdb).
+        - A list of tuples ``(u, v)`` or ``(u, v, weight)``, or a networkx graph: edges without a
+          ``weight`` weigh 1, nodes without edges are left out.
         - Arrays ``(u, v)`` or ``(u, v, weight)``.
         - A symmetric scipy.sparse adjacency matrix, or a ``peewit.solvers.graph.Graph``.
     epsilon : float
@@ -156,8 +164,13 @@ def sparsify(
         not all have edges. Of files it also sets the logarithm in the sampling constant, which is
         that of a million nodes without it.
     node_ids : {"string", "int64", "dense"} or None
-        What ids are. None takes strings as they are and integers as ``0 .. n_nodes - 1``; name
-        ``int64`` for integers of any size and sign.
+        What ids are. None takes strings and integers of files, tables, lists and networkx graphs
+        as names, ``external_ids`` says of which node, and integers of arrays as the nodes
+        ``0 .. n_nodes - 1`` themselves; ``dense`` asks for that, ``int64`` for names.
+    src, dst, weight : str
+        What the columns of files and tables are called.
+    max_bad_rows : int
+        Most rows of each file that may be left out because they break a rule.
     n_threads : int or None
         Threads that read and score; None for one per processor.
     scheduler : str or None
@@ -208,6 +221,7 @@ def sparsify(
         raise ValueError(f"n_nodes must be at least 1, got {n_nodes}")
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    columns = EdgeColumns(src=src, dst=dst, weight=weight)
     n_threads = _n_processors() if n_threads is None else n_threads
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
@@ -225,12 +239,14 @@ def sparsify(
         if isinstance(edges, str | os.PathLike):
             if method == "kelner-levin":
                 raise ValueError(f"method kelner-levin takes edges in memory, got {edges!r}")
-            source = EdgeFiles(edges, storage_options)
+            source = EdgeFiles(edges, storage_options, columns=columns, max_bad_rows=max_bad_rows)
             return _of_files(source, call, node_ids, scheduler)
         if scheduler is not None or storage_options is not None:
             name = "storage_options" if scheduler is None else "scheduler"
             raise ValueError(f"{name} is for edges in files, got edges of {type(edges).__name__}")
-        return _of_table(edges, call, node_ids)
+        if max_bad_rows:
+            raise ValueError(f"max_bad_rows is for edges in files, got {max_bad_rows}")
+        return _of_table(edges, call, node_ids, columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,18 +276,23 @@ class _Call:
         )
 
 
-def _of_table(edges: Edges, call: _Call, kind: NodeKind | None) -> Sparsified:
+def _of_table(edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeColumns) -> Sparsified:
     """Sparsifier of edges in memory: numbers first, so that the number of nodes is known."""
     table, n_nodes = _table(edges)
+    if not hasattr(edges, "__arrow_c_stream__") and not isinstance(edges, pa.RecordBatch):
+        columns = PLAIN
     if n_nodes is not None:
         if call.n_nodes not in (None, n_nodes):
             raise ValueError(f"n_nodes must be that of the graph, {n_nodes}, got {call.n_nodes}")
         if kind not in (None, "dense"):
             raise ValueError(f"node_ids must be dense for a matrix or a graph, got {kind!r}")
-    kind = kind or _kind_of(table.schema)
+    if kind is None:
+        kind = _kind_of(table.schema, columns)
+        if kind == "int64" and (n_nodes is not None or isinstance(edges, tuple)):
+            kind = "dense"
     max_nodes = n_nodes or call.max_nodes
     nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=max_nodes)
-    blocks = list(_blocks(table, nodes, kind, max_nodes))
+    blocks = list(_blocks(table, nodes, kind, max_nodes, columns))
     n_known = n_nodes or (call.n_nodes if kind == "dense" else None) or nodes.n_nodes
     if call.method == "kelner-levin":
         return _of_copies(blocks, call, nodes, kind, n_known)
@@ -320,17 +341,19 @@ def _external_ids(nodes: Nodes, kind: NodeKind) -> pa.Array | None:
 def _of_files(
     source: EdgeFiles, call: _Call, kind: NodeKind | None, scheduler: str | None
 ) -> Sparsified:
-    """Sparsifier of Parquet files, in parts, one file after the other."""
+    """Sparsifier of files, in parts, one file after the other."""
     files = source.list()
     if not files:
-        raise ValueError(f"edges must name at least one Parquet file, got {source.url!r}")
+        raise ValueError(f"edges must name at least one table, got {source.url!r}")
     settings = call.settings(SparsifierSettings().expected_nodes)
     state = SparsifierState()
     nodes: Nodes | None = None
     digests: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="peewit-") as directory:
         for file in files:
-            with stage(file, Path(directory), part_rows=PART_ROWS) as staged:
+            with stage(
+                file, Path(directory), node_kind=kind or "string", part_rows=PART_ROWS
+            ) as staged:
                 if nodes is None:
                     kind = kind or _kind_of_file(staged)
                     nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=call.max_nodes)
@@ -435,20 +458,42 @@ def _table(edges: Edges) -> tuple[pa.Table, int | None]:
         if len(set(lengths)) > 1:
             raise ValueError(f"u, v and weight must be equally long, got {lengths}")
         return pa.table(dict(zip(("src", "dst", "weight"), columns, strict=False))), None
+    if hasattr(edges, "is_multigraph"):  # networkx
+        edges = list(edges.edges(data="weight", default=1.0))
+    if isinstance(edges, list):
+        return _table_of_rows(edges), None
     if hasattr(edges, "__arrow_c_stream__") or isinstance(edges, pa.RecordBatch):
         return pa.table(edges), None
     raise TypeError(
-        "edges must be a path or URL of Parquet files, an Arrow table, a tuple of arrays, "
-        f"a sparse matrix or a Graph, got {type(edges).__name__}"
+        "edges must be a path or URL of files, a table, a list of tuples, a tuple of arrays, "
+        f"a sparse matrix or a graph, got {type(edges).__name__}"
     )
 
 
-def _blocks(table: pa.Table, nodes: Nodes, kind: NodeKind, max_nodes: int) -> Iterator[EdgeBlock]:
+def _table_of_rows(rows: Sequence[Any]) -> pa.Table:
+    """Rows (u, v) or (u, v, weight) as a table; ids must be all strings or all integers."""
+    if not rows:
+        return pa.table({"src": pa.array([], pa.string()), "dst": pa.array([], pa.string())})
+    widths = {len(row) if isinstance(row, tuple) else 0 for row in rows}
+    if widths not in ({2}, {3}):
+        raise ValueError("edges must be tuples, all (u, v) or all (u, v, weight)")
+    columns = dict(zip(("src", "dst", "weight"), zip(*rows, strict=True), strict=False))
+    kinds = {type(each) for name in ("src", "dst") for each in columns[name]}
+    if kinds != {str} and not all(issubclass(each, int | np.integer) for each in kinds):
+        found = ", ".join(sorted(each.__name__ for each in kinds))
+        raise TypeError(f"ids of nodes must be all strings or all integers, got {found}")
+    return pa.table(columns)
+
+
+def _blocks(
+    table: pa.Table, nodes: Nodes, kind: NodeKind, max_nodes: int, columns: EdgeColumns
+) -> Iterator[EdgeBlock]:
     for first_row in range(0, table.num_rows, PART_ROWS):
         raw = read_columns(
             table.slice(first_row, PART_ROWS),
             node_kind=kind,
             max_nodes=max_nodes,
+            columns=columns,
             first_row=first_row,
         )
         yield nodes.map_block(raw)
@@ -460,18 +505,18 @@ def _groups(blocks: Iterable[EdgeBlock]) -> Iterator[Sequence[EdgeBlock]]:
         yield group
 
 
-def _kind_of(schema: pa.Schema) -> NodeKind:
-    """Dense where the sources are integers, string else; a column that is missing is told later."""
-    if "src" not in schema.names:
+def _kind_of(schema: pa.Schema, columns: EdgeColumns) -> NodeKind:
+    """Integers or strings, as the sources are; a column that is missing is told later."""
+    if columns.src not in schema.names:
         return "string"
-    kind = schema.field(schema.names.index("src")).type
+    kind = schema.field(schema.names.index(columns.src)).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return "dense" if pa.types.is_integer(kind) else "string"
+    return "int64" if pa.types.is_integer(kind) else "string"
 
 
 def _kind_of_file(staged: StagedFile) -> NodeKind:
     with open_parquet(staged.local_path) as parquet:
-        return _kind_of(parquet.schema_arrow)
+        return _kind_of(parquet.schema_arrow, staged.columns)
 
 
 def _n_processors() -> int:

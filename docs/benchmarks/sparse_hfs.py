@@ -81,7 +81,7 @@ def exact(path: Path, n_nodes: int, truth: Truth) -> Row:
 def streamed(path: Path, n_nodes: int, truth: Truth, epsilon: float) -> Row:
     """Stable-HFS on the sparsifier of one pass over the file."""
     begun = time.process_time()
-    result = sparsify(path, epsilon, n_nodes=n_nodes)
+    result = sparsify(path, epsilon, n_nodes=n_nodes, node_ids="dense")
     return {
         "n_edges": result.edges_kept,
         "epsilon_expected": result.epsilon_expected,

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,10 +49,44 @@ def test_every_kind_of_input_gives_the_same(make: type, tmp_path: Path) -> None:
     assert expected.edges_seen == edges.n_edges
     assert expected.edges_kept < 0.6 * edges.n_edges
     assert expected.external_ids is None
-    assert same(sparsify(table(edges), 0.9, seed=3), expected)
+    assert same(sparsify(table(edges), 0.9, seed=3, node_ids="dense"), expected)
     pq.write_table(table(edges), tmp_path / "edges.parquet", row_group_size=10_000)
     for url in (tmp_path, str(tmp_path / "edges.parquet"), str(tmp_path / "*.parquet")):
-        assert same(sparsify(url, 0.9, seed=3, n_nodes=edges.n_nodes), expected)
+        assert same(sparsify(url, 0.9, seed=3, n_nodes=edges.n_nodes, node_ids="dense"), expected)
+
+
+def test_integers_of_tables_lists_and_files_are_names_unless_asked(tmp_path: Path) -> None:
+    rows = [(10**12, 7, 2.0), (7, 900, 1.0)]
+    named = pa.table(dict(zip(("from", "to", "amount"), zip(*rows, strict=True), strict=True)))
+    (tmp_path / "edges.csv").write_text("from,to,amount\n1000000000000,7,2\n7,900,1\n,7,1\n")
+    names = {"src": "from", "dst": "to", "weight": "amount"}
+    for found in (
+        sparsify(rows),
+        sparsify([(u, v) for u, v, _ in rows]),
+        sparsify(named, **names),
+        sparsify(tmp_path / "edges.csv", node_ids="int64", max_bad_rows=1, **names),
+    ):
+        assert found.external_ids is not None
+        assert found.external_ids.to_pylist() == [10**12, 7, 900]
+        assert found.lookup([900, 8]).tolist() == [2, -1]
+    with pytest.raises(BadEdges, match="must lie in"):
+        sparsify(named, node_ids="dense", **names)
+
+
+def test_a_graph_of_networkx_is_a_list_of_its_edges() -> None:
+    graph = nx.Graph()
+    graph.add_edge("ann", "bob", weight=2.0)
+    graph.add_edge("bob", "cid")
+    found = sparsify(graph)
+    assert found.external_ids is not None
+    assert found.external_ids.to_pylist() == ["ann", "bob", "cid"]
+    assert found.adjacency.toarray()[0].tolist() == [0.0, 2.0, 0.0]
+    assert found.adjacency.toarray()[1].tolist() == [2.0, 0.0, 1.0]
+    graph.add_edge(3, "ann")
+    with pytest.raises(TypeError, match="all strings or all integers, got int, str"):
+        sparsify(graph)
+    with pytest.raises(ValueError, match="must be tuples"):
+        sparsify([(1, 2), (1, 2, 3.0)])
 
 
 def test_a_matrix_and_a_graph_give_the_same() -> None:
@@ -175,7 +210,7 @@ def test_files_of_equal_content_count_once_and_isolated_nodes_stay(tmp_path: Pat
     edges = random_graph(50, 0.5, 0)
     for name in ("a", "b"):
         pq.write_table(table(edges), tmp_path / f"{name}.parquet")
-    result = sparsify(tmp_path, n_nodes=60)
+    result = sparsify(tmp_path, n_nodes=60, node_ids="dense")
     assert result.edges_seen == edges.n_edges
     assert result.n_nodes == 60
 
@@ -224,12 +259,16 @@ def test_faults_are_named(tmp_path: Path) -> None:
         sparsify(random_graph(3, 1.0, 0).graph(), n_nodes=4)
     with pytest.raises(ValueError, match="node_ids must be dense for a matrix or a graph"):
         sparsify(random_graph(3, 1.0, 0).graph(), node_ids="int64")
-    with pytest.raises(ValueError, match="edges must name at least one Parquet file, got"):
+    with pytest.raises(ValueError, match="edges must name at least one table, got"):
         sparsify(str(tmp_path / "*.parquet"))
     bad = pa.table({"src": [0, 1], "dst": [1, -2]})
     pq.write_table(bad, tmp_path / "bad.parquet")
     with pytest.raises(BadEdges, match=r"bad.parquet: column 'dst' must lie .*, got -2 in row 1"):
-        sparsify(tmp_path)
+        sparsify(tmp_path, node_ids="dense")
+    with pytest.raises(ValueError, match="max_bad_rows is for edges in files"):
+        sparsify((u, v), max_bad_rows=1)
+    with pytest.raises(ValueError, match="must be tuples"):
+        sparsify([1, 2])
 
 
 @pytest.mark.usefixtures("processes")

@@ -442,7 +442,7 @@ def test_a_notebook_may_use_a_cluster(tmp_path: Path, two_workers: str) -> None:
         rows = slice(part, None, 3)
         table = pa.table({name: column[rows] for name, column in columns.items()})
         pq.write_table(table, tmp_path / f"{part}.parquet")
-    result = sparsify(tmp_path, 0.8, n_nodes=300, scheduler=two_workers)
+    result = sparsify(tmp_path, 0.8, n_nodes=300, node_ids="dense", scheduler=two_workers)
     assert result.edges_seen == edges.n_edges
     assert result.edges_kept < 0.8 * edges.n_edges
     assert spectral_error(edges.graph(), result.graph) <= 0.8
