@@ -122,12 +122,16 @@ class AutoSolve:
 
 
 def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
-    """Names of the columns of edges: those given, else the graph's, else the usual ones."""
+    """Names of the columns of edges: those given, else the graph's, else the usual ones.
+
+    A weight that is given has to be there; that of the graph counts as 1 where it is missing.
+    """
     for name in given or ():
         if name not in COLUMN_NAMES:
             raise BadArgument("columns", f"must name {', '.join(COLUMN_NAMES)} alone, got {name!r}")
     named = {**graph, **(given or {})}
-    return EdgeColumns(**{name: named[name] for name in COLUMN_NAMES if name in named})
+    names = {name: named[name] for name in COLUMN_NAMES if name in named}
+    return EdgeColumns(**names, needs_weight="weight" in (given or {}))
 
 
 def label_columns(graph: Mapping[str, str], given: Mapping[str, str]) -> LabelColumns:

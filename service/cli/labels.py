@@ -16,6 +16,8 @@ from peewit.service.cli.session import (
     tell,
 )
 from peewit.service.cli.table_files import (
+    LabelOption,
+    NodeOption,
     given,
     labels_of_file,
     print_bytes,
@@ -47,12 +49,8 @@ def put(
         Literal["refuse", "keep"],
         typer.Option(help="Nodes that the graph does not know: refuse all, or keep their labels."),
     ] = "refuse",
-    node: Annotated[
-        str | None, typer.Option("--node", metavar="COLUMN", help="Column of the node.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="COLUMN", help="Column of the label.")
-    ] = None,
+    node: NodeOption = None,
+    label: LabelOption = None,
     json: AsJson = False,
 ) -> None:
     """Put labels; the latest of a node wins.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.catalog import label_columns
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -19,7 +20,10 @@ from peewit.service.cli.session import (
     tell,
 )
 from peewit.service.cli.table_files import (
+    LabelOption,
+    NodeOption,
     OutputFile,
+    given,
     labels_of_file,
     print_bytes,
     table_format,
@@ -81,6 +85,8 @@ def evaluate(
         ),
     ],
     model: ModelName = None,
+    node: NodeOption = None,
+    label: LabelOption = None,
     json: AsJson = False,
 ) -> None:
     """Compare predictions with true labels.
@@ -90,7 +96,8 @@ def evaluate(
     """
     with open_session() as session:
         graph = session.graph(name)
-        rows = labels_of_file(truth, graph.settings.node_ids)
+        columns = label_columns(graph.settings.columns, given(node=node, label=label))
+        rows = labels_of_file(truth, graph.settings.node_ids, columns)
         file = _latest(session, name, model)
         labels = LabelStore(session.database).current(graph.id, upto_seq=file.meta.labels_seq)
     predicted = file.table()

@@ -29,6 +29,12 @@ DstOption = Annotated[
 WeightOption = Annotated[
     str | None, typer.Option("--weight", metavar="COLUMN", help="Column of the weight.")
 ]
+NodeOption = Annotated[
+    str | None, typer.Option("--node", metavar="COLUMN", help="Column of the node.")
+]
+LabelOption = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help="Column of the label.")
+]
 BadRowsOption = Annotated[
     int | None,
     typer.Option(

@@ -1,7 +1,8 @@
 """Column mapping: which columns of a table are the ends and the weight of its edges."""
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 from peewit.solvers.arguments import BadArgument
@@ -16,9 +17,12 @@ _PAIRS: Final = (
     ("head", "tail"),
     ("sender", "receiver"),
 )
-"""Names that columns of ends often have, in any case and with ``_id``, ``id`` or ``_node``."""
+"""Words in the names of columns of ends, in any case, as in ``from_account`` and ``To``."""
 
-_ENDINGS: Final = ("", "_id", "id", "_node", "node", "nodeid")
+COLUMN_NAMES: Final = ("src", "dst", "weight")
+"""What the columns are for."""
+
+_BETWEEN_WORDS: Final = re.compile(r"[_\-. ]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,10 @@ class EdgeColumns:
     src, dst : str
         The two ends of an edge.
     weight : str
-        Its weight. A table may lack it under its usual name, and then every weight is 1.
+        Its weight.
+    needs_weight : bool, optional
+        Whether a table must have the weight; without it every weight is 1. By default it must where
+        the weight has another name than the usual one.
 
     Raises
     ------
@@ -43,13 +50,15 @@ class EdgeColumns:
     src: str = "src"
     dst: str = "dst"
     weight: str = "weight"
+    needs_weight: bool | None = None
 
     def __post_init__(self) -> None:
-        names = asdict(self)
-        for argument, name in names.items():
+        if self.needs_weight is None:
+            object.__setattr__(self, "needs_weight", self.weight != "weight")
+        for argument, name in zip(COLUMN_NAMES, self, strict=True):
             if not name:
                 raise BadArgument(argument, "must name a column, got ''")
-            if list(names.values()).count(name) > 1:
+            if list(self).count(name) > 1:
                 raise BadArgument(argument, f"must name a column of its own, got {name!r} twice")
         given = [name for name in self if name != "weight"]
         if len({name.startswith("#") for name in given}) > 1:
@@ -60,18 +69,13 @@ class EdgeColumns:
     def __iter__(self) -> Iterator[str]:
         return iter((self.src, self.dst, self.weight))
 
-    @property
-    def is_weight_named(self) -> bool:
-        """Whether somebody said which column is the weight, so that it has to be there."""
-        return self.weight != "weight"
-
     def of(self, names: Sequence[str]) -> list[str]:
         """Those of the columns that a table has."""
         return [name for name in self if name in names]
 
     def check(self, names: Sequence[str], *, row: int | None = None) -> None:
         """Raise BadEdges unless ``names`` holds every column once; say which ones are meant."""
-        for argument, name in asdict(self).items():
+        for argument, name in zip(COLUMN_NAMES, self, strict=True):
             count = names.count(name)
             if count > 1:
                 raise BadEdges(
@@ -79,7 +83,7 @@ class EdgeColumns:
                     argument=argument,
                     row=row,
                 )
-            if count == 0 and (argument != "weight" or self.is_weight_named):
+            if count == 0 and (argument != "weight" or self.needs_weight):
                 held = ", ".join(excerpt(each) for each in names) or "no columns"
                 raise BadEdges(
                     f"column {name!r} is missing; the file has {held}{suggestion(names)}",
@@ -91,21 +95,18 @@ class EdgeColumns:
 PLAIN: Final = EdgeColumns()
 """The names that columns have when nobody says otherwise."""
 
-COLUMN_NAMES: Final = tuple(each.name for each in fields(EdgeColumns))
-
 
 def suggestion(names: Sequence[str]) -> str:
     """Which columns look like ends, as the end of an error; empty where that is not obvious."""
-    lowered: dict[str, list[str]] = {}
-    for name in names:
-        lowered.setdefault(name.lower(), []).append(name)
+    words = {name: _BETWEEN_WORDS.split(name.lower().removesuffix("id")) for name in names}
     found = [
-        (*lowered[src + ending], *lowered[dst + ending])
+        (one, other)
         for src, dst in _PAIRS
-        for ending in _ENDINGS
-        if src + ending in lowered and dst + ending in lowered
+        for one, of_one in words.items()
+        for other, of_other in words.items()
+        if src in of_one and [dst if word == src else word for word in of_one] == of_other
     ]
-    if len(found) != 1 or len(found[0]) != 2:
+    if len(found) != 1:
         return ""
     src, dst = found[0]
     return f"; where {src} and {dst} are the ends, say --src {src} --dst {dst}"

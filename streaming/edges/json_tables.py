@@ -81,7 +81,7 @@ def json_batch(
         name: json_ids([row[name] for row in rows], name, node_kind, first_row)
         for name in (columns.src, columns.dst)
     }
-    if columns.is_weight_named or any(columns.weight in row for row in rows):
+    if columns.needs_weight or any(columns.weight in row for row in rows):
         weights = [row.get(columns.weight, 1.0) for row in rows]
         batch[columns.weight] = _json_weights(weights, columns.weight, first_row)
     return pa.record_batch(batch)

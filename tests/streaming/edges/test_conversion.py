@@ -121,6 +121,8 @@ def test_lists_without_a_header_are_read_by_places(tmp_path: Path) -> None:
         (["From", "TO"], "--src From --dst TO"),
         (["sender_id", "receiver_id"], "--src sender_id --dst receiver_id"),
         (["SRC", "DST"], "--src SRC --dst DST"),
+        (["ts", "to_account", "from_account"], "--src from_account --dst to_account"),
+        (["sourceId", "targetId"], "--src sourceId --dst targetId"),
         (["source", "target", "from", "to"], ""),
         (["source", "Source", "target"], ""),
         (["a", "b"], ""),
