@@ -22,13 +22,14 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
-from peewit.service.cli.table_files import ZeroBased, table_format
+from peewit.service.cli.table_files import NodeOption, ZeroBased
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
-from peewit.streaming.features.checked_tables import FeatureBlock
+from peewit.streaming.edges.table_formats import format_of_file
+from peewit.streaming.features.checked_tables import NODE, FeatureBlock
 from peewit.streaming.graph_stream import Interrupted
 
 app = command_group()
@@ -44,8 +45,8 @@ def features(
         typer.Argument(
             metavar="PATH...",
             help="Column node, and features (lists of equal length) or indices and values: "
-            ".parquet, .arrow, .ndjson; .csv with node and a column for each number; or one .npz "
-            "of scipy.sparse.save_npz, row i being node i.",
+            ".parquet, .arrow, .ndjson; .csv or .tsv with node and a column for each number; all "
+            "also .gz or .zst; or one .npz of scipy.sparse.save_npz, row i being node i.",
             exists=True,
             dir_okay=False,
         ),
@@ -55,6 +56,7 @@ def features(
         typer.Option("--from-libsvm", help="One file of libsvm text, row i being node i."),
     ] = False,
     zero_based: ZeroBased = False,
+    node: NodeOption = None,
     add: Annotated[
         bool,
         typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),
@@ -70,7 +72,10 @@ def features(
         raise typer.BadParameter("must stand beside --from-libsvm", param_hint="--zero-based")
     for path in () if from_libsvm else paths:
         if path.suffix != MATRIX_SUFFIX:
-            table_format(path, "PATH")
+            try:
+                format_of_file(path.name)
+            except ValueError as error:
+                raise typer.BadParameter(str(error), param_hint="PATH") from error
     started = time.monotonic()
     with open_session() as session:
         graph = session.graph(name)
@@ -81,6 +86,7 @@ def features(
                     paths,
                     is_libsvm=from_libsvm,
                     zero_based=zero_based,
+                    node=node or graph.settings.columns.get(NODE, NODE),
                     n_threads=session.settings.n_threads,
                 )
                 n_rows = None if from_libsvm else n_rows_known(paths)

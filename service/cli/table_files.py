@@ -1,9 +1,7 @@
 """Table files of commands, in the format of their suffix, and ``NAME=VALUE`` options."""
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +16,7 @@ from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.parts import content_faults
-from peewit.streaming.edges.table_formats import Format, format_of_file, open_table
+from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 
 SrcOption = Annotated[
     str | None, typer.Option("--src", metavar="COLUMN", help="Column of one end; '#1' by place.")
@@ -95,17 +93,8 @@ def labels_of_file(
         labels_format, compression = format_of_file(path.name)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="FILE") from error
-    if compression is None:
-        with path.open("rb") as file:
-            return read_labels(file, labels_format, node_kind, columns=columns)
-    with tempfile.TemporaryFile() as unpacked:  # Parquet and surveys want to seek
-        with (
-            content_faults(f"{path} is damaged"),
-            open_table(str(path), compression) as packed,
-        ):
-            shutil.copyfileobj(packed, unpacked)
-        unpacked.seek(0)
-        return read_labels(unpacked, labels_format, node_kind, columns=columns)
+    with content_faults(f"{path} is damaged"), unpacked(path, compression) as file:
+        return read_labels(file, labels_format, node_kind, columns=columns)
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:

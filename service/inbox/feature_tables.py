@@ -4,7 +4,6 @@ A table names its nodes. Row i of a matrix (``.npz`` of scipy.sparse, libsvm tex
 node i.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,9 @@ import scipy.sparse as sp
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
-from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.edges.csv_tables import csv_header
+from peewit.streaming.edges.parts import content_faults
+from peewit.streaming.edges.table_formats import Format, format_of_file, open_table, unpacked
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks
 
@@ -34,6 +35,7 @@ def path_blocks(
     *,
     is_libsvm: bool = False,
     zero_based: bool = False,
+    node: str = NODE,
     n_threads: int = 1,
 ) -> Iterator[FeatureBlock]:
     """Blocks of some files that are one set, checked; rows of the first file come first.
@@ -43,11 +45,13 @@ def path_blocks(
     graph : GraphRecord
         Whose nodes they are.
     paths : sequence of Path
-        Parquet, Arrow, CSV or NDJSON by suffix, or one ``.npz`` of `scipy.sparse.save_npz`.
+        Tables by their names, packed or not, or one ``.npz`` of `scipy.sparse.save_npz`.
     is_libsvm : bool
         Whether there is one file, of libsvm text, whose labels are not looked at.
     zero_based : bool
         Whether its columns count from 0, not from 1.
+    node : str
+        What the column of the node is called.
     n_threads : int
         Blocks of Parquet that are read together.
 
@@ -60,7 +64,7 @@ def path_blocks(
     OSError
         A file cannot be read.
     """
-    _require_equal_headers(paths if not is_libsvm else ())
+    _require_equal_headers(paths if not is_libsvm else (), node)
     n_before = 0
     for path in paths:
         n_rows = 0
@@ -70,7 +74,7 @@ def path_blocks(
             if is_libsvm:
                 blocks = matrix_blocks(graph, _libsvm(path, zero_based=zero_based))
             else:
-                blocks = _file_blocks(graph, path, n_threads=n_threads)
+                blocks = _file_blocks(graph, path, node=node, n_threads=n_threads)
             for block in blocks:
                 yield replace(block, first_row=n_before + block.first_row)
                 n_rows = block.first_row + block.n_rows
@@ -84,15 +88,17 @@ def path_blocks(
         n_before += n_rows
 
 
-def _require_equal_headers(paths: Sequence[Path]) -> None:
+def _require_equal_headers(paths: Sequence[Path], node: str) -> None:
     """Raise BadFeatures for CSV files whose columns differ: numbers go by their position."""
     tables = [path for path in paths if path.suffix != MATRIX_SUFFIX]
     first: tuple[Path, list[str]] | None = None
     for path in tables:
-        if Format.of_path(path) is not Format.CSV:
+        table_format, compression = format_of_file(path.name)
+        if table_format is not Format.CSV:
             continue
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            header = [name for name in next(csv.reader(file), []) if name != NODE]
+        with content_faults(f"{path} is damaged"), open_table(str(path), compression) as file:
+            names, _ = csv_header(file, (node,))
+        header = [name for name in names if name != node]
         if first is None:
             first = path, header
         elif header != first[1]:
@@ -105,17 +111,20 @@ def _require_equal_headers(paths: Sequence[Path]) -> None:
 def n_rows_known(paths: Sequence[Path]) -> int | None:
     """Rows of some files where all say it in a footer; None else."""
     is_parquet = all(
-        path.suffix != MATRIX_SUFFIX and Format.of_path(path) is Format.PARQUET for path in paths
+        path.suffix != MATRIX_SUFFIX and format_of_file(path.name) == (Format.PARQUET, None)
+        for path in paths
     )
     return n_rows_of(paths) if is_parquet else None
 
 
-def _file_blocks(graph: GraphRecord, path: Path, *, n_threads: int) -> Iterator[FeatureBlock]:
+def _file_blocks(
+    graph: GraphRecord, path: Path, *, node: str, n_threads: int
+) -> Iterator[FeatureBlock]:
     if path.suffix == MATRIX_SUFFIX:
         yield from matrix_blocks(graph, _load_matrix(path))
         return
-    table_format = Format.of_path(path)
-    if table_format is Format.PARQUET:
+    table_format, compression = format_of_file(path.name)
+    if table_format is Format.PARQUET and compression is None and node == NODE:
         settings = graph.settings
         yield from read_blocks(
             [path],
@@ -124,8 +133,8 @@ def _file_blocks(graph: GraphRecord, path: Path, *, n_threads: int) -> Iterator[
             n_threads=n_threads,
         )
         return
-    with path.open("rb") as file:
-        yield from table_blocks(graph, file, table_format)
+    with unpacked(path, compression) as table:
+        yield from table_blocks(graph, table, table_format, node=node)
 
 
 def _libsvm(path: Path, *, zero_based: bool) -> Any:
@@ -161,13 +170,14 @@ def table_blocks(
     file: BinaryIO,
     table_format: Format,
     *,
+    node: str = NODE,
     limits: UploadLimits | None = None,
 ) -> Iterator[FeatureBlock]:
-    """Blocks of a table that somebody sent, checked."""
+    """Blocks of a table that somebody sent, checked; ``node`` is what that column is called."""
     settings = graph.settings
     n_columns: int | None = None
     first_row = 0
-    for batch in feature_batches(file, table_format, settings.node_ids, limits=limits):
+    for batch in feature_batches(file, table_format, settings.node_ids, node=node, limits=limits):
         block = read_features(
             batch,
             node_kind=settings.node_ids,

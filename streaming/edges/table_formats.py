@@ -1,8 +1,12 @@
 """Formats of tables, told by media types and file names, and the compression of files."""
 
 import io
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -120,3 +124,17 @@ def open_table(path: str, compression: str | None) -> BinaryIO:
     """Open a file for reading from its start, decompressed on the way."""
     stream = pa.input_stream(path, compression=compression)
     return io.BufferedReader(stream, 1 << 20)
+
+
+@contextmanager
+def unpacked(path: Path, compression: str | None) -> Iterator[BinaryIO]:
+    """Open a file for reading anywhere in it, for tables that have to be looked at before."""
+    if compression is None:
+        with path.open("rb") as file:
+            yield file
+        return
+    with tempfile.TemporaryFile() as content:
+        with open_table(str(path), compression) as packed:
+            shutil.copyfileobj(packed, content)
+        content.seek(0)
+        yield content

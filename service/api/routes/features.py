@@ -17,7 +17,7 @@ from peewit.service.api.bodies import (
 )
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
-from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
+from peewit.service.api.routes.query_parameters import ONE_GRAPH, NodeColumn, resource
 from peewit.service.api.schemas.features import feature_set_of, features_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound, GraphRecord
@@ -26,7 +26,7 @@ from peewit.service.inbox.feature_tables import table_blocks
 from peewit.service.inbox.inbox_records import BacklogFull
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.features import Features, FeatureSet
-from peewit.streaming.features.checked_tables import BadFeatures
+from peewit.streaming.features.checked_tables import NODE, BadFeatures
 
 router = resource("features", f"{ONE_GRAPH}/features")
 
@@ -65,13 +65,14 @@ async def put_features(
     stores: StoresHere,
     body: TableBody,
     wait: WaitSeconds = 0,
+    node: NodeColumn = None,
 ) -> FeatureSet:
     """Replace the features of all nodes; nodes that the graph does not know are created.
 
     The rows are checked, then written to disk and flushed: from the answer on they cannot be lost.
     202 while they wait, 200 once they are in the graph, for which `wait` can wait.
     """
-    return await _take_set(request, response, stores, graph, body, wait, mode="replace")
+    return await _take_set(request, response, stores, graph, body, wait, node, mode="replace")
 
 
 @router.post("", **_TAKES)
@@ -82,9 +83,10 @@ async def add_features(
     stores: StoresHere,
     body: TableBody,
     wait: WaitSeconds = 0,
+    node: NodeColumn = None,
 ) -> FeatureSet:
     """Add rows, or overwrite those of the same nodes; the others stay. Answers as PUT does."""
-    return await _take_set(request, response, stores, graph, body, wait, mode="add")
+    return await _take_set(request, response, stores, graph, body, wait, node, mode="add")
 
 
 @router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -113,11 +115,18 @@ async def _take_set(
     graph: GraphRecord,
     body: TableUpload,
     wait: float,
+    node: str | None,
     *,
     mode: SetMode,
 ) -> FeatureSet:
     def add() -> FeatureSetRecord:
-        blocks = table_blocks(graph, body.file, body.table_format, limits=stores.upload_limits)
+        blocks = table_blocks(
+            graph,
+            body.file,
+            body.table_format,
+            node=node or graph.settings.columns.get(NODE, NODE),
+            limits=stores.upload_limits,
+        )
         return stores.features.add(graph, blocks, mode=mode)
 
     taken = await run_in_threadpool(add)

@@ -8,7 +8,9 @@ from peewit.service.client.tables import TableLike, table_body
 from peewit.service.wire.features import Features, FeatureSet
 
 
-def put_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Call[FeatureSet]:
+def put_features(
+    graph: str, rows: TableLike, *, wait: float | None = 0.0, node: str | None = None
+) -> Call[FeatureSet]:
     """Replace the features of all nodes; nodes that the graph does not know are created.
 
     Parameters
@@ -21,6 +23,8 @@ def put_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Ca
     wait : float or None
         Longest time to wait until they are in the graph, in seconds; for ever when None. When time
         is over the set is returned as it stands, pending.
+    node : str, optional
+        What the column of the node is called; as the graph says when left out, else ``node``.
 
     Returns
     -------
@@ -33,15 +37,17 @@ def put_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Ca
     RateLimited
         The backlog stayed full.
     """
-    return (yield from _send("PUT", graph, rows, wait))
+    return (yield from _send("PUT", graph, rows, wait, node))
 
 
-def add_features(graph: str, rows: TableLike, *, wait: float | None = 0.0) -> Call[FeatureSet]:
+def add_features(
+    graph: str, rows: TableLike, *, wait: float | None = 0.0, node: str | None = None
+) -> Call[FeatureSet]:
     """Add rows, or overwrite those of the same nodes; the others stay. Else as `put_features`.
 
     Not repeated after a broken connection: what others have written since would be overwritten.
     """
-    return (yield from _send("POST", graph, rows, wait))
+    return (yield from _send("POST", graph, rows, wait, node))
 
 
 def features(graph: str) -> Call[Features]:
@@ -66,11 +72,16 @@ def feature_set(graph: str, set_id: str, *, wait: float | None = 0.0) -> Call[Fe
 
 
 def _send(
-    method: Literal["PUT", "POST"], graph: str, rows: TableLike, wait: float | None
+    method: Literal["PUT", "POST"],
+    graph: str,
+    rows: TableLike,
+    wait: float | None,
+    node: str | None,
 ) -> Call[FeatureSet]:
     request = Request(
         method=method,
         path=path("graphs", graph, "features"),
+        params={"node": node},
         body=table_body(rows),
         is_repeatable=method == "PUT",
     )

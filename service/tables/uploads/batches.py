@@ -14,8 +14,7 @@ from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.csv_tables import csv_edges
 from peewit.streaming.edges.json_tables import json_edges, json_rows
 from peewit.streaming.edges.table_formats import Format
-from peewit.streaming.features.checked_tables import COLUMNS as FEATURE_COLUMNS
-from peewit.streaming.features.checked_tables import DENSE_COLUMNS, SPARSE_COLUMNS
+from peewit.streaming.features.checked_tables import DENSE_COLUMNS, NODE, SPARSE_COLUMNS
 
 
 def edge_batches(
@@ -65,12 +64,14 @@ def feature_batches(
     table_format: Format,
     node_kind: NodeKind | None,
     *,
+    node: str = NODE,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of features in order, for `peewit.streaming.features.checked_tables`.
 
-    In CSV every column but ``node`` is one number of the row, in the order of the header. Where
-    ``node_kind`` is None, rows are of points, which are no nodes.
+    In CSV every column but that of the node is one number of the row, in the order of the header.
+    Where ``node_kind`` is None, rows are of points, which are no nodes; ``node`` is what the column
+    of the node is called.
 
     Raises
     ------
@@ -81,13 +82,16 @@ def feature_batches(
     """
     match table_format:
         case Format.ARROW | Format.PARQUET:
-            columns = FEATURE_COLUMNS if node_kind else (*DENSE_COLUMNS, *SPARSE_COLUMNS)
+            owner = (node,) if node_kind else ()
+            columns = (*owner, *DENSE_COLUMNS, *SPARSE_COLUMNS)
             batches = stored_batches(file, table_format, columns, limits)
         case Format.CSV:
-            batches = csv_features(file, node_kind)
+            batches = csv_features(file, node_kind, node)
         case Format.NDJSON:
-            batches = json_features(json_rows(file), node_kind)
-    yield from counted(batches, limits)
+            batches = json_features(json_rows(file), node_kind, node)
+    for batch in counted(batches, limits):
+        names = batch.schema.names
+        yield batch.rename_columns([NODE if name == node else name for name in names])
 
 
 def point_batches(

@@ -13,25 +13,27 @@ from peewit.streaming.edges.csv_tables import converted, csv_header
 from peewit.streaming.features.checked_tables import NODE
 
 
-def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.RecordBatch]:
-    """Column ``node``, unless ``node_kind`` is None, and all others as one list."""
-    names, opened = csv_header(file, (NODE,))
-    columns = [name for name in names if name != NODE]
-    has_node = node_kind is None or NODE in names
+def csv_features(
+    file: BinaryIO, node_kind: NodeKind | None, node: str = NODE
+) -> Iterator[pa.RecordBatch]:
+    """The column of the node, unless ``node_kind`` is None, and all others as one list."""
+    names, opened = csv_header(file, (node,))
+    columns = [name for name in names if name != node]
+    has_node = node_kind is None or node in names
     if not has_node or len(set(names)) < len(names) or not columns:
-        node = "" if node_kind is None else "node, once, and "
+        owner = "" if node_kind is None else f"{node}, once, and "
         raise BadUpload(
-            f"the columns must be {node}at least one of numbers, each of another name; "
+            f"the columns must be {owner}at least one of numbers, each of another name; "
             f"they are {excerpt(', '.join(names), 200)}"
         )
     options = pa.csv.ConvertOptions(
         include_columns=names if node_kind is not None else columns,
-        column_types={NODE: pa.string()} | dict.fromkeys(columns, pa.float64()),
+        column_types={node: pa.string()} | dict.fromkeys(columns, pa.float64()),
         null_values=[""],
         strings_can_be_null=False,
     )
     first_row = 0
-    with named_faults("every column but 'node' must hold numbers"):
+    with named_faults("every column but that of the node must hold numbers"):
         for batch in opened(options):
             rows = np.column_stack(
                 [batch.column(name).to_numpy(zero_copy_only=False) for name in columns]
@@ -41,7 +43,7 @@ def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.Reco
             told = {"features": lists}
             if node_kind is not None:
                 kind = pa.string() if node_kind == "string" else pa.int64()
-                told[NODE] = converted(batch.column(NODE), kind, NODE, first_row)
+                told[node] = converted(batch.column(node), kind, node, first_row)
             yield pa.record_batch(told)
             first_row += batch.num_rows
 

@@ -16,14 +16,14 @@ _JSON_SPARSE: Final = {"indices": pa.list_(pa.int64()), "values": pa.list_(pa.fl
 
 
 def json_features(
-    chunks: Iterable[list[Any]], node_kind: NodeKind | None
+    chunks: Iterable[list[Any]], node_kind: NodeKind | None, node: str = NODE
 ) -> Iterator[pa.RecordBatch]:
     """Objects of features, or of indices and values, as the first one has, and of node.
 
     Where ``node_kind`` is None, node is not asked for.
     """
     first_row = 0
-    owner = set() if node_kind is None else {NODE}
+    owner = set() if node_kind is None else {node}
     kinds: dict[str, pa.DataType] | None = None
     for rows in chunks:
         if kinds is None:
@@ -39,7 +39,7 @@ def json_features(
             for name, kind in kinds.items()
         }
         if node_kind is not None:
-            batch[NODE] = json_ids([row[NODE] for row in rows], NODE, node_kind, first_row)
+            batch[node] = json_ids([row[node] for row in rows], node, node_kind, first_row)
         yield pa.record_batch(batch)
         first_row += len(rows)
 

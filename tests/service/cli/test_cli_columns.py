@@ -105,3 +105,17 @@ def test_a_dry_run_tells_what_is_wrong_and_keeps_nothing(peewit: Peewit, tmp_pat
     missing = peewit("ingest", "g", good, "--dry-run", "--src", "x")
     assert missing.exit_code == 1
     assert "column 'x' is missing" in missing.out
+
+
+def test_features_have_a_column_of_nodes_and_may_be_packed(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
+    packed = tmp_path / "features.tsv.gz"
+    packed.write_bytes(gzip.compress(b"account_id\theight\twidth\na\t1\t2\nb\t3\t4\n"))
+    assert "account_id" in peewit("features", "g", packed).err
+    taken = peewit("features", "g", packed, "--node", "account_id", "--json")
+    assert (taken.json["set"]["n_rows"], taken.json["set"]["n_columns"]) == (2, 2)
+    table = tmp_path / "features.parquet"
+    columns = {"account_id": ["a", "c"], "features": [[1.0, 2.0], [5.0, 6.0]]}
+    pq.write_table(pa.table(columns), table)
+    peewit("graph", "set", "g", "--column", "node=account_id")
+    assert peewit("features", "g", table, "--add", "--json").json["features"]["present"]["n_rows"] == 3

@@ -80,7 +80,7 @@ def test_what_is_refused_is_named_and_changes_nothing(peewit: Peewit, tmp_path: 
 @pytest.mark.parametrize(
     ("name", "exit_code", "message"),
     [
-        ("rows.txt", 2, "must end in one of"),
+        ("rows.bin", 2, "must end in one of"),
         ("none.csv", 2, "does not exist"),
         ("cut.parquet", 1, "cut.parquet is not a readable Parquet file"),
         ("rows.npz", 1, "rows.npz: the file must be one of scipy.sparse.save_npz"),
