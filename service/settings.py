@@ -8,6 +8,7 @@ and numba are imported, since both read the environment when they load.
 import os
 import tempfile
 from collections.abc import Iterable
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -90,6 +91,9 @@ class Settings(BaseSettings):
         Requests per second of one key, or of one address where there is no key, in each process of
         the API; twice as many may come at once, and health and readiness are not counted. Unlimited
         by default, since on one's own machine nobody gains by a limit.
+    trusted_proxies : tuple of str
+        Addresses and networks, separated by commas, of the proxies in front of the API. Only they
+        are believed who calls, and by which protocol (``X-Forwarded-For``, ``X-Forwarded-Proto``).
     source_roots : tuple of Path
         Local directories that sources added over HTTP may lie in, links followed, separated by
         ``:``; never ``home``. The working directory by default, unless it is ``/``.
@@ -150,6 +154,7 @@ class Settings(BaseSettings):
     max_graphs: PositiveInt = 1000
     max_sources: PositiveInt = 1000
     rate_limit: PositiveFloat | None = None
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
     source_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_working_directory)
     source_schemes: Annotated[tuple[str, ...], NoDecode] = OBJECT_STORES
     source_hosts: Annotated[tuple[str, ...], NoDecode] = ()
@@ -181,12 +186,17 @@ class Settings(BaseSettings):
     def _absolute_roots(cls, roots: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(root.expanduser().absolute() for root in roots)
 
-    @field_validator("source_schemes", "source_hosts", mode="before")
+    @field_validator("source_schemes", "source_hosts", "trusted_proxies", mode="before")
     @classmethod
     def _names(cls, names: object) -> object:
         if not isinstance(names, str):
             return names
         return [name.strip().lower() for name in names.split(",") if name.strip()]
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(ip_network(each, strict=False)) for each in proxies)
 
     @field_validator("log_level", "log_format", mode="before")
     @classmethod

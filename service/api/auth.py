@@ -69,9 +69,13 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, scope: 
     """
     rates: RateLimits = request.app.state.rates
     if key is None:
+        rates.admit_address(_address_of(request))
         is_needed = await stores.recently("keys needed", stores.keys.are_needed)
-        _require_local(request, is_needed=is_needed)
-        rates.admit(f"address {_address_of(request)}")
+        try:
+            _require_local(request, is_needed=is_needed)
+        except KeyMissing:
+            rates.note_missing_key(_address_of(request))
+            raise
         return
     rates.admit(f"key {key.prefix}")
     request.state.key_prefix = key.prefix

@@ -2,6 +2,7 @@
 
 import socket
 from ipaddress import IPv6Address, ip_address
+from typing import Any
 
 from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import Database
@@ -46,6 +47,17 @@ def check_binding(host: str, port: int, *, settings: Settings, database: Databas
             raise OSError(
                 f"cannot listen on {host} port {port}: {error.strerror}; choose another --port"
             ) from error
+
+
+def server_options(settings: Settings) -> dict[str, Any]:
+    """What ``uvicorn.Config`` is told of an API with these settings, besides where it listens."""
+    return {
+        "log_config": None,
+        "access_log": False,  # the application logs requests itself
+        "proxy_headers": bool(settings.trusted_proxies),
+        "forwarded_allow_ips": list(settings.trusted_proxies),  # not those of the environment
+        "timeout_graceful_shutdown": settings.finish_seconds,
+    }
 
 
 def is_loopback(host: str) -> bool:

@@ -22,6 +22,12 @@ WRONG_KEYS: Final = 10
 WRONG_KEYS_PER_SECOND: Final = 0.2
 """How fast it may go on after that."""
 
+KEYLESS: Final = 100
+"""Refused calls without a key that one address may make at once."""
+
+KEYLESS_PER_SECOND: Final = 10.0
+"""How fast it may go on after that."""
+
 _BURST_SECONDS: Final = 2.0
 _TRUSTED_SECONDS: Final = 600.0
 
@@ -105,6 +111,7 @@ class RateLimits:
             else TokenBuckets(per_second, per_second * _BURST_SECONDS, clock)
         )
         self._failures = TokenBuckets(WRONG_KEYS_PER_SECOND, WRONG_KEYS, clock)
+        self._keyless = TokenBuckets(KEYLESS_PER_SECOND, KEYLESS, clock)
         self._trusted: OrderedDict[bytes, float] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -117,6 +124,19 @@ class RateLimits:
             raise TooManyRequests(
                 f"PEEWIT_RATE_LIMIT must be kept, of {self._per_second:g} requests per second of "
                 f"one key or address, got more of {caller}",
+                seconds,
+            )
+
+    def admit_address(self, address: str) -> None:
+        """Count a call without a key; raises `TooManyRequests`."""
+        self.admit(f"address {_network(address)}")
+
+    def note_missing_key(self, address: str) -> None:
+        """Count a call that is refused for want of a key; raises `TooManyRequests`."""
+        seconds = self._keyless.take(_network(address))
+        if seconds:
+            raise TooManyRequests(
+                f"calls must have a key, got more than {KEYLESS} without one from this address",
                 seconds,
             )
 

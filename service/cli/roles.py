@@ -7,7 +7,7 @@ import typer
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from peewit.service.api.port import check_binding
+from peewit.service.api.port import check_binding, server_options
 from peewit.service.api.request_metrics import shared_metrics
 from peewit.service.cli.session import command_group, open_session, say
 from peewit.service.cli.table_files import given
@@ -73,9 +73,7 @@ def api(
             host=host,
             port=port,
             workers=workers,
-            log_config=None,
-            access_log=False,  # the application logs requests itself
-            timeout_graceful_shutdown=settings.finish_seconds,
+            **server_options(settings),
         )
         if workers == 1:
             uvicorn.Server(config).run()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.api.throttling import WRONG_KEYS
+from peewit.service.api.throttling import KEYLESS, WRONG_KEYS
 from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api, as_arrow, serving
 
@@ -263,3 +263,45 @@ def test_wrong_keys_are_slowed_and_lock_nobody_out(api: Api) -> None:
     assert code(api.client, "/v1/graphs", **bearer(unused)) == 429
     assert code(api.client, "/v1/graphs", **bearer(used)) == 200
     assert code(api.client, "/healthz") == 200
+
+
+def test_only_a_trusted_proxy_is_believed_who_calls(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    stranger = {"X-Forwarded-For": "203.0.113.7"}
+    with serving(settings) as api:
+        assert code(api.client, "/v1/graphs", **stranger) == 200
+    with serving(changed(settings, trusted_proxies=("127.0.0.0/8",))) as api:
+        assert code(api.client, "/v1/graphs") == 200
+        assert code(api.client, "/v1/graphs", **stranger) == 401
+    with serving(changed(settings, trusted_proxies=("10.0.0.0/8",))) as api:
+        assert code(api.client, "/v1/graphs", **stranger) == 200
+
+
+def test_made_up_addresses_gain_no_more_tries(api: Api) -> None:
+    api.stores.keys.create("one", ["read"])
+    codes = [
+        code(
+            api.client,
+            "/v1/graphs",
+            **bearer(f"lw_000000000000.{number:043d}"),
+            **{"X-Forwarded-For": f"203.0.113.{number}"},
+        )
+        for number in range(WRONG_KEYS + 1)
+    ]
+    assert codes == [401] * WRONG_KEYS + [429]
+
+
+def test_calls_without_a_key_are_counted_though_they_are_refused(settings: Settings) -> None:
+    with serving(changed(settings, rate_limit=0.001)) as api:
+        api.stores.keys.create("one", ["read"])
+        assert [code(api.client, "/v1/graphs") for _ in range(2)] == [401, 429]
+
+
+def test_without_a_rate_refused_calls_are_slowed_and_lock_no_key_out(api: Api) -> None:
+    key = api.stores.keys.create("one", ["read"])
+    codes = [code(api.client, "/v1/graphs") for _ in range(3 * KEYLESS)]
+    assert codes[:KEYLESS] == [401] * KEYLESS
+    assert 429 in codes
+    assert code(api.client, "/v1/graphs", **bearer(key)) == 200
