@@ -91,6 +91,11 @@ class Settings(BaseSettings):
         Requests per second of one key, or of one address where there is no key, in each process of
         the API; twice as many may come at once, and health and readiness are not counted. Unlimited
         by default, since on one's own machine nobody gains by a limit.
+    max_streams_per_key : int
+        Most answers that stay open at a time of one key, or of one address where there is no key,
+        in each process of the API: events of jobs, tables, and calls that wait.
+    max_streams : int
+        The same of all callers together.
     trusted_proxies : tuple of str
         Addresses and networks, separated by commas, of the proxies in front of the API. Only they
         are believed who calls, and by which protocol (``X-Forwarded-For``, ``X-Forwarded-Proto``).
@@ -154,6 +159,8 @@ class Settings(BaseSettings):
     max_graphs: PositiveInt = 1000
     max_sources: PositiveInt = 1000
     rate_limit: PositiveFloat | None = None
+    max_streams_per_key: PositiveInt = 100
+    max_streams: PositiveInt = 1000
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
     source_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_working_directory)
     source_schemes: Annotated[tuple[str, ...], NoDecode] = OBJECT_STORES

@@ -12,7 +12,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from peewit.service.api.key_store import KeyRecord, Scope
 from peewit.service.api.port import is_loopback
 from peewit.service.api.stores import Stores, StoresHere
-from peewit.service.api.throttling import RateLimits, digest_of
+from peewit.service.api.streams import is_wait, streams_of
+from peewit.service.api.throttling import RateLimits, digest_of, network_of
 
 _bearer: Final = HTTPBearer(
     auto_error=False,
@@ -47,14 +48,24 @@ class ScopeMissing(PermissionError):
         self.scope = scope
 
 
-def requires(scope: Scope) -> Any:
-    """A dependency that lets a request pass only with a key of this scope."""
+def requires(scope: Scope, *, streams: bool = False) -> Any:
+    """A dependency that lets a request pass only with a key of this scope.
+
+    Parameters
+    ----------
+    scope : Scope
+        What the key must allow.
+    streams : bool
+        The answer may take long, and is counted as a stream; calls that wait are so anyway.
+    """
 
     async def check(request: Request, credentials: Credentials, stores: StoresHere) -> None:
         key = None
         if credentials is not None:
             key = await verified(request, stores, credentials.credentials)
         await admit(request, stores, key, scope)
+        if streams or is_wait(request):
+            streams_of(request).open(request, _caller(request, key), key)
 
     return Depends(check)
 
@@ -69,7 +80,7 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, scope: 
     """
     rates: RateLimits = request.app.state.rates
     if key is None:
-        rates.admit_address(_address_of(request))
+        rates.admit(_caller(request, key))
         is_needed = await stores.recently("keys needed", stores.keys.are_needed)
         try:
             _require_local(request, is_needed=is_needed)
@@ -77,7 +88,7 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, scope: 
             rates.note_missing_key(_address_of(request))
             raise
         return
-    rates.admit(f"key {key.prefix}")
+    rates.admit(_caller(request, key))
     request.state.key_prefix = key.prefix
     if not key.allows(scope):
         raise ScopeMissing(key.prefix, scope)
@@ -95,6 +106,11 @@ async def verified(request: Request, stores: Stores, presented: str) -> KeyRecor
         raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")
     rates.note_right_key(presented)
     return key
+
+
+def _caller(request: Request, key: KeyRecord | None) -> str:
+    """Whose calls and streams are counted together."""
+    return f"address {network_of(_address_of(request))}" if key is None else f"key {key.prefix}"
 
 
 def _address_of(request: Request) -> str:

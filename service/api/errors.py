@@ -27,7 +27,7 @@ from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown
 from peewit.service.api.readiness import NotReady
 from peewit.service.api.schemas.base import InvalidArgument, Problem, argument_of
 from peewit.service.api.tables import FormatNotOffered
-from peewit.service.api.throttling import TooManyRequests
+from peewit.service.api.throttling import TooBusy, TooManyRequests
 from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
 from peewit.service.database.full_disk import is_disk_full
 from peewit.service.inbox.confinement import SourceRefused
@@ -121,6 +121,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     DataError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
     TooManyRequests: _Kind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
     BacklogFull: _Kind(HTTPStatus.TOO_MANY_REQUESTS, "Backlog full"),
+    TooBusy: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Too busy"),
     NotReady: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Not ready"),
     OperationalError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
     PoolTimeoutError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
@@ -182,7 +183,7 @@ def _known_error(request: Request, error: Exception) -> Response:
         # Every request meets it while the database is away, so that one line must do.
         cause = " ".join(str(getattr(error, "orig", error)).split())
         _log.warning(kind.title.lower(), path=request.url.path, error=cause)
-    elif kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    elif kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, TooBusy):
         _log.error(kind.title.lower(), path=request.url.path, exc_info=error)
     return _answer(request, kind, _details(error), _headers(error))
 
@@ -218,6 +219,11 @@ def _methods_of(request: Request) -> list[str]:
             route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes
         )
     ]
+
+
+def revoked(request: Request) -> Response:
+    """The answer to a request whose key was revoked while it waited."""
+    return _known_error(request, KeyRefused("the key must be valid, got one that was revoked"))
 
 
 def unhandled(request: Request, error: BaseException) -> Response:
@@ -319,7 +325,7 @@ def _headers(error: Exception) -> dict[str, str]:
             return {"WWW-Authenticate": f'{challenge}, error="invalid_token"'}
         case ScopeMissing(scope=scope):
             return {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="{scope}"'}
-        case TooManyRequests(retry_seconds=seconds):
+        case TooManyRequests(retry_seconds=seconds) | TooBusy(retry_seconds=seconds):
             return {"Retry-After": str(math.ceil(seconds))}
         case BacklogFull() | OperationalError() | PoolTimeoutError():
             return {"Retry-After": str(RETRY_SECONDS)}

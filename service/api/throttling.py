@@ -46,6 +46,20 @@ class TooManyRequests(RuntimeError):
         self.retry_seconds = retry_seconds
 
 
+class TooBusy(RuntimeError):
+    """All callers together ask for more than this process takes on at a time.
+
+    Attributes
+    ----------
+    retry_seconds : float
+        When to ask again.
+    """
+
+    def __init__(self, rule: str, retry_seconds: float) -> None:
+        super().__init__(f"{rule}; try again in {retry_seconds:g} seconds")
+        self.retry_seconds = retry_seconds
+
+
 class TokenBuckets:
     """A bucket of tokens for each caller, refilled as time goes by.
 
@@ -127,13 +141,9 @@ class RateLimits:
                 seconds,
             )
 
-    def admit_address(self, address: str) -> None:
-        """Count a call without a key; raises `TooManyRequests`."""
-        self.admit(f"address {_network(address)}")
-
     def note_missing_key(self, address: str) -> None:
         """Count a call that is refused for want of a key; raises `TooManyRequests`."""
-        seconds = self._keyless.take(_network(address))
+        seconds = self._keyless.take(network_of(address))
         if seconds:
             raise TooManyRequests(
                 f"calls must have a key, got more than {KEYLESS} without one from this address",
@@ -151,7 +161,7 @@ class RateLimits:
         TooManyRequests
             The key is not even looked at.
         """
-        seconds = self._failures.wait_seconds(_network(address))
+        seconds = self._failures.wait_seconds(network_of(address))
         if seconds and not self._is_trusted(key):
             raise TooManyRequests(
                 f"keys must be right, got more than {WRONG_KEYS} wrong ones from this address",
@@ -160,7 +170,7 @@ class RateLimits:
 
     def note_wrong_key(self, address: str) -> None:
         """Count a wrong key."""
-        self._failures.take(_network(address))
+        self._failures.take(network_of(address))
 
     def note_right_key(self, key: str) -> None:
         """Remember a key as right for a while; as a hash."""
@@ -181,7 +191,7 @@ def digest_of(key: str) -> bytes:
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """What one caller can take addresses from: of IPv6 a whole /64."""
     try:
         parsed = parsed_address(address)

@@ -78,7 +78,7 @@ async def put_labels(
 
 @router.get(
     "",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
     responses=table_answer("Columns `node` and `label`, ready to be put again.")
     | problems(GraphNotFound, FormatNotOffered),

@@ -39,7 +39,7 @@ router = resource("predictions", "/v1")
 
 @router.post(
     "/jobs/{job_id}:predict",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
     openapi_extra=body_schema(
         "Column `features`, lists of as many numbers as the model was trained on, or `indices` and "
