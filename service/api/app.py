@@ -19,7 +19,7 @@ from peewit.service.api import errors
 from peewit.service.api.bodies import BodyCap
 from peewit.service.api.long_poll import Arrivals
 from peewit.service.api.request_metrics import RequestMetrics
-from peewit.service.api.request_middleware import Observed
+from peewit.service.api.request_middleware import HttpRules, Observed
 from peewit.service.api.routes import (
     edges,
     features,
@@ -141,9 +141,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.rates = RateLimits(settings.rate_limit)
     app.state.stopping = stopping
     app.state.streams = streams
-    app.add_middleware(BodyCap, max_bytes=settings.max_body_bytes)
-    app.add_middleware(StreamEnds, streams=streams, refuse=errors.revoked)
+    app.add_middleware(
+        BodyCap, max_bytes=settings.max_body_bytes, stall_seconds=settings.body_seconds
+    )
+    app.add_middleware(StreamEnds, streams=streams, refuse=errors.known_error)
     app.add_middleware(Arrivals)
+    app.add_middleware(HttpRules, refuse=errors.known_error)
     app.add_middleware(  # the last one is the outermost
         Observed, metrics=RequestMetrics(stores.metrics), answer=errors.unhandled
     )

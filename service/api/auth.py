@@ -48,13 +48,13 @@ class ScopeMissing(PermissionError):
         self.scope = scope
 
 
-def requires(scope: Scope, *, streams: bool = False) -> Any:
-    """A dependency that lets a request pass only with a key of this scope.
+def requires(*scopes: Scope, streams: bool = False) -> Any:
+    """A dependency that lets a request pass only with a key of one of these scopes.
 
     Parameters
     ----------
-    scope : Scope
-        What the key must allow.
+    *scopes : Scope
+        What the key must allow; the first is named to a key that allows none of them.
     streams : bool
         The answer may take long, and is counted as a stream; calls that wait are so anyway.
     """
@@ -63,14 +63,14 @@ def requires(scope: Scope, *, streams: bool = False) -> Any:
         key = None
         if credentials is not None:
             key = await verified(request, stores, credentials.credentials)
-        await admit(request, stores, key, scope)
+        await admit(request, stores, key, *scopes)
         if streams or is_wait(request):
             streams_of(request).open(request, _caller(request, key), key)
 
     return Depends(check)
 
 
-async def admit(request: Request, stores: Stores, key: KeyRecord | None, scope: Scope) -> None:
+async def admit(request: Request, stores: Stores, key: KeyRecord | None, *scopes: Scope) -> None:
     """Count a request and let it pass if its key may do this; one without a key as a local one.
 
     Raises
@@ -90,8 +90,8 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, scope: 
         return
     rates.admit(_caller(request, key))
     request.state.key_prefix = key.prefix
-    if not key.allows(scope):
-        raise ScopeMissing(key.prefix, scope)
+    if not any(map(key.allows, scopes)):
+        raise ScopeMissing(key.prefix, scopes[0])
 
 
 async def verified(request: Request, stores: Stores, presented: str) -> KeyRecord:

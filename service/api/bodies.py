@@ -1,13 +1,14 @@
 """Request bodies: counted and spooled while they arrive, in a format that their header names."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Annotated, Any, BinaryIO, Final, cast
 
+import anyio
 import orjson
 from fastapi import Depends, Request
 from pydantic import BaseModel
@@ -25,12 +26,19 @@ JSON: Final = "application/json"
 MAX_JSON_BYTES: Final = 16 << 20
 """JSON is for little; more comes as a table. FastAPI reads it before it asks for the key."""
 
+LEAST_BYTES_PER_SECOND: Final = 1024
+"""A body that comes more slowly for long holds a place that others want."""
+
 _IN_MEMORY_BYTES: Final = 1 << 20
 """A larger body goes to a file of the home's disk, which has no name and ends with the request."""
 
 
 class BodyTooLarge(ValueError):
     """The body is larger than the server takes."""
+
+
+class BodyTooSlow(TimeoutError):
+    """The rest of the body does not come, or comes too slowly."""
 
 
 class BodyTypeUnknown(BadArgument):
@@ -43,14 +51,18 @@ class BodyCap:
     Parameters
     ----------
     app : ASGI application
-        Reading a body that is too large raises `BodyTooLarge` in it.
+        Reading a body that is too large raises `BodyTooLarge` in it, and of one that stalls or
+        trickles `BodyTooSlow`.
     max_bytes : int
         Largest table; other bodies are held in memory and end at `MAX_JSON_BYTES` already.
+    stall_seconds : float
+        Longest wait for the next bytes, and for all of them beyond `LEAST_BYTES_PER_SECOND`.
     """
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, *, max_bytes: int, stall_seconds: float) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._stall_seconds = stall_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request on."""
@@ -64,16 +76,37 @@ class BodyCap:
         announced = headers.get("content-length", "0")
         n_bytes = int(announced) if announced.isdecimal() else 0
         n_received = 0
+        waited_seconds = 0.0
+        is_awaited = n_bytes > 0 or "transfer-encoding" in headers
 
         async def receive_within_cap() -> Message:
-            nonlocal n_received
+            nonlocal n_received, waited_seconds, is_awaited
             _require_within(max_bytes, n_bytes)  # before the client is asked to send anything
-            message = await receive()
+            if not is_awaited:
+                return await receive()
+            in_credit = n_received / LEAST_BYTES_PER_SECOND - waited_seconds
+            began = anyio.current_time()
+            with _in_time(self._stall_seconds + min(in_credit, 0.0)):
+                message = await receive()
+            waited_seconds += anyio.current_time() - began
+            is_awaited = message.get("more_body", False)
             n_received += len(message.get("body", b""))
             _require_within(max_bytes, n_received)
             return message
 
         await self._app(scope, receive_within_cap, send)
+
+
+@contextmanager
+def _in_time(seconds: float) -> Iterator[None]:
+    try:
+        with anyio.fail_after(max(seconds, 0.0)):
+            yield
+    except TimeoutError as error:
+        raise BodyTooSlow(
+            f"a body must come at {LEAST_BYTES_PER_SECOND} bytes a second or more and not stall "
+            "for longer than PEEWIT_BODY_SECONDS; send it again"
+        ) from error
 
 
 def _require_within(max_bytes: int, n_bytes: int) -> None:

@@ -23,9 +23,11 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from peewit.service.api.auth import KeyMissing, KeyRefused, ScopeMissing
-from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown
+from peewit.service.api.bodies import BodyTooLarge, BodyTooSlow, BodyTypeUnknown
 from peewit.service.api.readiness import NotReady
+from peewit.service.api.request_middleware import HostNotOne
 from peewit.service.api.schemas.base import InvalidArgument, Problem, argument_of
+from peewit.service.api.streams import KeyRevoked
 from peewit.service.api.tables import FormatNotOffered
 from peewit.service.api.throttling import TooBusy, TooManyRequests
 from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
@@ -78,8 +80,11 @@ class _Kind:
 
 _KINDS: Final[dict[type[Exception], _Kind]] = {
     ClientDisconnect: _Kind(HTTPStatus.BAD_REQUEST, "Body broke off"),
+    HostNotOne: _Kind(HTTPStatus.BAD_REQUEST, "Host missing or doubled"),
+    BodyTooSlow: _Kind(HTTPStatus.REQUEST_TIMEOUT, "Body too slow"),
     KeyMissing: _Kind(HTTPStatus.UNAUTHORIZED, "Key missing"),
     KeyRefused: _Kind(HTTPStatus.UNAUTHORIZED, "Key refused"),
+    KeyRevoked: _Kind(HTTPStatus.UNAUTHORIZED, "Key refused"),
     ScopeMissing: _Kind(HTTPStatus.FORBIDDEN, "Scope missing"),
     GraphNotFound: _Kind(HTTPStatus.NOT_FOUND, "Graph not found"),
     SourceNotFound: _Kind(HTTPStatus.NOT_FOUND, "Source not found"),
@@ -134,7 +139,7 @@ _FAULT: Final = _Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error")
 def install(app: FastAPI) -> None:
     """Have every error of an application answered with a problem."""
     for kind in _KINDS:
-        app.add_exception_handler(kind, _known_error)
+        app.add_exception_handler(kind, known_error)
     app.add_exception_handler(OSError, _of_disk)
     app.add_exception_handler(HTTPException, _of_framework)
 
@@ -144,7 +149,7 @@ def answer_of(request: Request, error: Exception) -> Response | None:
     if isinstance(error, HTTPException):
         return _of_framework(request, error)
     if isinstance(error, tuple(_KINDS)):
-        return _known_error(request, error)
+        return known_error(request, error)
     return _of_disk(request, error) if is_disk_full(error) else None
 
 
@@ -175,7 +180,8 @@ def _of_disk(request: Request, error: Exception) -> Response:
     return _answer(request, _DISK_FULL, {"detail": detail}, {"Retry-After": str(RETRY_SECONDS)})
 
 
-def _known_error(request: Request, error: Exception) -> Response:
+def known_error(request: Request, error: Exception) -> Response:
+    """The problem of an exception of the table."""
     if is_disk_full(error):
         return _of_disk(request, error)
     kind = next(_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
@@ -193,7 +199,7 @@ def _of_framework(request: Request, raised: Exception) -> Response:
     error = cast("HTTPException", raised)  # it is registered for this class only
     cause = error.__cause__
     if isinstance(cause, Exception) and isinstance(cause, tuple(_KINDS)):
-        return _known_error(request, cause)
+        return known_error(request, cause)
     status = HTTPStatus(error.status_code)
     if status is HTTPStatus.BAD_REQUEST:  # FastAPI's word for bytes that are no text
         detail = "the body must be JSON in UTF-8"
@@ -219,11 +225,6 @@ def _methods_of(request: Request) -> list[str]:
             route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes
         )
     ]
-
-
-def revoked(request: Request) -> Response:
-    """The answer to a request whose key was revoked while it waited."""
-    return _known_error(request, KeyRefused("the key must be valid, got one that was revoked"))
 
 
 def unhandled(request: Request, error: BaseException) -> Response:
@@ -321,7 +322,9 @@ def _headers(error: Exception) -> dict[str, str]:
     match error:
         case KeyMissing():
             return {"WWW-Authenticate": challenge}
-        case KeyRefused():
+        case BodyTooSlow():
+            return {"Connection": "close"}  # what still comes of it is no other request
+        case KeyRefused() | KeyRevoked():
             return {"WWW-Authenticate": f'{challenge}, error="invalid_token"'}
         case ScopeMissing(scope=scope):
             return {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="{scope}"'}

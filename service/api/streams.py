@@ -32,6 +32,10 @@ _Value = TypeVar("_Value")
 _log = structlog.get_logger(__name__)
 
 
+class KeyRevoked(PermissionError):
+    """The key was revoked while the call waited."""
+
+
 class Streams:
     """The streams of one API process; all of it runs in its event loop.
 
@@ -123,11 +127,11 @@ class StreamEnds:
     streams : Streams
         Counts it.
     refuse : callable
-        The answer to a request whose key was revoked meanwhile.
+        The answer to a request that `KeyRevoked` says has lost its key meanwhile.
     """
 
     def __init__(
-        self, app: ASGIApp, *, streams: Streams, refuse: Callable[[Request], Response]
+        self, app: ASGIApp, *, streams: Streams, refuse: Callable[[Request, Exception], Response]
     ) -> None:
         self._app = app
         self._streams = streams
@@ -152,7 +156,8 @@ class StreamEnds:
             finally:
                 self._streams.close(end)
         if end.cancelled_caught and not is_begun:
-            await self._refuse(Request(scope))(scope, receive, send)
+            error = KeyRevoked("the key must be valid, got one that was revoked meanwhile")
+            await self._refuse(Request(scope), error)(scope, receive, send)
 
 
 def streams_of(request: Request) -> Streams:

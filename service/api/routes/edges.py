@@ -88,7 +88,7 @@ async def push_edges(
 
 @pushes.get(
     "/{push_id}",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", "ingest")],
     responses=problems(GraphNotFound, PushNotFound),
 )
 async def get_push(

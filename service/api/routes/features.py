@@ -95,7 +95,7 @@ def get_features(graph: GraphHere, stores: StoresHere) -> Features:
 
 @router.get(
     "/sets/{set_id}",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", "ingest")],
     responses=problems(GraphNotFound, FeatureSetNotFound),
 )
 async def get_feature_set(

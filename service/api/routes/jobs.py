@@ -118,7 +118,11 @@ def list_jobs(
     return JobList(jobs=[job_of(job) for job in found.jobs], next_page=found.next_page)
 
 
-@router.get("/jobs/{job_id}", dependencies=[requires("read")], responses=problems(UnknownJob))
+@router.get(
+    "/jobs/{job_id}",
+    dependencies=[requires("read", "label")],  # the id, which nobody guesses, tells whose it is
+    responses=problems(UnknownJob),
+)
 async def get_job(request: Request, job_id: str, stores: StoresHere, wait: WaitSeconds = 0) -> Job:
     """One job; `wait` can wait until it is finished."""
     look = partial(stores.jobs.get, job_id)
@@ -140,7 +144,7 @@ def _known(job_id: str, stores: StoresHere) -> str:
 
 @router.get(
     "/jobs/{job_id}/events",
-    dependencies=[requires("read", streams=True)],
+    dependencies=[requires("read", "label", streams=True)],
     response_class=EventSourceResponse,
     responses=_EVENT_STREAM | problems(UnknownJob),
 )

@@ -1,8 +1,11 @@
 """What the API takes no more of, and that it says so before it costs anything."""
 
 import io
+import socket
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -305,3 +308,40 @@ def test_without_a_rate_refused_calls_are_slowed_and_lock_no_key_out(api: Api) -
     assert codes[:KEYLESS] == [401] * KEYLESS
     assert 429 in codes
     assert code(api.client, "/v1/graphs", **bearer(key)) == 200
+
+
+def sent_slowly(api: Api, head: str, pieces: list[bytes], pause_seconds: float) -> bytes:
+    """All that a server answers to a body that comes in pieces, until it closes the connection."""
+    where = urlsplit(str(api.client.base_url))
+    with socket.create_connection((where.hostname, where.port), timeout=10) as connection:
+        connection.sendall(f"{head}\r\nHost: localhost\r\n\r\n".encode())
+        received = b""
+        for piece in pieces:
+            connection.sendall(piece)
+            time.sleep(pause_seconds)
+        while more := connection.recv(1 << 16):
+            received += more
+        return received
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"), [("/v1/graphs", JSON), ("/v1/graphs/g/edges", CSV)]
+)
+@pytest.mark.parametrize("length", ["Content-Length: 1000", "Transfer-Encoding: chunked"])
+def test_a_body_that_stalls_is_given_up(
+    settings: Settings, path: str, media_type: str, length: str
+) -> None:
+    with serving(changed(settings, body_seconds=0.2)) as api:
+        api.create_graph("g")
+        head = f"POST {path} HTTP/1.1\r\nContent-Type: {media_type}\r\n{length}"
+        answer = sent_slowly(api, head, [b"1\r\na\r\n"], 0)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"PEEWIT_BODY_SECONDS" in answer
+
+
+def test_a_body_that_trickles_is_given_up(settings: Settings) -> None:
+    with serving(changed(settings, body_seconds=0.3)) as api:
+        api.create_graph("g")
+        head = f"POST /v1/graphs/g/edges HTTP/1.1\r\nContent-Type: {CSV}\r\nContent-Length: 9999"
+        answer = sent_slowly(api, head, [b"x"] * 5, 0.1)
+        assert answer.startswith(b"HTTP/1.1 408")
