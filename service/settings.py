@@ -80,6 +80,11 @@ class Settings(BaseSettings):
         Most bytes that the table of one request may come to once it is decoded.
     max_body_rows : int
         Most rows of such a table.
+    max_columns : int
+        Most columns of such a table, whether anybody reads them or not.
+    max_decoding_bytes : int
+        Most bytes that the tables which one process of the API decodes at a time come to; further
+        ones wait for a while, and are then sent away.
     max_label_rows : int
         Most rows of a table of labels.
     max_backlog_bytes : int
@@ -157,6 +162,8 @@ class Settings(BaseSettings):
     body_seconds: PositiveFloat = 30.0
     max_decoded_bytes: PositiveInt = 2**30
     max_body_rows: PositiveInt = 50_000_000
+    max_columns: PositiveInt = 10_000
+    max_decoding_bytes: PositiveInt = 2 * 2**30
     max_label_rows: PositiveInt = 1_000_000
     max_backlog_bytes: PositiveInt = 4 * 2**30
     max_total_backlog_bytes: PositiveInt = 16 * 2**30

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Annotated, Any, BinaryIO, Final, cast
 
@@ -16,9 +15,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from peewit.service.api.stores import StoresHere
+from peewit.service.api.stores import Stores, StoresHere
 from peewit.service.tables.formats import Format
-from peewit.service.tables.uploads import BadUpload
+from peewit.service.tables.uploads import BadUpload, decoding_bytes
 from peewit.solvers.arguments import BadArgument
 
 JSON: Final = "application/json"
@@ -129,18 +128,22 @@ class TableUpload:
         How it is written.
     digest : str
         SHA-256 of format and content.
+    decoding_bytes : int
+        What to hold of the decoding budget while it is decoded.
     """
 
     file: BinaryIO
     table_format: Format
     digest: str
+    decoding_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonUpload:
-    """A JSON document that has arrived whole."""
+    """A JSON document that has arrived whole; ``decoding_bytes`` as of a table."""
 
     content: bytes
+    decoding_bytes: int
 
     def rows(self, name: str, example: str) -> list[Any]:
         """The list that is all there is in the document, under its name; raises `BadUpload`."""
@@ -158,9 +161,12 @@ async def _table(request: Request, stores: StoresHere) -> AsyncIterator[TableUpl
     table_format = _format_of(request)
     if table_format is None:
         raise _type_unknown(request, [])
-    async with _spool(request, stores.settings.home) as (file, digest):
+    async with _spool(request, stores) as (file, digest, n_bytes):
+        n_decoding = await _decoding_bytes(stores, file, table_format, n_bytes)
         content = sha256(f"{table_format} {digest}".encode()).hexdigest()
-        yield TableUpload(file=file, table_format=table_format, digest=content)
+        yield TableUpload(
+            file=file, table_format=table_format, digest=content, decoding_bytes=n_decoding
+        )
 
 
 async def _table_or_json(
@@ -169,11 +175,22 @@ async def _table_or_json(
     table_format = _format_of(request)
     if table_format is None and _media_type(request.headers) != JSON:
         raise _type_unknown(request, [JSON])
-    async with _spool(request, stores.settings.home) as (file, digest):
+    async with _spool(request, stores) as (file, digest, n_bytes):
+        n_decoding = await _decoding_bytes(stores, file, table_format, n_bytes)
         if table_format is None:
-            yield JsonUpload(content=await run_in_threadpool(file.read))
+            content = await run_in_threadpool(file.read)
+            yield JsonUpload(content=content, decoding_bytes=n_decoding)
         else:
-            yield TableUpload(file=file, table_format=table_format, digest=digest)
+            yield TableUpload(
+                file=file, table_format=table_format, digest=digest, decoding_bytes=n_decoding
+            )
+
+
+async def _decoding_bytes(
+    stores: Stores, file: BinaryIO, table_format: Format | None, n_bytes: int
+) -> int:
+    limits = stores.upload_limits
+    return await run_in_threadpool(decoding_bytes, file, table_format, n_bytes, limits)
 
 
 TableBody = Annotated[TableUpload, Depends(_table)]
@@ -197,11 +214,11 @@ def body_schema(description: str, *, json: type[BaseModel] | None = None) -> dic
 
 
 @asynccontextmanager
-async def _spool(request: Request, directory: Path) -> AsyncIterator[tuple[BinaryIO, str]]:
-    """The body in a file, and its SHA-256."""
+async def _spool(request: Request, stores: Stores) -> AsyncIterator[tuple[BinaryIO, str, int]]:
+    """The body in a file, its SHA-256 and its length."""
     digest = sha256()
     n_bytes = 0
-    with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(directory)) as file:
+    with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(stores.settings.home)) as file:
         async for chunk in request.stream():
             digest.update(chunk)
             n_bytes += len(chunk)
@@ -210,7 +227,7 @@ async def _spool(request: Request, directory: Path) -> AsyncIterator[tuple[Binar
             else:
                 await run_in_threadpool(file.write, chunk)
         file.seek(0)
-        yield cast("BinaryIO", file), digest.hexdigest()
+        yield cast("BinaryIO", file), digest.hexdigest(), n_bytes
 
 
 def _format_of(request: Request) -> Format | None:

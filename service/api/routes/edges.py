@@ -66,15 +66,16 @@ async def push_edges(
     while it waits, 200 once it is in the graph, for which `wait` can wait. Pushes that wait are
     gathered into one file.
     """
-    push = await run_in_threadpool(
-        stores.pushes.add,
-        graph,
-        body.file,
-        body.table_format,
-        body_digest=body.digest,
-        idempotency_key=idempotency_key,
-        limits=stores.upload_limits,
-    )
+    async with stores.decoding.held(body.decoding_bytes):
+        push = await run_in_threadpool(
+            stores.pushes.add,
+            graph,
+            body.file,
+            body.table_format,
+            body_digest=body.digest,
+            idempotency_key=idempotency_key,
+            limits=stores.upload_limits,
+        )
     if wait:
         look = partial(stores.manifest.pushes.get, graph.id, push.id)
         push = await wait_until(request, look, seconds=wait)

@@ -120,7 +120,8 @@ async def _take_set(
         blocks = table_blocks(graph, body.file, body.table_format, limits=stores.upload_limits)
         return stores.features.add(graph, blocks, mode=mode)
 
-    taken = await run_in_threadpool(add)
+    async with stores.decoding.held(body.decoding_bytes):
+        taken = await run_in_threadpool(add)
     if wait:
         look = partial(stores.manifest.features.get, graph.id, taken.id)
         taken = await wait_until(request, look, seconds=wait)

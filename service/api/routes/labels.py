@@ -72,7 +72,7 @@ async def put_labels(
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
         return _told(await run_in_threadpool(put))
-    async with stores.label_tables:
+    async with stores.label_tables, stores.decoding.held(body.decoding_bytes):
         return _told(await run_in_threadpool(put))
 
 

@@ -12,11 +12,12 @@ from peewit.service.tables.parquet_survey import UnboundedParquet, survey_parque
 from peewit.service.tables.uploads.faults import BadUpload, named_faults
 from peewit.service.tables.uploads.limits import (
     BYTES_PER_BATCH,
+    COLUMNS,
     ROWS,
     ROWS_PER_BATCH,
     UploadLimits,
+    require_at_most,
     require_decodable,
-    require_rows,
 )
 from peewit.streaming.edges.columns import string_lengths
 
@@ -50,15 +51,28 @@ def stored_batches(
         yield from _with_plain_strings(batch, wanted)
 
 
+def surveyed_bytes(
+    file: BinaryIO, table_format: Format, wanted: tuple[str, ...], limits: UploadLimits
+) -> int:
+    """What such a table comes to once it is decoded; 0 of a damaged one, which is not decoded."""
+    try:
+        if table_format is Format.ARROW:
+            return survey_arrow(file, max_columns=limits.columns).decoded_bytes
+        return survey_parquet(file, wanted).decoded_bytes
+    except (UnboundedArrow, UnboundedParquet):
+        return 0
+
+
 def _arrow_batches(
     file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None, check: CheckNames
 ) -> Iterator[pa.RecordBatch]:
     if limits is not None:
         try:
-            survey = survey_arrow(file)
+            survey = survey_arrow(file, max_columns=limits.columns)
         except UnboundedArrow as error:
             raise BadUpload(f"the body must be a whole Arrow IPC stream ({error})") from error
-        require_rows(survey.n_rows, limits.rows, ROWS)
+        require_at_most(survey.n_columns, limits.columns, COLUMNS)
+        require_at_most(survey.n_rows, limits.rows, ROWS)
         require_decodable(survey.decoded_bytes, survey.largest_message_bytes, limits)
     with named_faults("the body must be an Arrow IPC stream"):
         reader = pa.ipc.open_stream(file)
@@ -82,7 +96,8 @@ def _parquet_batches(
             survey = survey_parquet(file, wanted)
         except UnboundedParquet as error:
             raise BadUpload(f"the body must be a whole Parquet file ({error})") from error
-        require_rows(survey.n_rows, limits.rows, ROWS)
+        require_at_most(survey.n_columns, limits.columns, COLUMNS)
+        require_at_most(survey.n_rows, limits.rows, ROWS)
         require_decodable(survey.decoded_bytes, survey.largest_page_bytes, limits)
         dictionaries = sorted(survey.dictionary_columns)
     with named_faults("the body must be a Parquet file"):

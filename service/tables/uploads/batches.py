@@ -1,20 +1,42 @@
 """Edges, features and points as Arrow batches, in any format."""
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
 from peewit.service.tables.formats import Format
-from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
+from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, surveyed_bytes
 from peewit.service.tables.uploads.csv_tables import csv_edges, csv_features
 from peewit.service.tables.uploads.json_tables import json_edges, json_features, json_rows
+from peewit.service.tables.uploads.labels import LABEL_COLUMNS
 from peewit.service.tables.uploads.limits import UploadLimits, counted
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.columns import check_column_names
 from peewit.streaming.features.checked_tables import COLUMNS as FEATURE_COLUMNS
 from peewit.streaming.features.checked_tables import DENSE_COLUMNS, SPARSE_COLUMNS
+
+_PER_BYTE_OF_CSV: Final = 8
+_PER_BYTE_OF_JSON: Final = 32
+
+
+def decoding_bytes(
+    file: BinaryIO, table_format: Format | None, n_bytes: int, limits: UploadLimits
+) -> int:
+    """About how many bytes a body of this size comes to while it is decoded; None is JSON.
+
+    What is sent as text is small numbers at worst, each of which becomes a number or an object.
+    """
+    match table_format:
+        case Format.ARROW | Format.PARQUET:
+            columns = (*EDGE_COLUMNS, *FEATURE_COLUMNS, *LABEL_COLUMNS)
+            n_decoded = surveyed_bytes(file, table_format, columns, limits)
+        case Format.CSV:
+            n_decoded = _PER_BYTE_OF_CSV * n_bytes
+        case _:
+            n_decoded = _PER_BYTE_OF_JSON * n_bytes
+    return min(n_bytes + n_decoded, limits.decoded_bytes)
 
 
 def edge_batches(
@@ -50,7 +72,7 @@ def edge_batches(
                 file, table_format, EDGE_COLUMNS, limits, check=check_column_names
             )
         case Format.CSV:
-            batches = csv_edges(file, node_kind)
+            batches = csv_edges(file, node_kind, limits)
         case Format.NDJSON:
             batches = json_edges(file, node_kind)
     yield from counted(batches, limits)
@@ -80,7 +102,7 @@ def feature_batches(
             columns = FEATURE_COLUMNS if node_kind else (*DENSE_COLUMNS, *SPARSE_COLUMNS)
             batches = stored_batches(file, table_format, columns, limits)
         case Format.CSV:
-            batches = csv_features(file, node_kind)
+            batches = csv_features(file, node_kind, limits)
         case Format.NDJSON:
             batches = json_features(json_rows(file), node_kind)
     yield from counted(batches, limits)

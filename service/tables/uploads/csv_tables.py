@@ -1,5 +1,6 @@
 """CSV tables with a header line; a value of the wrong type is reported with its row."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final
 
@@ -8,19 +9,25 @@ import pyarrow as pa
 import pyarrow.csv
 
 from peewit.service.tables.uploads.faults import BadUpload, excerpt, named_faults
+from peewit.service.tables.uploads.limits import COLUMNS, UploadLimits, require_at_most
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.columns import check_column_names
 from peewit.streaming.features.checked_tables import NODE
 
 _IN_TURN: Final = pa.csv.ReadOptions(use_threads=False)  # with threads no row is named in errors
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_QUOTED: Final = re.compile(rb'(?<![^,\r\n])"[^"]*(?:""[^"]*)*"')
+_LINE_END: Final = re.compile(rb"[\r\n]")
 
 
-def csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
+def csv_edges(
+    file: BinaryIO, node_kind: NodeKind, limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
     """Columns of the types that `read_columns` wants; a value that has another is named."""
     first_row = 0
     id_type = pa.string() if node_kind == "string" else pa.int64()
-    for batch in csv_batches(file, EDGE_COLUMNS, check=check_column_names):
+    for batch in csv_batches(file, EDGE_COLUMNS, limits, check=check_column_names):
         columns = {}
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             wanted = pa.float64() if name == "weight" else id_type
@@ -29,9 +36,11 @@ def csv_edges(file: BinaryIO, node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
         first_row += batch.num_rows
 
 
-def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.RecordBatch]:
+def csv_features(
+    file: BinaryIO, node_kind: NodeKind | None, limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
     """Column ``node``, unless ``node_kind`` is None, and all others as one list."""
-    names = _header(file)
+    names = _header(file, limits)
     columns = [name for name in names if name != NODE]
     has_node = node_kind is None or NODE in names
     if not has_node or len(set(names)) < len(names) or not columns:
@@ -65,11 +74,12 @@ def csv_features(file: BinaryIO, node_kind: NodeKind | None) -> Iterator[pa.Reco
 def csv_batches(
     file: BinaryIO,
     wanted: tuple[str, ...],
+    limits: UploadLimits | None,
     *,
     check: Callable[[Sequence[str]], None],
 ) -> Iterator[pa.RecordBatch]:
     """Batches of some columns, every value as it stands there; other columns may hold anything."""
-    names = _header(file)
+    names = _header(file, limits)
     check(names)
     options = pa.csv.ConvertOptions(
         include_columns=[name for name in names if name in wanted],
@@ -80,9 +90,14 @@ def csv_batches(
         yield from pa.csv.open_csv(file, read_options=_IN_TURN, convert_options=options)
 
 
-def _header(file: BinaryIO) -> list[str]:
-    """Names of the columns; the file is left where it stood."""
+def _header(file: BinaryIO, limits: UploadLimits | None) -> list[str]:
+    """Names of the columns, counted before Arrow makes room for each; the file stays there."""
     start = file.tell()
+    if limits is not None:
+        head = file.read(_IN_TURN.block_size).removeprefix(_BYTE_ORDER_MARK).lstrip(b"\r\n")
+        n_columns = 1 + _LINE_END.split(_QUOTED.sub(b"", head), 1)[0].count(b",")
+        require_at_most(n_columns, limits.columns, COLUMNS)
+        file.seek(start)
     with named_faults("the body must be CSV with a header line"):
         names: list[str] = pa.csv.open_csv(file, read_options=_IN_TURN).schema.names
     file.seek(start)

@@ -13,7 +13,7 @@ from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
 from peewit.service.tables.uploads.csv_tables import csv_batches
 from peewit.service.tables.uploads.faults import BadUpload, excerpt
 from peewit.service.tables.uploads.json_tables import json_rows
-from peewit.service.tables.uploads.limits import LABEL_ROWS, UploadLimits, counted, require_rows
+from peewit.service.tables.uploads.limits import LABEL_ROWS, UploadLimits, counted, require_at_most
 from peewit.service.tables.uploads.node_ids import (
     INTEGER,
     LIMIT,
@@ -82,16 +82,16 @@ def read_labels(
         rows: list[Any] = []
         for chunk in json_rows(file):
             rows += chunk
-            require_rows(len(rows), max_rows, LABEL_ROWS)
+            require_at_most(len(rows), max_rows, LABEL_ROWS)
         return json_labels(rows, node_kind)
     if table_format is Format.CSV:
-        batches = csv_batches(file, LABEL_COLUMNS, check=_check_names)
+        batches = csv_batches(file, LABEL_COLUMNS, limits, check=_check_names)
     else:
         batches = stored_batches(file, table_format, LABEL_COLUMNS, limits, check=_check_names)
     nodes: list[Any] = []
     labels: list[Any] = []
     for batch in counted(batches, limits):
-        require_rows(len(nodes) + batch.num_rows, max_rows, LABEL_ROWS)
+        require_at_most(len(nodes) + batch.num_rows, max_rows, LABEL_ROWS)
         nodes += _label_column(batch, "node").to_pylist()
         labels += _label_column(batch, "label").to_pylist()
     if table_format is Format.CSV:

@@ -21,6 +21,7 @@ MIB: Final = 1 << 20
 DECODE: Final = """
 import json, resource, sys
 from pathlib import Path
+import psutil
 from peewit.service.tables.formats import Format
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import (
@@ -34,7 +35,7 @@ from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.features.checked_tables import read_features
 
 limits = UploadLimits(
-    rows=50_000_000, label_rows=1_000_000, decoded_bytes=2**28, batch_bytes=2**26
+    rows=50_000_000, label_rows=1_000_000, columns=10_000, decoded_bytes=2**28, batch_bytes=2**26
 )
 
 def edges(file, table_format, kind):
@@ -61,6 +62,7 @@ def peak_mib():
 
 resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
 before = peak_mib()
+rss_mib = psutil.Process().memory_info().rss / 2**20
 told = {}
 for path in sorted(Path(sys.argv[1]).iterdir()):
     use, kind, name = path.stem.split("-")
@@ -72,7 +74,8 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
         else:
             told[name] = ["nothing", ""]
         told[name].append(peak_mib() - before)
-print(json.dumps({"told": told, "grown_mib": peak_mib() - before}))
+kept = psutil.Process().memory_info().rss / 2**20 - rss_mib
+print(json.dumps({"told": told, "grown_mib": peak_mib() - before, "kept_mib": kept}))
 """
 
 REFUSED: Final = {
@@ -90,6 +93,14 @@ REFUSED: Final = {
     "labels": ("TableTooLarge", "label_rows must be at most 1000000; .*PEEWIT_MAX_LABEL_ROWS"),
     "dictionary": ("BadEdges", "column 'dst' must hold strings of at most 2000 bytes, got x+"),
     "views": ("BadEdges", "column 'src' must hold strings of at most 2000 bytes, got x+"),
+    "wide": ("TableTooLarge", "columns must be at most 10000; .*PEEWIT_MAX_COLUMNS.*got 100000"),
+    "numbers": ("TableTooLarge", "columns must be at most 10000; .*got 100001"),
+    "quoted": ("TableTooLarge", "columns must be at most 10000; .*got 20002"),
+    "chunks": ("TableTooLarge", "columns must be at most 10000; .*got 12000"),
+    "groups": ("BadUpload", "must have at most 4096 row groups, got 5000"),
+    "structs": ("BadUpload", "footer and page headers must have at most 262144 structures"),
+    "fields": ("TableTooLarge", "columns must be at most 10000; .*got 10001"),
+    "deep": ("TableTooLarge", "columns must be at most 10000; .*got 10001"),
     "line": ("BadUpload", "a line must have at most 16777216 bytes in row 1"),
 }
 
@@ -160,6 +171,33 @@ def write_bombs(directory: Path) -> None:
     write_arrow(directory / "edges-string-views.arrows", {"src": thousand, "dst": thousand}, "zstd")
     row = b'{"src": "a", "dst": "b"}\n'
     (directory / "edges-string-line.ndjson").write_bytes(row + b"[" + b"{}," * (6 * MIB) + b"{}]\n")
+    write_wide(directory)
+
+
+def write_wide(directory: Path) -> None:
+    """Few rows, of more columns or row groups than anybody needs."""
+    names = ["src", "dst", *(f"c{number}" for number in range(99_998))]
+    ones = ",".join("1" for _ in names)
+    (directory / "edges-string-wide.csv").write_text(f"{','.join(names)}\n{ones}\n")
+    (directory / "features-string-numbers.csv").write_text(
+        f"\r\nnode,{','.join(names)}\na,{ones}\n"
+    )
+    quoted = ",".join(f'"a,{number}\n"' for number in range(20_000))
+    (directory / "labels-string-quoted.csv").write_text(f"node,label,{quoted}\nb,1,{ones}\n")
+    few = pa.table({name: [1] for name in names[:12_000]})
+    options = {"write_statistics": False, "use_dictionary": False, "store_schema": False}
+    pq.write_table(few, directory / "edges-int64-chunks.parquet", **options)
+    edges = pa.table({"src": [1] * 5_000, "dst": [1] * 5_000})
+    pq.write_table(edges, directory / "edges-int64-groups.parquet", row_group_size=1, **options)
+    n_structs = 4 * MIB - 100
+    length = bytes([n_structs & 127 | 128, n_structs >> 7 & 127 | 128, n_structs >> 14 & 127 | 128])
+    footer = b"\x49\xfc" + length + bytes([n_structs >> 21]) + bytes(n_structs + 1)
+    (directory / "edges-int64-structs.parquet").write_bytes(
+        b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1"
+    )
+    write_arrow(directory / "edges-int64-fields.arrows", {name: [1] for name in names})
+    below = pa.array([dict.fromkeys(names, 1)])
+    write_arrow(directory / "edges-int64-deep.arrows", {"src": [1], "dst": [1], "more": below})
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +229,10 @@ def test_a_small_body_that_comes_to_gigabytes_is_refused(
 
 def test_no_such_body_takes_much_memory(answers: dict[str, Any]) -> None:
     assert answers["grown_mib"] < 256, answers["told"]
+
+
+def test_memory_comes_back_after_such_bodies(answers: dict[str, Any]) -> None:
+    assert answers["kept_mib"] < 100, answers["told"]
 
 
 def test_what_a_chunk_calls_itself_hides_nothing(tmp_path: Path) -> None:
