@@ -1,19 +1,27 @@
 """Bodies of a few kilobytes that come to gigabytes: refused, and never unpacked."""
 
+import io
 import json
 import re
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from peewit.service.tables.parquet_survey import survey_parquet
+from peewit.service.tables.uploads import TableTooLarge, UploadLimits
+from peewit.service.tables.uploads.csv_tables import csv_batches
 
 LONG: Final = "x" * (1 << 20)
 MIB: Final = 1 << 20
@@ -245,3 +253,30 @@ def test_what_a_chunk_calls_itself_hides_nothing(tmp_path: Path) -> None:
     with path.open("rb") as file:
         assert survey_parquet(file, ("src", "dst")) == told
     assert told.dictionary_columns == {"src", "dst"}
+
+
+class StopReading(Exception):
+    """The header was taken."""
+
+
+@given(st.text('",\n\ra ', max_size=12), st.sampled_from([b"", b"\xef\xbb\xbf"]))
+def test_columns_are_counted_before_arrow_reads_them_as_it_does(head: str, mark: bytes) -> None:
+    content = mark + head.encode() + b"\n1\n"
+    try:
+        n_columns = len(pa.csv.open_csv(io.BytesIO(content)).schema.names)
+    except pa.ArrowInvalid:
+        return
+
+    def stop(names: Sequence[str]) -> None:
+        raise StopReading
+
+    def read(most: int) -> None:
+        limits = UploadLimits(
+            rows=9, label_rows=9, columns=most, decoded_bytes=MIB, batch_bytes=MIB
+        )
+        with suppress(StopReading):
+            next(csv_batches(io.BytesIO(content), (), limits, check=stop))
+
+    with pytest.raises(TableTooLarge):
+        read(n_columns - 1)
+    read(n_columns)
