@@ -6,12 +6,13 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.parquet
 
-from peewit.service.tables.arrow_survey import UnboundedArrow, survey_arrow
+from peewit.service.tables.arrow_survey import ArrowSurvey, UnboundedArrow, survey_arrow
 from peewit.service.tables.formats import Format
-from peewit.service.tables.parquet_survey import UnboundedParquet, survey_parquet
+from peewit.service.tables.parquet_survey import ParquetSurvey, UnboundedParquet, survey_parquet
 from peewit.service.tables.uploads.faults import BadUpload, named_faults
 from peewit.service.tables.uploads.limits import (
     BYTES_PER_BATCH,
+    BYTES_PER_COLUMN,
     COLUMNS,
     ROWS,
     ROWS_PER_BATCH,
@@ -55,12 +56,15 @@ def surveyed_bytes(
     file: BinaryIO, table_format: Format, wanted: tuple[str, ...], limits: UploadLimits
 ) -> int:
     """What such a table comes to once it is decoded; 0 of a damaged one, which is not decoded."""
+    survey: ArrowSurvey | ParquetSurvey
     try:
         if table_format is Format.ARROW:
-            return survey_arrow(file, max_columns=limits.columns).decoded_bytes
-        return survey_parquet(file, wanted).decoded_bytes
+            survey = survey_arrow(file, max_columns=limits.columns)
+        else:
+            survey = survey_parquet(file, wanted)
     except (UnboundedArrow, UnboundedParquet):
         return 0
+    return survey.decoded_bytes + survey.n_columns * BYTES_PER_COLUMN
 
 
 def _arrow_batches(

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from peewit.service.tables.formats import Format
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, surveyed_bytes
-from peewit.service.tables.uploads.csv_tables import csv_edges, csv_features
+from peewit.service.tables.uploads.csv_tables import csv_edges, csv_features, n_csv_columns
 from peewit.service.tables.uploads.json_tables import json_edges, json_features, json_rows
 from peewit.service.tables.uploads.labels import LABEL_COLUMNS
-from peewit.service.tables.uploads.limits import UploadLimits, counted
+from peewit.service.tables.uploads.limits import BYTES_PER_COLUMN, UploadLimits, counted
 from peewit.streaming.edges.blocks import COLUMNS as EDGE_COLUMNS
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.columns import check_column_names
@@ -33,7 +33,8 @@ def decoding_bytes(
             columns = (*EDGE_COLUMNS, *FEATURE_COLUMNS, *LABEL_COLUMNS)
             n_decoded = surveyed_bytes(file, table_format, columns, limits)
         case Format.CSV:
-            n_decoded = _PER_BYTE_OF_CSV * n_bytes
+            n_columns = n_csv_columns(file)
+            n_decoded = _PER_BYTE_OF_CSV * n_bytes + n_columns * BYTES_PER_COLUMN
         case _:
             n_decoded = _PER_BYTE_OF_JSON * n_bytes
     return min(n_bytes + n_decoded, limits.decoded_bytes)

@@ -90,14 +90,19 @@ def csv_batches(
         yield from pa.csv.open_csv(file, read_options=_IN_TURN, convert_options=options)
 
 
+def n_csv_columns(file: BinaryIO) -> int:
+    """Columns of the header, told without room for each; the file is left where it stood."""
+    start = file.tell()
+    head = file.read(_IN_TURN.block_size).removeprefix(_BYTE_ORDER_MARK).lstrip(b"\r\n")
+    file.seek(start)
+    return 1 + _LINE_END.split(_QUOTED.sub(b"", head), 1)[0].count(b",")
+
+
 def _header(file: BinaryIO, limits: UploadLimits | None) -> list[str]:
-    """Names of the columns, counted before Arrow makes room for each; the file stays there."""
+    """Names of the columns, counted before Arrow reads them; the file is left where it stood."""
     start = file.tell()
     if limits is not None:
-        head = file.read(_IN_TURN.block_size).removeprefix(_BYTE_ORDER_MARK).lstrip(b"\r\n")
-        n_columns = 1 + _LINE_END.split(_QUOTED.sub(b"", head), 1)[0].count(b",")
-        require_at_most(n_columns, limits.columns, COLUMNS)
-        file.seek(start)
+        require_at_most(n_csv_columns(file), limits.columns, COLUMNS)
     with named_faults("the body must be CSV with a header line"):
         names: list[str] = pa.csv.open_csv(file, read_options=_IN_TURN).schema.names
     file.seek(start)

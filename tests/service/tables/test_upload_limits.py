@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +20,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peewit.service.tables.formats import Format, encode
 from peewit.service.tables.parquet_survey import survey_parquet
-from peewit.service.tables.uploads import TableTooLarge, UploadLimits
+from peewit.service.tables.uploads import (
+    TableTooLarge,
+    UploadLimits,
+    decoding_bytes,
+    edge_batches,
+)
 from peewit.service.tables.uploads.csv_tables import csv_batches
 
 LONG: Final = "x" * (1 << 20)
@@ -253,6 +260,20 @@ def test_what_a_chunk_calls_itself_hides_nothing(tmp_path: Path) -> None:
     with path.open("rb") as file:
         assert survey_parquet(file, ("src", "dst")) == told
     assert told.dictionary_columns == {"src", "dst"}
+
+
+@pytest.mark.parametrize("table_format", Format)
+def test_what_decoding_takes_is_told_beforehand(table_format: Format) -> None:
+    table = pa.table({"src": np.zeros(50_000, dtype=np.int64), "dst": np.arange(50_000)})
+    content = b"".join(encode(table.schema, table.to_batches(), table_format))
+    limits = UploadLimits(
+        rows=10**6, label_rows=10**6, columns=9, decoded_bytes=16 * MIB, batch_bytes=16 * MIB
+    )
+    told = decoding_bytes(io.BytesIO(content), table_format, len(content), limits)
+    batches = edge_batches(io.BytesIO(content), table_format, "int64", limits=limits)
+    assert sum(batch.nbytes for batch in batches) <= told <= limits.decoded_bytes
+    tight = replace(limits, decoded_bytes=1000)
+    assert decoding_bytes(io.BytesIO(content), table_format, len(content), tight) == 1000
 
 
 class StopReading(Exception):
