@@ -8,6 +8,7 @@ and numba are imported, since both read the environment when they load.
 import os
 import tempfile
 from collections.abc import Iterable
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -72,10 +73,18 @@ class Settings(BaseSettings):
         refused beyond it; the API must be told the same as the worker.
     max_body_bytes : int
         Largest body of one request, and most bytes of a page or batch of it once it is decoded.
+    body_seconds : float
+        Longest pause of a body while it arrives; one that stalls for longer, or comes at less than
+        a kibibyte per second for longer, is refused.
     max_decoded_bytes : int
         Most bytes that the table of one request may come to once it is decoded.
     max_body_rows : int
         Most rows of such a table.
+    max_columns : int
+        Most columns of such a table, whether anybody reads them or not.
+    max_decoding_bytes : int
+        Most bytes that the tables which one process of the API decodes at a time come to; further
+        ones wait for a while, and are then sent away.
     max_label_rows : int
         Most rows of a table of labels.
     max_backlog_bytes : int
@@ -90,6 +99,14 @@ class Settings(BaseSettings):
         Requests per second of one key, or of one address where there is no key, in each process of
         the API; twice as many may come at once, and health and readiness are not counted. Unlimited
         by default, since on one's own machine nobody gains by a limit.
+    max_streams_per_key : int
+        Most answers that stay open at a time of one key, or of one address where there is no key,
+        in each process of the API: events of jobs, tables, and calls that wait.
+    max_streams : int
+        The same of all callers together.
+    trusted_proxies : tuple of str
+        Addresses and networks, separated by commas, of the proxies in front of the API. Only they
+        are believed who calls, and by which protocol (``X-Forwarded-For``, ``X-Forwarded-Proto``).
     source_roots : tuple of Path
         Local directories that sources added over HTTP may lie in, links followed, separated by
         ``:``; never ``home``. The working directory by default, unless it is ``/``.
@@ -142,14 +159,20 @@ class Settings(BaseSettings):
     checkpoint_seconds: NonNegativeFloat = 30.0
     child_memory_bytes: Annotated[ByteSize, Field(ge=1)] = ByteSize(2 * 2**30)
     max_body_bytes: PositiveInt = 256 * 2**20
+    body_seconds: PositiveFloat = 30.0
     max_decoded_bytes: PositiveInt = 2**30
     max_body_rows: PositiveInt = 50_000_000
+    max_columns: PositiveInt = 10_000
+    max_decoding_bytes: PositiveInt = 2 * 2**30
     max_label_rows: PositiveInt = 1_000_000
     max_backlog_bytes: PositiveInt = 4 * 2**30
     max_total_backlog_bytes: PositiveInt = 16 * 2**30
     max_graphs: PositiveInt = 1000
     max_sources: PositiveInt = 1000
     rate_limit: PositiveFloat | None = None
+    max_streams_per_key: PositiveInt = 100
+    max_streams: PositiveInt = 1000
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
     source_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_working_directory)
     source_schemes: Annotated[tuple[str, ...], NoDecode] = OBJECT_STORES
     source_hosts: Annotated[tuple[str, ...], NoDecode] = ()
@@ -181,12 +204,17 @@ class Settings(BaseSettings):
     def _absolute_roots(cls, roots: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(root.expanduser().absolute() for root in roots)
 
-    @field_validator("source_schemes", "source_hosts", mode="before")
+    @field_validator("source_schemes", "source_hosts", "trusted_proxies", mode="before")
     @classmethod
     def _names(cls, names: object) -> object:
         if not isinstance(names, str):
             return names
         return [name.strip().lower() for name in names.split(",") if name.strip()]
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(ip_network(each, strict=False)) for each in proxies)
 
     @field_validator("log_level", "log_format", mode="before")
     @classmethod

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, Final
 
+import anyio
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
@@ -18,7 +19,7 @@ from peewit.service.api import errors
 from peewit.service.api.bodies import BodyCap
 from peewit.service.api.long_poll import Arrivals
 from peewit.service.api.request_metrics import RequestMetrics
-from peewit.service.api.request_middleware import Observed
+from peewit.service.api.request_middleware import HttpRules, Observed
 from peewit.service.api.routes import (
     edges,
     features,
@@ -37,6 +38,7 @@ from peewit.service.api.schemas.labels import LabelsIn
 from peewit.service.api.schemas.predictions import PointsIn
 from peewit.service.api.shutdown import Stopping
 from peewit.service.api.stores import Stores
+from peewit.service.api.streams import StreamEnds, Streams
 from peewit.service.api.throttling import RateLimits
 from peewit.service.database.engine import open_database
 from peewit.service.metrics.process_tree_metrics import ProcessTreeCollector
@@ -120,6 +122,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     if settings.admin_key_file is not None:
         stores.keys.ensure_admin_key(settings.admin_key_file.read_text())
     stopping = Stopping()
+    streams = Streams(
+        stores.keys, of_caller=settings.max_streams_per_key, in_all=settings.max_streams
+    )
     # the process that all of the API's are below, or are
     first_process = os.getpid() if metrics_directory() is None else os.getppid()
     stores.metrics.register(ProcessTreeCollector(first_process))
@@ -130,13 +135,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=version("peewit"),
         openapi_tags=_TAGS,
         generate_unique_id_function=lambda route: route.name,  # of methods of generated clients
-        lifespan=_lifespan(stores, stopping),
+        lifespan=_lifespan(stores, stopping, streams),
     )
     app.state.stores = stores
     app.state.rates = RateLimits(settings.rate_limit)
     app.state.stopping = stopping
-    app.add_middleware(BodyCap, max_bytes=settings.max_body_bytes)
+    app.state.streams = streams
+    app.add_middleware(
+        BodyCap, max_bytes=settings.max_body_bytes, stall_seconds=settings.body_seconds
+    )
+    app.add_middleware(StreamEnds, streams=streams, refuse=errors.known_error)
     app.add_middleware(Arrivals)
+    app.add_middleware(HttpRules, refuse=errors.known_error)
     app.add_middleware(  # the last one is the outermost
         Observed, metrics=RequestMetrics(stores.metrics), answer=errors.unhandled
     )
@@ -148,11 +158,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
-def _lifespan(stores: Stores, stopping: Stopping) -> Any:
+def _lifespan(stores: Stores, stopping: Stopping, streams: Streams) -> Any:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         with stopping.on_signal(stores.settings.drain_seconds):
-            yield
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(streams.end_revoked)
+                yield
+                tasks.cancel_scope.cancel()
         stores.close()
 
     return lifespan

@@ -12,7 +12,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from peewit.service.api.key_store import KeyRecord, Scope
 from peewit.service.api.port import is_loopback
 from peewit.service.api.stores import Stores, StoresHere
-from peewit.service.api.throttling import RateLimits, digest_of
+from peewit.service.api.streams import is_wait, streams_of
+from peewit.service.api.throttling import RateLimits, digest_of, network_of
 
 _bearer: Final = HTTPBearer(
     auto_error=False,
@@ -47,19 +48,29 @@ class ScopeMissing(PermissionError):
         self.scope = scope
 
 
-def requires(scope: Scope) -> Any:
-    """A dependency that lets a request pass only with a key of this scope."""
+def requires(*scopes: Scope, streams: bool = False) -> Any:
+    """A dependency that lets a request pass only with a key of one of these scopes.
+
+    Parameters
+    ----------
+    *scopes : Scope
+        What the key must allow; the first is named to a key that allows none of them.
+    streams : bool
+        The answer may take long, and is counted as a stream; calls that wait are so anyway.
+    """
 
     async def check(request: Request, credentials: Credentials, stores: StoresHere) -> None:
         key = None
         if credentials is not None:
             key = await verified(request, stores, credentials.credentials)
-        await admit(request, stores, key, scope)
+        await admit(request, stores, key, *scopes)
+        if streams or is_wait(request):
+            streams_of(request).open(request, _caller(request, key), key)
 
     return Depends(check)
 
 
-async def admit(request: Request, stores: Stores, key: KeyRecord | None, scope: Scope) -> None:
+async def admit(request: Request, stores: Stores, key: KeyRecord | None, *scopes: Scope) -> None:
     """Count a request and let it pass if its key may do this; one without a key as a local one.
 
     Raises
@@ -69,14 +80,18 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, scope: 
     """
     rates: RateLimits = request.app.state.rates
     if key is None:
+        rates.admit(_caller(request, key))
         is_needed = await stores.recently("keys needed", stores.keys.are_needed)
-        _require_local(request, is_needed=is_needed)
-        rates.admit(f"address {_address_of(request)}")
+        try:
+            _require_local(request, is_needed=is_needed)
+        except KeyMissing:
+            rates.note_missing_key(_address_of(request))
+            raise
         return
-    rates.admit(f"key {key.prefix}")
+    rates.admit(_caller(request, key))
     request.state.key_prefix = key.prefix
-    if not key.allows(scope):
-        raise ScopeMissing(key.prefix, scope)
+    if not any(map(key.allows, scopes)):
+        raise ScopeMissing(key.prefix, scopes[0])
 
 
 async def verified(request: Request, stores: Stores, presented: str) -> KeyRecord:
@@ -91,6 +106,11 @@ async def verified(request: Request, stores: Stores, presented: str) -> KeyRecor
         raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")
     rates.note_right_key(presented)
     return key
+
+
+def _caller(request: Request, key: KeyRecord | None) -> str:
+    """Whose calls and streams are counted together."""
+    return f"address {network_of(_address_of(request))}" if key is None else f"key {key.prefix}"
 
 
 def _address_of(request: Request) -> str:

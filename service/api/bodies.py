@@ -1,13 +1,13 @@
 """Request bodies: counted and spooled while they arrive, in a format that their header names."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Annotated, Any, BinaryIO, Final, cast
 
+import anyio
 import orjson
 from fastapi import Depends, Request
 from pydantic import BaseModel
@@ -15,8 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from peewit.service.api.stores import StoresHere
-from peewit.service.tables.uploads import BadUpload
+from peewit.service.api.stores import Stores, StoresHere
+from peewit.service.tables.uploads import BadUpload, decoding_bytes
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.table_formats import Format
 
@@ -25,12 +25,19 @@ JSON: Final = "application/json"
 MAX_JSON_BYTES: Final = 16 << 20
 """JSON is for little; more comes as a table. FastAPI reads it before it asks for the key."""
 
+LEAST_BYTES_PER_SECOND: Final = 1024
+"""A body that comes more slowly for long holds a place that others want."""
+
 _IN_MEMORY_BYTES: Final = 1 << 20
 """A larger body goes to a file of the home's disk, which has no name and ends with the request."""
 
 
 class BodyTooLarge(ValueError):
     """The body is larger than the server takes."""
+
+
+class BodyTooSlow(TimeoutError):
+    """The rest of the body does not come, or comes too slowly."""
 
 
 class BodyTypeUnknown(BadArgument):
@@ -43,14 +50,18 @@ class BodyCap:
     Parameters
     ----------
     app : ASGI application
-        Reading a body that is too large raises `BodyTooLarge` in it.
+        Reading a body that is too large raises `BodyTooLarge` in it, and of one that stalls or
+        trickles `BodyTooSlow`.
     max_bytes : int
         Largest table; other bodies are held in memory and end at `MAX_JSON_BYTES` already.
+    stall_seconds : float
+        Longest wait for the next bytes, and for all of them beyond `LEAST_BYTES_PER_SECOND`.
     """
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, *, max_bytes: int, stall_seconds: float) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._stall_seconds = stall_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request on."""
@@ -64,16 +75,37 @@ class BodyCap:
         announced = headers.get("content-length", "0")
         n_bytes = int(announced) if announced.isdecimal() else 0
         n_received = 0
+        waited_seconds = 0.0
+        is_awaited = n_bytes > 0 or "transfer-encoding" in headers
 
         async def receive_within_cap() -> Message:
-            nonlocal n_received
+            nonlocal n_received, waited_seconds, is_awaited
             _require_within(max_bytes, n_bytes)  # before the client is asked to send anything
-            message = await receive()
+            if not is_awaited:
+                return await receive()
+            in_credit = n_received / LEAST_BYTES_PER_SECOND - waited_seconds
+            began = anyio.current_time()
+            with _in_time(self._stall_seconds + min(in_credit, 0.0)):
+                message = await receive()
+            waited_seconds += anyio.current_time() - began
+            is_awaited = message.get("more_body", False)
             n_received += len(message.get("body", b""))
             _require_within(max_bytes, n_received)
             return message
 
         await self._app(scope, receive_within_cap, send)
+
+
+@contextmanager
+def _in_time(seconds: float) -> Iterator[None]:
+    try:
+        with anyio.fail_after(max(seconds, 0.0)):
+            yield
+    except TimeoutError as error:
+        raise BodyTooSlow(
+            f"a body must come at {LEAST_BYTES_PER_SECOND} bytes a second or more and not stall "
+            "for longer than PEEWIT_BODY_SECONDS; send it again"
+        ) from error
 
 
 def _require_within(max_bytes: int, n_bytes: int) -> None:
@@ -96,18 +128,22 @@ class TableUpload:
         How it is written.
     digest : str
         SHA-256 of format and content.
+    decoding_bytes : int
+        What to hold of the decoding budget while it is decoded.
     """
 
     file: BinaryIO
     table_format: Format
     digest: str
+    decoding_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonUpload:
-    """A JSON document that has arrived whole."""
+    """A JSON document that has arrived whole; ``decoding_bytes`` as of a table."""
 
     content: bytes
+    decoding_bytes: int
 
     def rows(self, name: str, example: str) -> list[Any]:
         """The list that is all there is in the document, under its name; raises `BadUpload`."""
@@ -125,9 +161,12 @@ async def _table(request: Request, stores: StoresHere) -> AsyncIterator[TableUpl
     table_format = _format_of(request)
     if table_format is None:
         raise _type_unknown(request, [])
-    async with _spool(request, stores.settings.home) as (file, digest):
+    async with _spool(request, stores) as (file, digest, n_bytes):
+        n_decoding = await _decoding_bytes(stores, file, table_format, n_bytes)
         content = sha256(f"{table_format} {digest}".encode()).hexdigest()
-        yield TableUpload(file=file, table_format=table_format, digest=content)
+        yield TableUpload(
+            file=file, table_format=table_format, digest=content, decoding_bytes=n_decoding
+        )
 
 
 async def _table_or_json(
@@ -136,11 +175,22 @@ async def _table_or_json(
     table_format = _format_of(request)
     if table_format is None and _media_type(request.headers) != JSON:
         raise _type_unknown(request, [JSON])
-    async with _spool(request, stores.settings.home) as (file, digest):
+    async with _spool(request, stores) as (file, digest, n_bytes):
+        n_decoding = await _decoding_bytes(stores, file, table_format, n_bytes)
         if table_format is None:
-            yield JsonUpload(content=await run_in_threadpool(file.read))
+            content = await run_in_threadpool(file.read)
+            yield JsonUpload(content=content, decoding_bytes=n_decoding)
         else:
-            yield TableUpload(file=file, table_format=table_format, digest=digest)
+            yield TableUpload(
+                file=file, table_format=table_format, digest=digest, decoding_bytes=n_decoding
+            )
+
+
+async def _decoding_bytes(
+    stores: Stores, file: BinaryIO, table_format: Format | None, n_bytes: int
+) -> int:
+    limits = stores.upload_limits
+    return await run_in_threadpool(decoding_bytes, file, table_format, n_bytes, limits)
 
 
 TableBody = Annotated[TableUpload, Depends(_table)]
@@ -164,11 +214,11 @@ def body_schema(description: str, *, json: type[BaseModel] | None = None) -> dic
 
 
 @asynccontextmanager
-async def _spool(request: Request, directory: Path) -> AsyncIterator[tuple[BinaryIO, str]]:
-    """The body in a file, and its SHA-256."""
+async def _spool(request: Request, stores: Stores) -> AsyncIterator[tuple[BinaryIO, str, int]]:
+    """The body in a file, its SHA-256 and its length."""
     digest = sha256()
     n_bytes = 0
-    with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(directory)) as file:
+    with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(stores.settings.home)) as file:
         async for chunk in request.stream():
             digest.update(chunk)
             n_bytes += len(chunk)
@@ -177,7 +227,7 @@ async def _spool(request: Request, directory: Path) -> AsyncIterator[tuple[Binar
             else:
                 await run_in_threadpool(file.write, chunk)
         file.seek(0)
-        yield cast("BinaryIO", file), digest.hexdigest()
+        yield cast("BinaryIO", file), digest.hexdigest(), n_bytes
 
 
 def _format_of(request: Request) -> Format | None:

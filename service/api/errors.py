@@ -23,11 +23,13 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from peewit.service.api.auth import KeyMissing, KeyRefused, ScopeMissing
-from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown
+from peewit.service.api.bodies import BodyTooLarge, BodyTooSlow, BodyTypeUnknown
 from peewit.service.api.readiness import NotReady
+from peewit.service.api.request_middleware import HostNotOne
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, Problem, argument_of
+from peewit.service.api.streams import KeyRevoked
 from peewit.service.api.tables import FormatNotOffered
-from peewit.service.api.throttling import TooManyRequests
+from peewit.service.api.throttling import TooBusy, TooManyRequests
 from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
 from peewit.service.database.full_disk import is_disk_full
 from peewit.service.inbox.confinement import SourceRefused
@@ -78,8 +80,11 @@ class _Kind:
 
 _KINDS: Final[dict[type[Exception], _Kind]] = {
     ClientDisconnect: _Kind(HTTPStatus.BAD_REQUEST, "Body broke off"),
+    HostNotOne: _Kind(HTTPStatus.BAD_REQUEST, "Host missing or doubled"),
+    BodyTooSlow: _Kind(HTTPStatus.REQUEST_TIMEOUT, "Body too slow"),
     KeyMissing: _Kind(HTTPStatus.UNAUTHORIZED, "Key missing"),
     KeyRefused: _Kind(HTTPStatus.UNAUTHORIZED, "Key refused"),
+    KeyRevoked: _Kind(HTTPStatus.UNAUTHORIZED, "Key refused"),
     ScopeMissing: _Kind(HTTPStatus.FORBIDDEN, "Scope missing"),
     GraphNotFound: _Kind(HTTPStatus.NOT_FOUND, "Graph not found"),
     SourceNotFound: _Kind(HTTPStatus.NOT_FOUND, "Source not found"),
@@ -121,6 +126,7 @@ _KINDS: Final[dict[type[Exception], _Kind]] = {
     DataError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
     TooManyRequests: _Kind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
     BacklogFull: _Kind(HTTPStatus.TOO_MANY_REQUESTS, "Backlog full"),
+    TooBusy: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Too busy"),
     NotReady: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Not ready"),
     OperationalError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
     PoolTimeoutError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
@@ -133,7 +139,7 @@ _FAULT: Final = _Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error")
 def install(app: FastAPI) -> None:
     """Have every error of an application answered with a problem."""
     for kind in _KINDS:
-        app.add_exception_handler(kind, _known_error)
+        app.add_exception_handler(kind, known_error)
     app.add_exception_handler(OSError, _of_disk)
     app.add_exception_handler(HTTPException, _of_framework)
 
@@ -143,7 +149,7 @@ def answer_of(request: Request, error: Exception) -> Response | None:
     if isinstance(error, HTTPException):
         return _of_framework(request, error)
     if isinstance(error, tuple(_KINDS)):
-        return _known_error(request, error)
+        return known_error(request, error)
     return _of_disk(request, error) if is_disk_full(error) else None
 
 
@@ -174,7 +180,8 @@ def _of_disk(request: Request, error: Exception) -> Response:
     return _answer(request, _DISK_FULL, {"detail": detail}, {"Retry-After": str(RETRY_SECONDS)})
 
 
-def _known_error(request: Request, error: Exception) -> Response:
+def known_error(request: Request, error: Exception) -> Response:
+    """The problem of an exception of the table."""
     if is_disk_full(error):
         return _of_disk(request, error)
     kind = next(_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
@@ -182,7 +189,7 @@ def _known_error(request: Request, error: Exception) -> Response:
         # Every request meets it while the database is away, so that one line must do.
         cause = " ".join(str(getattr(error, "orig", error)).split())
         _log.warning(kind.title.lower(), path=request.url.path, error=cause)
-    elif kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    elif kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, TooBusy):
         _log.error(kind.title.lower(), path=request.url.path, exc_info=error)
     return _answer(request, kind, _details(error), _headers(error))
 
@@ -192,7 +199,7 @@ def _of_framework(request: Request, raised: Exception) -> Response:
     error = cast("HTTPException", raised)  # it is registered for this class only
     cause = error.__cause__
     if isinstance(cause, Exception) and isinstance(cause, tuple(_KINDS)):
-        return _known_error(request, cause)
+        return known_error(request, cause)
     status = HTTPStatus(error.status_code)
     if status is HTTPStatus.BAD_REQUEST:  # FastAPI's word for bytes that are no text
         detail = "the body must be JSON in UTF-8"
@@ -315,11 +322,13 @@ def _headers(error: Exception) -> dict[str, str]:
     match error:
         case KeyMissing():
             return {"WWW-Authenticate": challenge}
-        case KeyRefused():
+        case BodyTooSlow():
+            return {"Connection": "close"}  # what still comes of it is no other request
+        case KeyRefused() | KeyRevoked():
             return {"WWW-Authenticate": f'{challenge}, error="invalid_token"'}
         case ScopeMissing(scope=scope):
             return {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="{scope}"'}
-        case TooManyRequests(retry_seconds=seconds):
+        case TooManyRequests(retry_seconds=seconds) | TooBusy(retry_seconds=seconds):
             return {"Retry-After": str(math.ceil(seconds))}
         case BacklogFull() | OperationalError() | PoolTimeoutError():
             return {"Retry-After": str(RETRY_SECONDS)}

@@ -114,6 +114,14 @@ class KeyStore:
         row = self._row(prefix)
         return None if row is None else self._used(row)
 
+    def valid(self, prefixes: Collection[str]) -> dict[str, datetime]:
+        """When each of the keys was made, without those that are unknown or revoked."""
+        found = select(keys.c.prefix, keys.c.created_at).where(
+            keys.c.prefix.in_(prefixes), keys.c.revoked_at.is_(None)
+        )
+        with self._database.read() as connection:
+            return {row.prefix: row.created_at for row in connection.execute(found)}
+
     def revoke(self, prefix: str) -> None:
         """Refuse the key from now on; raises `KeyNotFound`."""
         with self._database.write() as connection:

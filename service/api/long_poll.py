@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from peewit.service.api.shutdown import stopping_of
+from peewit.service.api.streams import streams_of
 from peewit.service.database.read_cache import arriving
 
 LONGEST_WAIT_SECONDS: Final = 300
@@ -69,12 +70,14 @@ async def wait_until(
     """
     deadline = anyio.current_time() + seconds
     stopping = stopping_of(request)
+    streams = streams_of(request)
     pause = _FIRST_PAUSE_SECONDS
-    while True:
-        value = await run_in_threadpool(look)
+    value = await run_in_threadpool(look)
+    while not is_done(value):
         remaining = deadline - anyio.current_time()
-        is_over = remaining <= 0 or stopping
-        if is_done(value) or is_over or await request.is_disconnected():
-            return value
-        await anyio.sleep(min(pause, remaining))
+        if remaining <= 0 or stopping or await request.is_disconnected():
+            break
+        await streams.pause(request, min(pause, remaining))
         pause = min(2 * pause, _LAST_PAUSE_SECONDS)
+        value = await streams.look(look)
+    return value

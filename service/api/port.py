@@ -1,11 +1,16 @@
 """Port and address of the API: loopback only, until a key was made."""
 
+import resource
 import socket
 from ipaddress import IPv6Address, ip_address
+from typing import Any, Final
 
 from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import Database
 from peewit.service.settings import Settings
+
+_OTHER_FILES: Final = 1024
+"""Open files of an API besides its streams; what many systems allow a process at first."""
 
 
 def check_binding(host: str, port: int, *, settings: Settings, database: Database) -> None:
@@ -46,6 +51,27 @@ def check_binding(host: str, port: int, *, settings: Settings, database: Databas
             raise OSError(
                 f"cannot listen on {host} port {port}: {error.strerror}; choose another --port"
             ) from error
+
+
+def allow_open_files(n_streams: int) -> None:
+    """Let this process and its children have so many streams open, as far as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = n_streams + _OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if resource.RLIM_INFINITY != soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def server_options(settings: Settings) -> dict[str, Any]:
+    """What ``uvicorn.Config`` is told of an API with these settings, besides where it listens."""
+    return {
+        "log_config": None,
+        "access_log": False,  # the application logs requests itself
+        "proxy_headers": bool(settings.trusted_proxies),
+        "forwarded_allow_ips": list(settings.trusted_proxies),  # not those of the environment
+        "timeout_graceful_shutdown": settings.finish_seconds,
+    }
 
 
 def is_loopback(host: str) -> bool:

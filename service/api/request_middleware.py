@@ -1,7 +1,7 @@
 """Request middleware: an id, a line in the log and a count in the metrics for every request.
 
-The outermost middleware, in plain ASGI. It also answers what no handler knows, so that such a fault
-has its id in the log and in the answer.
+`Observed` is the outermost middleware, in plain ASGI. It also answers what no handler knows, so
+that such a fault has its id in the log and in the answer.
 """
 
 import re
@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, Final
 
 import structlog
+from anyio import CancelScope
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,6 +29,58 @@ _NAME: Final = HEADER.lower().encode()
 _SAFE: Final = re.compile(rb"[A-Za-z0-9._~:-]{1,128}")
 
 _log = structlog.get_logger(__name__)
+
+
+class HostNotOne(ValueError):
+    """The request names no host, or several."""
+
+
+class HttpRules:
+    """Middleware: every request names one host, and HEAD is GET without the body.
+
+    Parameters
+    ----------
+    app : ASGI application
+        Knows GET only.
+    refuse : callable
+        The answer to a request that raises `HostNotOne`.
+    """
+
+    def __init__(self, app: ASGIApp, *, refuse: Callable[[Request, Exception], Response]) -> None:
+        self._app = app
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        n_hosts = sum(name == b"host" for name, _ in scope["headers"])
+        if n_hosts != 1:
+            error = HostNotOne(f"the header Host must stand once, got it {n_hosts} times")
+            await self._refuse(Request(scope), error)(scope, receive, send)
+        elif scope["method"] == "HEAD":
+            await self._answer_head(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answer_head(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Begin the answer to a GET, and end it there."""
+        as_get = {**scope, "method": "GET"}
+        is_answered = False
+
+        async def send_head(message: Message) -> None:
+            nonlocal is_answered
+            if is_answered:
+                return
+            is_answered = True
+            scope.update(as_get, method="HEAD")  # the route, for the log
+            await send(message)
+            await send({"type": "http.response.body"})
+            end.cancel()
+
+        with CancelScope() as end:
+            await self._app(as_get, receive, send_head)
 
 
 class Observed:

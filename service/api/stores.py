@@ -9,6 +9,7 @@ from fastapi import Depends, Path, Request
 from prometheus_client import CollectorRegistry
 from starlette.concurrency import run_in_threadpool
 
+from peewit.service.api.decoding_budget import DecodingBudget
 from peewit.service.api.key_store import KeyStore
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
@@ -46,8 +47,8 @@ _SUGGESTIONS: Final = 2
 class Stores:
     """Everything behind the API; each field is the store of that name.
 
-    ``label_tables`` is to be held while a table of labels is in memory, ``suggestions`` while some
-    are chosen.
+    ``decoding`` is to be held while a body is decoded, ``label_tables`` also while a table of
+    labels is in memory, ``suggestions`` while some are chosen.
     """
 
     settings: Settings
@@ -67,6 +68,7 @@ class Stores:
     keys: KeyStore
     metrics: CollectorRegistry
     recent: Recent
+    decoding: DecodingBudget
     label_tables: asyncio.Semaphore
     suggestions: asyncio.Semaphore
 
@@ -85,6 +87,7 @@ class Stores:
             upload_limits=UploadLimits(
                 rows=settings.max_body_rows,
                 label_rows=settings.max_label_rows,
+                columns=settings.max_columns,
                 decoded_bytes=settings.max_decoded_bytes,
                 batch_bytes=settings.max_body_bytes,
             ),
@@ -116,6 +119,7 @@ class Stores:
             keys=KeyStore(database),
             metrics=store_registry(database, settings, KINDS),
             recent=recent,
+            decoding=DecodingBudget(settings.max_decoding_bytes),
             label_tables=asyncio.Semaphore(_LABEL_TABLES),
             suggestions=asyncio.Semaphore(_SUGGESTIONS),
         )

@@ -22,6 +22,12 @@ WRONG_KEYS: Final = 10
 WRONG_KEYS_PER_SECOND: Final = 0.2
 """How fast it may go on after that."""
 
+KEYLESS: Final = 100
+"""Refused calls without a key that one address may make at once."""
+
+KEYLESS_PER_SECOND: Final = 10.0
+"""How fast it may go on after that."""
+
 _BURST_SECONDS: Final = 2.0
 _TRUSTED_SECONDS: Final = 600.0
 
@@ -37,6 +43,20 @@ class TooManyRequests(RuntimeError):
 
     def __init__(self, rule: str, retry_seconds: float) -> None:
         super().__init__(f"{rule}; try again in {retry_seconds:.1f} seconds")
+        self.retry_seconds = retry_seconds
+
+
+class TooBusy(RuntimeError):
+    """All callers together ask for more than this process takes on at a time.
+
+    Attributes
+    ----------
+    retry_seconds : float
+        When to ask again.
+    """
+
+    def __init__(self, rule: str, retry_seconds: float) -> None:
+        super().__init__(f"{rule}; try again in {retry_seconds:g} seconds")
         self.retry_seconds = retry_seconds
 
 
@@ -105,6 +125,7 @@ class RateLimits:
             else TokenBuckets(per_second, per_second * _BURST_SECONDS, clock)
         )
         self._failures = TokenBuckets(WRONG_KEYS_PER_SECOND, WRONG_KEYS, clock)
+        self._keyless = TokenBuckets(KEYLESS_PER_SECOND, KEYLESS, clock)
         self._trusted: OrderedDict[bytes, float] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -120,6 +141,15 @@ class RateLimits:
                 seconds,
             )
 
+    def note_missing_key(self, address: str) -> None:
+        """Count a call that is refused for want of a key; raises `TooManyRequests`."""
+        seconds = self._keyless.take(network_of(address))
+        if seconds:
+            raise TooManyRequests(
+                f"calls must have a key, got more than {KEYLESS} without one from this address",
+                seconds,
+            )
+
     def before_key(self, address: str, key: str) -> None:
         """Look at no more keys of an address that has sent too many wrong ones.
 
@@ -131,7 +161,7 @@ class RateLimits:
         TooManyRequests
             The key is not even looked at.
         """
-        seconds = self._failures.wait_seconds(_network(address))
+        seconds = self._failures.wait_seconds(network_of(address))
         if seconds and not self._is_trusted(key):
             raise TooManyRequests(
                 f"keys must be right, got more than {WRONG_KEYS} wrong ones from this address",
@@ -140,7 +170,7 @@ class RateLimits:
 
     def note_wrong_key(self, address: str) -> None:
         """Count a wrong key."""
-        self._failures.take(_network(address))
+        self._failures.take(network_of(address))
 
     def note_right_key(self, key: str) -> None:
         """Remember a key as right for a while; as a hash."""
@@ -161,7 +191,7 @@ def digest_of(key: str) -> bytes:
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """What one caller can take addresses from: of IPv6 a whole /64."""
     try:
         parsed = parsed_address(address)

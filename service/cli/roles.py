@@ -7,7 +7,7 @@ import typer
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from peewit.service.api.port import check_binding
+from peewit.service.api.port import allow_open_files, check_binding, server_options
 from peewit.service.api.request_metrics import shared_metrics
 from peewit.service.cli.session import command_group, open_session, say
 from peewit.service.cli.table_files import given
@@ -67,15 +67,14 @@ def api(
         if until_stdin_ends:
             stop_when_stdin_ends()
         _check(settings, host, port)
+        allow_open_files(settings.max_streams)
         config = uvicorn.Config(
             "peewit.service.cli.uvicorn_app:application",
             factory=True,
             host=host,
             port=port,
             workers=workers,
-            log_config=None,
-            access_log=False,  # the application logs requests itself
-            timeout_graceful_shutdown=settings.finish_seconds,
+            **server_options(settings),
         )
         if workers == 1:
             uvicorn.Server(config).run()

@@ -67,7 +67,8 @@ class Items:
     Parameters
     ----------
     directory : Path
-        Has a directory for each graph, called like it; neither need exist.
+        Has a directory for each graph, called like it; neither need exist. Links within it are
+        followed, but not out of it.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -94,8 +95,9 @@ class Items:
         directory = self._directory / graph
         if not directory.is_dir():
             return None
+        root = self._directory.resolve()
         for ending, media_type in KINDS.items():
             path = directory / f"{stem}{ending}"
-            if path.is_file():
-                return Item(path=path, media_type=media_type)
+            if path.is_file() and path.resolve().is_relative_to(root):
+                return Item(path=path.resolve(), media_type=media_type)
         return None

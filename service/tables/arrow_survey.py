@@ -14,8 +14,13 @@ from flatbuffers.table import Table
 
 _CONTINUES: Final = 0xFFFFFFFF
 _MAX_METADATA_BYTES: Final = 16 << 20
+_SCHEMA: Final = 1
 _DICTIONARY_BATCH: Final = 2
 _RECORD_BATCH: Final = 3
+_FIELDS_OF_SCHEMA: Final = 6
+_FIELDS_OF_FIELD: Final = 14
+"""Where the tables of a schema and of a field say which fields they have."""
+
 _PLAIN: Final = -1
 """Length that a compressed batch gives for a buffer that is not compressed itself."""
 
@@ -26,10 +31,12 @@ class UnboundedArrow(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowSurvey:
-    """Rows and bytes of a decoded stream.
+    """Rows, columns and bytes of a decoded stream.
 
     Attributes
     ----------
+    n_columns : int
+        Columns and those within them; beyond the most that there may be, they are not counted on.
     n_rows : int
         Rows of all record batches.
     decoded_bytes : int
@@ -38,12 +45,13 @@ class ArrowSurvey:
         Of the buffers of one message, which are decoded together.
     """
 
+    n_columns: int
     n_rows: int
     decoded_bytes: int
     largest_message_bytes: int
 
 
-def survey_arrow(file: BinaryIO) -> ArrowSurvey:
+def survey_arrow(file: BinaryIO, *, max_columns: int) -> ArrowSurvey:
     """Look at the messages of a stream in a seekable file, which is left where it stood.
 
     Raises
@@ -52,9 +60,10 @@ def survey_arrow(file: BinaryIO) -> ArrowSurvey:
         The stream is damaged.
     """
     start = file.tell()
-    n_rows = decoded_bytes = largest = 0
+    n_columns = n_rows = decoded_bytes = largest = 0
     try:
         for message, body, body_bytes in _messages(file):
+            n_columns = max(n_columns, _n_columns(message, max_columns))
             batch = _batch(message)
             if batch is None:
                 continue
@@ -68,7 +77,12 @@ def survey_arrow(file: BinaryIO) -> ArrowSurvey:
         raise UnboundedArrow(f"the metadata of a message is damaged ({error})") from error
     finally:
         file.seek(start)
-    return ArrowSurvey(n_rows=n_rows, decoded_bytes=decoded_bytes, largest_message_bytes=largest)
+    return ArrowSurvey(
+        n_columns=n_columns,
+        n_rows=n_rows,
+        decoded_bytes=decoded_bytes,
+        largest_message_bytes=largest,
+    )
 
 
 def _messages(file: BinaryIO) -> Iterator[tuple[Table, int, int]]:
@@ -107,13 +121,40 @@ def _messages(file: BinaryIO) -> Iterator[tuple[Table, int, int]]:
         position = body + body_bytes
 
 
+def _kind(message: Table) -> int:
+    at = message.Offset(6)
+    return int(message.Get(number_types.Uint8Flags, message.Pos + at)) if at else 0
+
+
+def _header(message: Table) -> Table:
+    return Table(message.Bytes, message.Indirect(message.Pos + message.Offset(8)))
+
+
+def _n_columns(message: Table, most: int) -> int:
+    """Fields of a schema, with those below them, counted until there are too many."""
+    if _kind(message) != _SCHEMA:
+        return 0
+    tables = [(_header(message), _FIELDS_OF_SCHEMA)]
+    n_columns = 0
+    while tables:
+        table, slot = tables.pop()
+        at = table.Offset(slot)
+        n_fields = table.VectorLen(at) if at else 0
+        if n_columns + n_fields > most:
+            return most + 1
+        n_columns += n_fields
+        for number in range(n_fields):
+            field = table.Indirect(table.Vector(at) + 4 * number)
+            tables.append((Table(table.Bytes, field), _FIELDS_OF_FIELD))
+    return n_columns
+
+
 def _batch(message: Table) -> tuple[bool, Table] | None:
     """The record batch of a message, and whether it is the content of a dictionary."""
-    kind_at, header_at = message.Offset(6), message.Offset(8)
-    kind = message.Get(number_types.Uint8Flags, message.Pos + kind_at) if kind_at else 0
+    kind = _kind(message)
     if kind not in {_DICTIONARY_BATCH, _RECORD_BATCH}:
         return None
-    header = Table(message.Bytes, message.Indirect(message.Pos + header_at))
+    header = _header(message)
     if kind == _RECORD_BATCH:
         return False, header
     return True, Table(header.Bytes, header.Indirect(header.Pos + header.Offset(6)))

@@ -11,6 +11,10 @@ from typing import Any, BinaryIO, Final
 
 _MAGIC: Final = b"PAR1"
 _MAX_FOOTER_BYTES: Final = 4 << 20
+_MAX_ROW_GROUPS: Final = 4096
+_MAX_STRUCTURES: Final = 1 << 18
+"""Structures and lists of a footer; as Python values they take a hundred times their bytes."""
+
 _MAX_PAGES: Final = 1 << 18
 _HEADER_BYTES: Final = 1 << 14
 """Page headers are short, unless a writer puts long statistics into them."""
@@ -40,10 +44,12 @@ class UnboundedParquet(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSurvey:
-    """Rows and bytes of some decoded columns.
+    """Columns of a file, and rows and bytes of some of them once they are decoded.
 
     Attributes
     ----------
+    n_columns : int
+        All that hold values.
     n_rows : int
         Rows that the row groups claim.
     decoded_bytes : int
@@ -54,14 +60,15 @@ class ParquetSurvey:
         Columns of strings that stand in dictionaries.
     """
 
+    n_columns: int
     n_rows: int
     decoded_bytes: int
     largest_page_bytes: int
     dictionary_columns: frozenset[str]
 
 
-def survey_parquet(file: BinaryIO, columns: tuple[str, ...]) -> ParquetSurvey:
-    """Look at the pages of some top-level columns; those that the file lacks are passed over.
+def survey_parquet(file: BinaryIO, columns: tuple[str, ...] | None = None) -> ParquetSurvey:
+    """Look at the pages of some top-level columns, or of all; those that it lacks are passed over.
 
     The file is seekable, and left where it stood.
 
@@ -81,11 +88,15 @@ def survey_parquet(file: BinaryIO, columns: tuple[str, ...]) -> ParquetSurvey:
         file.seek(start)
 
 
-def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...]) -> ParquetSurvey:
+def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...] | None) -> ParquetSurvey:
     n_rows = decoded_bytes = largest = n_pages = 0
     dictionaries = set()
-    leaves = _leaves(footer[2])
-    for group in footer.get(4, []):
+    leaves, groups = _leaves(footer[2]), footer.get(4, [])
+    if len(groups) > _MAX_ROW_GROUPS:
+        raise UnboundedParquet(
+            f"a file must have at most {_MAX_ROW_GROUPS} row groups, got {len(groups)}"
+        )
+    for group in groups:
         n_rows += max(group[3], 0)
         if len(group[1]) != len(leaves):
             raise UnboundedParquet(
@@ -93,7 +104,7 @@ def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...]) -> Parquet
             )
         for (name, is_nested), chunk in zip(leaves, group[1], strict=True):
             meta = chunk[3]
-            if name not in columns:
+            if columns is not None and name not in columns:
                 continue
             for page in _pages(file, meta):
                 n_pages += 1
@@ -105,6 +116,7 @@ def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...]) -> Parquet
                 if is_dictionary and meta[1] == _BYTE_ARRAY and not is_nested:
                     dictionaries.add(name)
     return ParquetSurvey(
+        n_columns=len(leaves),
         n_rows=n_rows,
         decoded_bytes=decoded_bytes,
         largest_page_bytes=largest,
@@ -195,9 +207,11 @@ class _Compact:
     def __init__(self, content: bytes) -> None:
         self._content = content
         self.position = 0
+        self._n_structures = 0
 
     def struct(self, depth: int = 0) -> Struct:
         """The structure that begins here."""
+        self._count()
         found: Struct = {}
         number = 0
         while kind_and_step := self._byte():
@@ -231,6 +245,7 @@ class _Compact:
                 raise UnboundedParquet(f"footer or page headers are damaged (kind {kind})")
 
     def _list(self, depth: int) -> list[Any]:
+        self._count()
         size_and_kind = self._byte()
         size, kind = size_and_kind >> 4, size_and_kind & 15
         if size == 15:
@@ -238,6 +253,13 @@ class _Compact:
         if size > len(self._content):
             raise UnboundedParquet(f"footer or page headers are damaged (a list of {size})")
         return [self._value(kind, depth + 1) for _ in range(size)]
+
+    def _count(self) -> None:
+        self._n_structures += 1
+        if self._n_structures > _MAX_STRUCTURES:
+            raise UnboundedParquet(
+                f"footer and page headers must have at most {_MAX_STRUCTURES} structures"
+            )
 
     def _byte(self) -> int:
         value = self._content[self.position]

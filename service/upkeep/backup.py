@@ -141,7 +141,7 @@ def back_up(
     Raises
     ------
     BackupRefused
-        ``directory`` holds something, or lies among the graphs.
+        ``directory`` holds something, or lies in the home.
     OSError
         The disk is full, or fails; nothing of the backup stays.
     """
@@ -196,8 +196,8 @@ def _require_free(target: Path, settings: Settings) -> None:
         raise BackupRefused(f"DIR must be empty or not exist, {target} holds {names}")
     if target.exists() and not target.is_dir():
         raise BackupRefused(f"DIR must be a directory, got the file {target}")
-    if target.resolve().is_relative_to(settings.graphs_directory.resolve()):
-        raise BackupRefused(f"DIR must not lie among the graphs, got {target}")
+    if target.resolve().is_relative_to(settings.home.resolve()):
+        raise BackupRefused(f"DIR must not lie in PEEWIT_HOME, which it copies, got {target}")
 
 
 @contextmanager

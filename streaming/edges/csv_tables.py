@@ -66,11 +66,15 @@ class _Rejoined(io.RawIOBase):
 
 
 def csv_edges(
-    file: BinaryIO, node_kind: NodeKind, columns: EdgeColumns = PLAIN
+    file: BinaryIO,
+    node_kind: NodeKind,
+    columns: EdgeColumns = PLAIN,
+    *,
+    check: Callable[[Sequence[str]], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Columns of the types that `read_columns` wants; a value that has another is named."""
     first_row = 0
-    for batch in csv_batches(file, tuple(columns), check=columns.check):
+    for batch in csv_batches(file, tuple(columns), check=check or columns.check):
         yield typed_edges(batch, node_kind, columns, first_row=first_row)
         first_row += batch.num_rows
 
@@ -114,6 +118,17 @@ def csv_header(file: BinaryIO, wanted: Sequence[str]) -> tuple[list[str], "OpenC
     """Names of the columns, and how to read the rows of some of them."""
     layout, rejoined = _layout(file, wanted)
     return layout.names, lambda options: _opened(rejoined, layout, options)
+
+
+def n_csv_columns(file: BinaryIO) -> int:
+    """Columns of the header, 0 where there is none; the file is left where it stood."""
+    start = file.tell()
+    try:
+        return len(_layout(file, ())[0].names)
+    except BadUpload:
+        return 0
+    finally:
+        file.seek(start)
 
 
 OpenCSV = Callable[[pa.csv.ConvertOptions], Iterator[pa.RecordBatch]]
@@ -171,7 +186,7 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
     except UnicodeDecodeError as error:
         rule = "it must be CSV in UTF-8, with a header line"
         raise BadUpload(rule, value=excerpt(lines[n_comments])) from error
-    has_header = not wanted[0].startswith("#")
+    has_header = not (wanted and wanted[0].startswith("#"))
     fields = {each: next(csv.reader([first], delimiter=each), []) for each in _SEPARATORS}
 
     def fit(separator: str) -> tuple[int, int]:

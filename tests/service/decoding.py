@@ -46,7 +46,7 @@ WARM: Final = 1_000
 MAX_NODES: Final = 1_000
 MAX_FAULTS: Final = 20
 _LIMITS: Final = UploadLimits(
-    rows=1_000_000, label_rows=100_000, decoded_bytes=2**28, batch_bytes=2**26
+    rows=1_000_000, label_rows=100_000, columns=10_000, decoded_bytes=2**28, batch_bytes=2**26
 )
 _EXPLAINS: Final = re.compile(r"[a-z]+ .*[a-z]+", re.DOTALL)
 

@@ -52,6 +52,7 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> N
         ("PEEWIT_MAX_BODY_BYTES", "-1"),
         ("PEEWIT_MAX_BACKLOG_BYTES", "much"),
         ("PEEWIT_LOG_LEVEL", "loud"),
+        ("PEEWIT_TRUSTED_PROXIES", "*"),
     ],
 )
 def test_a_variable_against_its_rule_is_refused_by_name(

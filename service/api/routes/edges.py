@@ -83,16 +83,17 @@ async def push_edges(
     """
     with refusing():
         columns = edge_columns(graph.settings.columns, named(src=src, dst=dst, weight=weight))
-    push = await run_in_threadpool(
-        stores.pushes.add,
-        graph,
-        body.file,
-        body.table_format,
-        body_digest=body.digest,
-        columns=columns,
-        idempotency_key=idempotency_key,
-        limits=stores.upload_limits,
-    )
+    async with stores.decoding.held(body.decoding_bytes):
+        push = await run_in_threadpool(
+            stores.pushes.add,
+            graph,
+            body.file,
+            body.table_format,
+            body_digest=body.digest,
+            columns=columns,
+            idempotency_key=idempotency_key,
+            limits=stores.upload_limits,
+        )
     if wait:
         look = partial(stores.manifest.pushes.get, graph.id, push.id)
         push = await wait_until(request, look, seconds=wait)
@@ -106,7 +107,7 @@ async def push_edges(
 
 @pushes.get(
     "/{push_id}",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", "ingest")],
     responses=problems(GraphNotFound, PushNotFound),
 )
 async def get_push(

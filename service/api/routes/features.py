@@ -97,7 +97,7 @@ def get_features(graph: GraphHere, stores: StoresHere) -> Features:
 
 @router.get(
     "/sets/{set_id}",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", "ingest")],
     responses=problems(GraphNotFound, FeatureSetNotFound),
 )
 async def get_feature_set(
@@ -129,7 +129,8 @@ async def _take_set(
         )
         return stores.features.add(graph, blocks, mode=mode)
 
-    taken = await run_in_threadpool(add)
+    async with stores.decoding.held(body.decoding_bytes):
+        taken = await run_in_threadpool(add)
     if wait:
         look = partial(stores.manifest.features.get, graph.id, taken.id)
         taken = await wait_until(request, look, seconds=wait)

@@ -1,16 +1,14 @@
 """Jobs: submit, watch, cancel."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
-import anyio
 import orjson
 import structlog
 from fastapi import Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
@@ -25,7 +23,8 @@ from peewit.service.api.routes.query_parameters import (
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of
 from peewit.service.api.schemas.jobs import JobIn, SolveIn, job_of
 from peewit.service.api.shutdown import stopping_of
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.streams import streams_of
 from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
 from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
@@ -119,7 +118,11 @@ def list_jobs(
     return JobList(jobs=[job_of(job) for job in found.jobs], next_page=found.next_page)
 
 
-@router.get("/jobs/{job_id}", dependencies=[requires("read")], responses=problems(UnknownJob))
+@router.get(
+    "/jobs/{job_id}",
+    dependencies=[requires("read", "label")],  # the id, which nobody guesses, tells whose it is
+    responses=problems(UnknownJob),
+)
 async def get_job(request: Request, job_id: str, stores: StoresHere, wait: WaitSeconds = 0) -> Job:
     """One job; `wait` can wait until it is finished."""
     look = partial(stores.jobs.get, job_id)
@@ -141,7 +144,7 @@ def _known(job_id: str, stores: StoresHere) -> str:
 
 @router.get(
     "/jobs/{job_id}/events",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", "label", streams=True)],
     response_class=EventSourceResponse,
     responses=_EVENT_STREAM | problems(UnknownJob),
 )
@@ -160,16 +163,22 @@ async def watch_job(
 
     A server that stops ends the stream; `Last-Event-ID` goes on from there.
     """
-    stopping = stopping_of(request)
+    stopping, streams = stopping_of(request), streams_of(request)
     while True:
-        # In this order: what a finished job has to tell is there before it counts as finished.
-        is_final = (await run_in_threadpool(stores.jobs.get, job_id)).status.is_final
-        for event in await run_in_threadpool(stores.jobs.events, job_id, after_seq=last_event_id):
+        is_final, events = await streams.look(partial(_news, stores, job_id, last_event_id))
+        for event in events:
             yield _told(event)
             last_event_id = event.seq
         if is_final or stopping:
             return
-        await anyio.sleep(_EVENTS_PAUSE_SECONDS)
+        await streams.pause(request, _EVENTS_PAUSE_SECONDS)
+
+
+def _news(stores: Stores, job_id: str, after_seq: int) -> tuple[bool, Sequence[JobEvent]]:
+    """Whether a job is finished, and its events after one."""
+    # In this order: what a finished job has to tell is there before it counts as finished.
+    is_final = stores.jobs.get(job_id).status.is_final
+    return is_final, stores.jobs.events(job_id, after_seq=after_seq)
 
 
 def _told(event: JobEvent) -> ServerSentEvent:

@@ -82,13 +82,13 @@ async def put_labels(
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
         return _told(await run_in_threadpool(put))
-    async with stores.label_tables:
+    async with stores.label_tables, stores.decoding.held(body.decoding_bytes):
         return _told(await run_in_threadpool(put))
 
 
 @router.get(
     "",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
     responses=table_answer("Columns `node` and `label`, ready to be put again.")
     | problems(GraphNotFound, FormatNotOffered),

@@ -1,11 +1,16 @@
 """New points through the model of a job."""
 
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Depends
 from fastapi.responses import StreamingResponse
 
 from peewit.service.api.auth import requires
 from peewit.service.api.bodies import (
     BodyTooLarge,
     BodyTypeUnknown,
+    JsonUpload,
     TableOrJsonBody,
     TableUpload,
     body_schema,
@@ -37,9 +42,20 @@ from peewit.streaming.features.checked_tables import BadFeatures
 router = resource("predictions", "/v1")
 
 
+async def _held(
+    body: TableOrJsonBody, stores: StoresHere
+) -> AsyncIterator[TableUpload | JsonUpload]:
+    async with stores.decoding.held(body.decoding_bytes):
+        yield body
+
+
+HeldBody = Annotated[TableUpload | JsonUpload, Depends(_held)]
+"""A body whose points stay in memory until the answer is sent."""
+
+
 @router.post(
     "/jobs/{job_id}:predict",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
     openapi_extra=body_schema(
         "Column `features`, lists of as many numbers as the model was trained on, or `indices` and "
@@ -64,7 +80,7 @@ router = resource("predictions", "/v1")
     ),
 )
 def predict_points(
-    job_id: str, stores: StoresHere, body: TableOrJsonBody, table_format: ChosenFormat
+    job_id: str, stores: StoresHere, body: HeldBody, table_format: ChosenFormat
 ) -> StreamingResponse:
     """Predict points that are no nodes of the graph; the model must have worked on features."""
     predictor = predictor_of(stores.predictions.store, stores.jobs.get(job_id))

@@ -39,7 +39,7 @@ JobId = Annotated[str | None, Query(alias="job", description="Those of this job.
 
 @router.get(
     "/predictions",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
     responses=table_answer(
         "Columns `node`, `label`, `score`, `margin`, `reachable`, `variance` if it was asked for "

@@ -41,7 +41,7 @@ def list_snapshots(graph: GraphHere, stores: StoresHere) -> SnapshotList:
 
 @router.get(
     "/{number}/edges",
-    dependencies=[requires("read")],
+    dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
     responses=table_answer("Columns `src`, `dst`, `weight`; each edge once.")
     | {304: {"description": "The `ETag` in If-None-Match is that of these edges."}}

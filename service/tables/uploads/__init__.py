@@ -6,6 +6,7 @@ values. Nothing here looks at what the graph knows.
 """
 
 from peewit.service.tables.uploads.batches import (
+    decoding_bytes,
     edge_batches,
     feature_batches,
     json_point_batches,
@@ -31,6 +32,7 @@ __all__ = [
     "TableTooLarge",
     "UploadLimits",
     "UploadedLabels",
+    "decoding_bytes",
     "edge_batches",
     "feature_batches",
     "id_type",

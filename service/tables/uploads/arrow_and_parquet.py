@@ -6,9 +6,16 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.parquet
 
-from peewit.service.tables.arrow_survey import UnboundedArrow, survey_arrow
-from peewit.service.tables.parquet_survey import UnboundedParquet, survey_parquet
-from peewit.service.tables.uploads.limits import ROWS, UploadLimits, require_decodable, require_rows
+from peewit.service.tables.arrow_survey import ArrowSurvey, UnboundedArrow, survey_arrow
+from peewit.service.tables.parquet_survey import ParquetSurvey, UnboundedParquet, survey_parquet
+from peewit.service.tables.uploads.limits import (
+    BYTES_PER_COLUMN,
+    COLUMNS,
+    ROWS,
+    UploadLimits,
+    require_at_most,
+    require_decodable,
+)
 from peewit.streaming.edges.bad_table import BadUpload, named_faults
 from peewit.streaming.edges.columns import string_lengths
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH, Format
@@ -43,15 +50,29 @@ def stored_batches(
         yield from _with_plain_strings(batch, wanted)
 
 
+def surveyed_bytes(file: BinaryIO, table_format: Format, limits: UploadLimits) -> int:
+    """What such a table comes to once it is decoded; 0 of a damaged one, which is not decoded."""
+    survey: ArrowSurvey | ParquetSurvey
+    try:
+        if table_format is Format.ARROW:
+            survey = survey_arrow(file, max_columns=limits.columns)
+        else:
+            survey = survey_parquet(file)
+    except (UnboundedArrow, UnboundedParquet):
+        return 0
+    return survey.decoded_bytes + survey.n_columns * BYTES_PER_COLUMN
+
+
 def _arrow_batches(
     file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None, check: CheckNames
 ) -> Iterator[pa.RecordBatch]:
     if limits is not None:
         try:
-            survey = survey_arrow(file)
+            survey = survey_arrow(file, max_columns=limits.columns)
         except UnboundedArrow as error:
             raise BadUpload(f"the body must be a whole Arrow IPC stream ({error})") from error
-        require_rows(survey.n_rows, limits.rows, ROWS)
+        require_at_most(survey.n_columns, limits.columns, COLUMNS)
+        require_at_most(survey.n_rows, limits.rows, ROWS)
         require_decodable(survey.decoded_bytes, survey.largest_message_bytes, limits)
     with named_faults("the body must be an Arrow IPC stream"):
         reader = pa.ipc.open_stream(file)
@@ -75,7 +96,8 @@ def _parquet_batches(
             survey = survey_parquet(file, wanted)
         except UnboundedParquet as error:
             raise BadUpload(f"the body must be a whole Parquet file ({error})") from error
-        require_rows(survey.n_rows, limits.rows, ROWS)
+        require_at_most(survey.n_columns, limits.columns, COLUMNS)
+        require_at_most(survey.n_rows, limits.rows, ROWS)
         require_decodable(survey.decoded_bytes, survey.largest_page_bytes, limits)
         dictionaries = sorted(survey.dictionary_columns)
     with named_faults("the body must be a Parquet file"):

@@ -1,20 +1,46 @@
 """Edges, features and points as Arrow batches, in any format."""
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
-from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
+from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, surveyed_bytes
 from peewit.service.tables.uploads.csv_tables import csv_features
 from peewit.service.tables.uploads.json_tables import json_features
-from peewit.service.tables.uploads.limits import UploadLimits, counted
+from peewit.service.tables.uploads.limits import (
+    BYTES_PER_COLUMN,
+    UploadLimits,
+    columns_within,
+    counted,
+)
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
-from peewit.streaming.edges.csv_tables import csv_edges
+from peewit.streaming.edges.csv_tables import csv_edges, n_csv_columns
 from peewit.streaming.edges.json_tables import json_edges, json_rows
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import DENSE_COLUMNS, NODE, SPARSE_COLUMNS
+
+_PER_BYTE_OF_CSV: Final = 8
+_PER_BYTE_OF_JSON: Final = 32
+
+
+def decoding_bytes(
+    file: BinaryIO, table_format: Format | None, n_bytes: int, limits: UploadLimits
+) -> int:
+    """About how many bytes a body of this size comes to while it is decoded; None is JSON.
+
+    What is sent as text is small numbers at worst, each of which becomes a number or an object.
+    """
+    match table_format:
+        case Format.ARROW | Format.PARQUET:
+            n_decoded = surveyed_bytes(file, table_format, limits)
+        case Format.CSV:
+            n_columns = n_csv_columns(file)
+            n_decoded = _PER_BYTE_OF_CSV * n_bytes + n_columns * BYTES_PER_COLUMN
+        case _:
+            n_decoded = _PER_BYTE_OF_JSON * n_bytes
+    return min(n_bytes + n_decoded, limits.decoded_bytes)
 
 
 def edge_batches(
@@ -53,7 +79,10 @@ def edge_batches(
                 file, table_format, tuple(columns), limits, check=columns.check
             )
         case Format.CSV:
-            batches = csv_edges(file, node_kind, columns)
+            check = columns_within(limits, columns.check)
+            batches = csv_edges(file, node_kind, columns, check=check)
+                file, node_kind, columns, check=columns_within(limits, columns.check)
+            )
         case Format.NDJSON:
             batches = json_edges(file, node_kind, columns)
     yield from counted(batches, limits)
@@ -86,7 +115,7 @@ def feature_batches(
             columns = (*owner, *DENSE_COLUMNS, *SPARSE_COLUMNS)
             batches = stored_batches(file, table_format, columns, limits)
         case Format.CSV:
-            batches = csv_features(file, node_kind, node)
+            batches = csv_features(file, node_kind, node, check=columns_within(limits))
         case Format.NDJSON:
             batches = json_features(json_rows(file), node_kind, node)
     for batch in counted(batches, limits):

@@ -1,6 +1,6 @@
 """Features as CSV tables with a header line; a value of the wrong type is reported with its row."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
@@ -14,10 +14,15 @@ from peewit.streaming.features.checked_tables import NODE
 
 
 def csv_features(
-    file: BinaryIO, node_kind: NodeKind | None, node: str = NODE
+    file: BinaryIO,
+    node_kind: NodeKind | None,
+    node: str = NODE,
+    *,
+    check: Callable[[Sequence[str]], None] = lambda _names: None,
 ) -> Iterator[pa.RecordBatch]:
     """The column of the node, unless ``node_kind`` is None, and all others as one list."""
     names, opened = csv_header(file, (node,))
+    check(names)
     columns = [name for name in names if name != node]
     has_node = node_kind is None or node in names
     if not has_node or len(set(names)) < len(names) or not columns:

@@ -10,7 +10,13 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 import pyarrow as pa
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
-from peewit.service.tables.uploads.limits import LABEL_ROWS, UploadLimits, counted, require_rows
+from peewit.service.tables.uploads.limits import (
+    LABEL_ROWS,
+    UploadLimits,
+    columns_within,
+    counted,
+    require_at_most,
+)
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
 from peewit.streaming.edges.csv_tables import csv_batches
@@ -96,17 +102,18 @@ def read_labels(
                 if isinstance(row, dict) and isinstance(row.get(columns.label), bool):
                     row[columns.label] = str(row[columns.label]).lower()
             rows += chunk
-            require_rows(len(rows), max_rows, LABEL_ROWS)
+            require_at_most(len(rows), max_rows, LABEL_ROWS)
         return json_labels(rows, node_kind, columns)
     if table_format is Format.CSV:
-        batches = csv_batches(file, columns, check=partial(_check_names, columns))
+        check = columns_within(limits, partial(_check_names, columns))
+        batches = csv_batches(file, columns, check=check)
     else:
         check = partial(_check_names, columns)
         batches = stored_batches(file, table_format, columns, limits, check=check)
     nodes: list[Any] = []
     labels: list[Any] = []
     for batch in counted(batches, limits):
-        require_rows(len(nodes) + batch.num_rows, max_rows, LABEL_ROWS)
+        require_at_most(len(nodes) + batch.num_rows, max_rows, LABEL_ROWS)
         nodes += _label_column(batch, columns.node).to_pylist()
         labels += _as_labels(_label_column(batch, columns.label)).to_pylist()
     if table_format is Format.CSV:

@@ -1,6 +1,6 @@
-"""Upload limits: rows and decoded bytes of a table, however few bytes it was sent in."""
+"""Upload limits: rows, columns and decoded bytes of a table, however few bytes it was sent in."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,12 +10,16 @@ from peewit.service.tables.uploads.faults import TableTooLarge
 
 ROWS: Final = "rows", "PEEWIT_MAX_BODY_ROWS"
 LABEL_ROWS: Final = "label_rows", "PEEWIT_MAX_LABEL_ROWS"
+COLUMNS: Final = "columns", "PEEWIT_MAX_COLUMNS"
 """What a limit is called in errors, and the setting that raises it."""
+
+BYTES_PER_COLUMN: Final = 10 << 10
+"""What Arrow takes for a column of a CSV besides its values, as measured; less in other formats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadLimits:
-    """Most rows and decoded bytes of a table.
+    """Most rows, columns and decoded bytes of a table.
 
     Attributes
     ----------
@@ -23,6 +27,8 @@ class UploadLimits:
         Most rows of one table.
     label_rows : int
         The same of labels, which become Python values.
+    columns : int
+        Most columns, those within others too; also of those that nobody reads.
     decoded_bytes : int
         Most bytes of all columns once they are decoded.
     batch_bytes : int
@@ -31,18 +37,19 @@ class UploadLimits:
 
     rows: int
     label_rows: int
+    columns: int
     decoded_bytes: int
     batch_bytes: int
 
 
-def require_rows(n_rows: int, max_rows: int | None, rule: tuple[str, str]) -> None:
-    """Refuse more rows than a limit, which ``rule`` names, allows."""
-    if max_rows is not None and n_rows > max_rows:
+def require_at_most(n_found: int, most: int | None, rule: tuple[str, str]) -> None:
+    """Refuse more rows or columns than a limit, which ``rule`` names, allows."""
+    if most is not None and n_found > most:
         name, variable = rule
         raise TableTooLarge(
-            f"{name} must be at most {max_rows}; send the table in pieces, or raise {variable}",
+            f"{name} must be at most {most}; send the table in pieces, or raise {variable}",
             argument=name,
-            value=n_rows,
+            value=n_found,
         )
 
 
@@ -73,6 +80,20 @@ def counted(
         if limits is not None:
             n_rows += batch.num_rows
             n_bytes += batch.nbytes
-            require_rows(n_rows, limits.rows, ROWS)
+            require_at_most(n_rows, limits.rows, ROWS)
             require_decodable(n_bytes, 0, limits)
         yield batch
+
+
+def columns_within(
+    limits: UploadLimits | None, check: Callable[[Sequence[str]], None] | None = None
+) -> Callable[[Sequence[str]], None]:
+    """A check of the names of a table's columns: not more than the limit, and ``check``."""
+
+    def look(names: Sequence[str]) -> None:
+        if limits is not None:
+            require_at_most(len(names), limits.columns, COLUMNS)
+        if check is not None:
+            check(names)
+
+    return look

@@ -21,6 +21,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from peewit.service.api.app import create_app
+from peewit.service.api.port import server_options
 from peewit.service.api.stores import Stores
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
@@ -96,7 +97,7 @@ def serving(
 ) -> Iterator[Api]:
     """A server in a thread of this process, and a client of it."""
     app = create(settings)
-    config = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=5)
+    config = uvicorn.Config(app, ws="none", **server_options(settings))
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -50,6 +50,14 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/models"): "read",
     ("GET", "/metrics"): "read",
 }
+ALSO: Mapping[tuple[str, str], Scope] = {
+    ("GET", "/v1/jobs/j"): "label",
+    ("GET", "/v1/jobs/j/events"): "label",
+    ("GET", "/v1/graphs/g/pushes/p"): "ingest",
+    ("GET", "/v1/graphs/g/features/sets/none"): "ingest",
+}
+"""Calls that another scope allows too: who submitted something knows its id."""
+
 OPEN = ["/healthz", "/readyz", "/v1/version", "/openapi.json", "/docs"]
 
 
@@ -66,18 +74,44 @@ def test_every_call_needs_a_key_with_its_scope(api: Api) -> None:
         "admin": stores.keys.create("all but admin", ["read", "label", "ingest"]),
     }
     admin = stores.keys.create("all", ["admin"])
+    no_reader = {
+        "label": stores.keys.create("only ingest", ["ingest"]),
+        "ingest": stores.keys.create("only label", ["label"]),
+    }
     for (method, path), scope in CALLS.items():
+        also = ALSO.get((method, path))
         nobody = api.client.request(method, path)
         assert (nobody.status_code, nobody.headers["www-authenticate"]) == (
             401,
             'Bearer realm="peewit"',
         ), path
-        other = api.client.request(method, path, headers=bearer(others[scope]))
+        refused = others[scope] if also is None else no_reader[also]
+        other = api.client.request(method, path, headers=bearer(refused))
         assert other.status_code == 403, path
         assert other.json()["title"] == "Scope missing"
         assert f'scope="{scope}"' in other.headers["www-authenticate"]
         granted = api.client.request(method, path, headers=bearer(admin))
         assert granted.status_code not in {401, 403}, path
+
+
+def test_who_may_only_write_can_follow_what_it_wrote(api: Api) -> None:
+    labels, edges = (api.stores.keys.create(scope, [scope]) for scope in ("label", "ingest"))
+    admin = api.stores.keys.create("all", ["admin"])
+    api.call("POST", "/graphs", 201, json={"name": "g"}, headers=bearer(admin))
+    body = {"kind": "solve", "model": "stable-hfs"}
+    job = api.call("POST", "/graphs/g/jobs", 202, json=body, headers=bearer(labels)).json()
+    api.call("GET", f"/jobs/{job['id']}?wait=0.01", 200, headers=bearer(labels))
+    api.call("POST", f"/jobs/{job['id']}:cancel", 200, headers=bearer(labels))
+    api.call("GET", f"/jobs/{job['id']}/events", 200, headers=bearer(labels))
+    for path in ("edges", "features"):
+        content = {"edges": b"src,dst\na,b\n", "features": b"node,x\na,1\n"}[path]
+        headers = bearer(edges) | {"Content-Type": CSV}
+        taken = api.call(
+            "POST", f"/graphs/g/{path}", 202, content=content, headers=headers
+        ).headers["location"]
+        api.call("GET", taken.removeprefix("/v1"), 200, headers=bearer(edges))
+        api.call("GET", taken.removeprefix("/v1"), 403, headers=bearer(labels))
+    api.call("GET", "/jobs", 403, headers=bearer(labels))
 
 
 def test_every_call_is_in_the_list_above(api: Api) -> None:

@@ -1,8 +1,11 @@
 """What the API takes no more of, and that it says so before it costs anything."""
 
 import io
+import socket
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -10,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.api.throttling import WRONG_KEYS
+from peewit.service.api.throttling import KEYLESS, WRONG_KEYS
 from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api, as_arrow, serving
 
@@ -263,3 +266,82 @@ def test_wrong_keys_are_slowed_and_lock_nobody_out(api: Api) -> None:
     assert code(api.client, "/v1/graphs", **bearer(unused)) == 429
     assert code(api.client, "/v1/graphs", **bearer(used)) == 200
     assert code(api.client, "/healthz") == 200
+
+
+def test_only_a_trusted_proxy_is_believed_who_calls(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    stranger = {"X-Forwarded-For": "203.0.113.7"}
+    with serving(settings) as api:
+        assert code(api.client, "/v1/graphs", **stranger) == 200
+    with serving(changed(settings, trusted_proxies=("127.0.0.0/8",))) as api:
+        assert code(api.client, "/v1/graphs") == 200
+        assert code(api.client, "/v1/graphs", **stranger) == 401
+    with serving(changed(settings, trusted_proxies=("10.0.0.0/8",))) as api:
+        assert code(api.client, "/v1/graphs", **stranger) == 200
+
+
+def test_made_up_addresses_gain_no_more_tries(api: Api) -> None:
+    api.stores.keys.create("one", ["read"])
+    codes = [
+        code(
+            api.client,
+            "/v1/graphs",
+            **bearer(f"lw_000000000000.{number:043d}"),
+            **{"X-Forwarded-For": f"203.0.113.{number}"},
+        )
+        for number in range(WRONG_KEYS + 1)
+    ]
+    assert codes == [401] * WRONG_KEYS + [429]
+
+
+def test_calls_without_a_key_are_counted_though_they_are_refused(settings: Settings) -> None:
+    with serving(changed(settings, rate_limit=0.001)) as api:
+        api.stores.keys.create("one", ["read"])
+        assert [code(api.client, "/v1/graphs") for _ in range(2)] == [401, 429]
+
+
+def test_without_a_rate_refused_calls_are_slowed_and_lock_no_key_out(api: Api) -> None:
+    key = api.stores.keys.create("one", ["read"])
+    codes = [code(api.client, "/v1/graphs") for _ in range(3 * KEYLESS)]
+    assert codes[:KEYLESS] == [401] * KEYLESS
+    assert 429 in codes
+    assert code(api.client, "/v1/graphs", **bearer(key)) == 200
+
+
+def sent_slowly(api: Api, head: str, pieces: list[bytes], pause_seconds: float) -> bytes:
+    """All that a server answers to a body that comes in pieces, until it closes the connection."""
+    where = urlsplit(str(api.client.base_url))
+    with socket.create_connection((where.hostname, where.port), timeout=10) as connection:
+        connection.sendall(f"{head}\r\nHost: localhost\r\n\r\n".encode())
+        received = b""
+        for piece in pieces:
+            connection.sendall(piece)
+            time.sleep(pause_seconds)
+        while more := connection.recv(1 << 16):
+            received += more
+        return received
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"), [("/v1/graphs", JSON), ("/v1/graphs/g/edges", CSV)]
+)
+@pytest.mark.parametrize("length", ["Content-Length: 1000", "Transfer-Encoding: chunked"])
+def test_a_body_that_stalls_is_given_up(
+    settings: Settings, path: str, media_type: str, length: str
+) -> None:
+    with serving(changed(settings, body_seconds=0.2)) as api:
+        api.create_graph("g")
+        head = f"POST {path} HTTP/1.1\r\nContent-Type: {media_type}\r\n{length}"
+        answer = sent_slowly(api, head, [b"1\r\na\r\n"], 0)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"PEEWIT_BODY_SECONDS" in answer
+
+
+def test_a_body_that_trickles_is_given_up(settings: Settings) -> None:
+    with serving(changed(settings, body_seconds=0.3)) as api:
+        api.create_graph("g")
+        head = f"POST /v1/graphs/g/edges HTTP/1.1\r\nContent-Type: {CSV}\r\nContent-Length: 9999"
+        answer = sent_slowly(api, head, [b"x"] * 5, 0.1)
+        assert answer.startswith(b"HTTP/1.1 408")

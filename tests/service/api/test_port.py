@@ -1,5 +1,6 @@
 """Who may be let in: loopback without a key, every address with one."""
 
+import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from peewit.service.api.key_store import KeyStore
-from peewit.service.api.port import check_binding, is_loopback
+from peewit.service.api.port import allow_open_files, check_binding, is_loopback
 from peewit.service.database.engine import Database, open_database
 from peewit.service.settings import Settings
 
@@ -66,3 +67,15 @@ def test_port_in_use_is_named(settings: Settings, database: Database) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"port {port}"):
             check_binding("127.0.0.1", port, settings=settings, database=database)
+
+
+def test_as_many_files_may_be_open_as_streams_need() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+        allow_open_files(1000)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (2024, hard)
+        allow_open_files(10)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (2024, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -57,3 +57,22 @@ def test_of_a_long_text_the_beginning_is_shown(graph: Path) -> None:
     assert found.text() == "ä" * (MAX_TEXT_BYTES // 2) + " …"
     (graph / "n.txt").write_bytes(b"caf\xe9")
     assert found.text() == "caf\ufffd"
+
+
+def test_no_link_leads_out_of_the_items(
+    graph: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "n.txt").write_text("of others")
+    (graph / "n.txt").symlink_to(outside / "n.txt")
+    (graph.parent / "h").symlink_to(outside)
+    (graph / "loop.txt").symlink_to(graph / "loop.txt")
+    items = Items(graph.parent)
+    assert items.find("g", "n") is items.find("h", "n") is items.find("g", "loop") is None
+    (graph / "shared.txt").write_text("mine")
+    (graph / "m.txt").symlink_to("shared.txt")
+    (outside.parent / "root").symlink_to(graph.parent)
+    for root in (graph.parent, outside.parent / "root"):
+        found = Items(root).find("g", "m")
+        assert found is not None
+        assert found.text() == "mine"

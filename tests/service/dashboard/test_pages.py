@@ -272,6 +272,13 @@ def test_predictions_are_filtered_found_and_downloaded(shown: Api) -> None:
     assert shown.client.get("/graphs/g/predictions?margin_below=-1").status_code == 422
 
 
+def test_head_of_a_page_is_that_of_the_page(shown: Api) -> None:
+    for path in ("/", "/graphs/g", "/graphs/g/predictions", "/static/app.js", "/sign-in"):
+        got, head = (shown.client.request(method, path) for method in ("GET", "HEAD"))
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == got.headers["content-length"]
+
+
 def test_a_node_shows_scores_neighbors_and_its_label(shown: Api) -> None:
     text = look(shown, "/graphs/g/node?id=n3")
     assert re.search(r'class="verdict">left<', text)

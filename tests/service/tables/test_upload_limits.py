@@ -1,19 +1,35 @@
 """Bodies of a few kilobytes that come to gigabytes: refused, and never unpacked."""
 
+import io
 import json
 import re
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from peewit.service.tables.formats import encode
 from peewit.service.tables.parquet_survey import survey_parquet
+from peewit.service.tables.uploads import (
+    TableTooLarge,
+    UploadLimits,
+    decoding_bytes,
+    edge_batches,
+)
+from peewit.service.tables.uploads.csv_tables import csv_batches
+from peewit.streaming.edges.table_formats import Format
 
 LONG: Final = "x" * (1 << 20)
 MIB: Final = 1 << 20
@@ -21,6 +37,7 @@ MIB: Final = 1 << 20
 DECODE: Final = """
 import json, resource, sys
 from pathlib import Path
+import psutil
 from peewit.streaming.edges.table_formats import Format
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import (
@@ -34,7 +51,7 @@ from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.features.checked_tables import read_features
 
 limits = UploadLimits(
-    rows=50_000_000, label_rows=1_000_000, decoded_bytes=2**28, batch_bytes=2**26
+    rows=50_000_000, label_rows=1_000_000, columns=10_000, decoded_bytes=2**28, batch_bytes=2**26
 )
 
 def edges(file, table_format, kind):
@@ -61,6 +78,7 @@ def peak_mib():
 
 resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
 before = peak_mib()
+rss_mib = psutil.Process().memory_info().rss / 2**20
 told = {}
 for path in sorted(Path(sys.argv[1]).iterdir()):
     use, kind, name = path.stem.split("-")
@@ -72,7 +90,8 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
         else:
             told[name] = ["nothing", ""]
         told[name].append(peak_mib() - before)
-print(json.dumps({"told": told, "grown_mib": peak_mib() - before}))
+kept = psutil.Process().memory_info().rss / 2**20 - rss_mib
+print(json.dumps({"told": told, "grown_mib": peak_mib() - before, "kept_mib": kept}))
 """
 
 REFUSED: Final = {
@@ -90,6 +109,14 @@ REFUSED: Final = {
     "labels": ("TableTooLarge", "label_rows must be at most 1000000; .*PEEWIT_MAX_LABEL_ROWS"),
     "dictionary": ("BadEdges", "column 'dst' must hold strings of at most 2000 bytes, got x+"),
     "views": ("BadEdges", "column 'src' must hold strings of at most 2000 bytes, got x+"),
+    "wide": ("TableTooLarge", "columns must be at most 10000; .*PEEWIT_MAX_COLUMNS.*got 100000"),
+    "numbers": ("TableTooLarge", "columns must be at most 10000; .*got 100001"),
+    "quoted": ("TableTooLarge", "columns must be at most 10000; .*got 20002"),
+    "chunks": ("TableTooLarge", "columns must be at most 10000; .*got 12000"),
+    "groups": ("BadUpload", "must have at most 4096 row groups, got 5000"),
+    "structs": ("BadUpload", "footer and page headers must have at most 262144 structures"),
+    "fields": ("TableTooLarge", "columns must be at most 10000; .*got 10001"),
+    "deep": ("TableTooLarge", "columns must be at most 10000; .*got 10001"),
     "line": ("BadUpload", "a line must have at most 16777216 bytes in row 1"),
 }
 
@@ -160,6 +187,33 @@ def write_bombs(directory: Path) -> None:
     write_arrow(directory / "edges-string-views.arrows", {"src": thousand, "dst": thousand}, "zstd")
     row = b'{"src": "a", "dst": "b"}\n'
     (directory / "edges-string-line.ndjson").write_bytes(row + b"[" + b"{}," * (6 * MIB) + b"{}]\n")
+    write_wide(directory)
+
+
+def write_wide(directory: Path) -> None:
+    """Few rows, of more columns or row groups than anybody needs."""
+    names = ["src", "dst", *(f"c{number}" for number in range(99_998))]
+    ones = ",".join("1" for _ in names)
+    (directory / "edges-string-wide.csv").write_text(f"{','.join(names)}\n{ones}\n")
+    (directory / "features-string-numbers.csv").write_text(
+        f"\r\nnode,{','.join(names)}\na,{ones}\n"
+    )
+    quoted = ",".join(f'"a,{number}\n"' for number in range(20_000))
+    (directory / "labels-string-quoted.csv").write_text(f"node,label,{quoted}\nb,1,{ones}\n")
+    few = pa.table({name: [1] for name in names[:12_000]})
+    options = {"write_statistics": False, "use_dictionary": False, "store_schema": False}
+    pq.write_table(few, directory / "edges-int64-chunks.parquet", **options)
+    edges = pa.table({"src": [1] * 5_000, "dst": [1] * 5_000})
+    pq.write_table(edges, directory / "edges-int64-groups.parquet", row_group_size=1, **options)
+    n_structs = 4 * MIB - 100
+    length = bytes([n_structs & 127 | 128, n_structs >> 7 & 127 | 128, n_structs >> 14 & 127 | 128])
+    footer = b"\x49\xfc" + length + bytes([n_structs >> 21]) + bytes(n_structs + 1)
+    (directory / "edges-int64-structs.parquet").write_bytes(
+        b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1"
+    )
+    write_arrow(directory / "edges-int64-fields.arrows", {name: [1] for name in names})
+    below = pa.array([dict.fromkeys(names, 1)])
+    write_arrow(directory / "edges-int64-deep.arrows", {"src": [1], "dst": [1], "more": below})
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +247,10 @@ def test_no_such_body_takes_much_memory(answers: dict[str, Any]) -> None:
     assert answers["grown_mib"] < 256, answers["told"]
 
 
+def test_memory_comes_back_after_such_bodies(answers: dict[str, Any]) -> None:
+    assert answers["kept_mib"] < 100, answers["told"]
+
+
 def test_what_a_chunk_calls_itself_hides_nothing(tmp_path: Path) -> None:
     path = tmp_path / "edges.parquet"
     pq.write_table(pa.table({"src": ["a"] * 1000, "dst": ["b"] * 1000}), path, store_schema=False)
@@ -203,3 +261,44 @@ def test_what_a_chunk_calls_itself_hides_nothing(tmp_path: Path) -> None:
     with path.open("rb") as file:
         assert survey_parquet(file, ("src", "dst")) == told
     assert told.dictionary_columns == {"src", "dst"}
+
+
+@pytest.mark.parametrize("table_format", Format)
+def test_what_decoding_takes_is_told_beforehand(table_format: Format) -> None:
+    table = pa.table({"src": np.zeros(50_000, dtype=np.int64), "dst": np.arange(50_000)})
+    content = b"".join(encode(table.schema, table.to_batches(), table_format))
+    limits = UploadLimits(
+        rows=10**6, label_rows=10**6, columns=9, decoded_bytes=16 * MIB, batch_bytes=16 * MIB
+    )
+    told = decoding_bytes(io.BytesIO(content), table_format, len(content), limits)
+    batches = edge_batches(io.BytesIO(content), table_format, "int64", limits=limits)
+    assert sum(batch.nbytes for batch in batches) <= told <= limits.decoded_bytes
+    tight = replace(limits, decoded_bytes=1000)
+    assert decoding_bytes(io.BytesIO(content), table_format, len(content), tight) == 1000
+
+
+class StopReading(Exception):
+    """The header was taken."""
+
+
+@given(st.text('",\n\ra ', max_size=12), st.sampled_from([b"", b"\xef\xbb\xbf"]))
+def test_columns_are_counted_before_arrow_reads_them_as_it_does(head: str, mark: bytes) -> None:
+    content = mark + head.encode() + b"\n1\n"
+    try:
+        n_columns = len(pa.csv.open_csv(io.BytesIO(content)).schema.names)
+    except pa.ArrowInvalid:
+        return
+
+    def stop(names: Sequence[str]) -> None:
+        raise StopReading
+
+    def read(most: int) -> None:
+        limits = UploadLimits(
+            rows=9, label_rows=9, columns=most, decoded_bytes=MIB, batch_bytes=MIB
+        )
+        with suppress(StopReading):
+            next(csv_batches(io.BytesIO(content), (), limits, check=stop))
+
+    with pytest.raises(TableTooLarge):
+        read(n_columns - 1)
+    read(n_columns)

@@ -322,9 +322,11 @@ def test_a_directory_that_holds_something_is_refused(backed_up: Path, tmp_path: 
     place = Place(tmp_path / "home")
     with pytest.raises(BackupRefused, match=rf"must be empty .* holds {DATABASE}, {GRAPHS}"):
         back_up(place.database, place.settings, backed_up)
-    inside = place.settings.graphs_directory / "backup"
-    with pytest.raises(BackupRefused, match="must not lie among the graphs"):
-        back_up(place.database, place.settings, inside)
+    (tmp_path / "link").symlink_to(place.settings.home)
+    for inside in (place.settings.graphs_directory, place.settings.home, tmp_path / "link"):
+        with pytest.raises(BackupRefused, match="must not lie in PEEWIT_HOME"):
+            back_up(place.database, place.settings, inside / "backup")
+        assert not (inside / "backup").exists()
     (tmp_path / "empty").mkdir()
     back_up(place.database, place.settings, tmp_path / "empty")
     assert (tmp_path / "empty" / MANIFEST).exists()

@@ -1,0 +1,171 @@
+"""Streams: answers that stay open for long, which are counted and end with the key they began with.
+
+A stream is a job's events, a table while it is sent, or a call that waits (``?wait=30``). Each asks
+the database for news again and again; all streams of a process share a few threads and a rate for
+that, so that a thousand of them leave the others their turn: what many wait for comes later then.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import anyio
+import structlog
+from anyio import CancelScope, CapacityLimiter
+from fastapi import Request, Response
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from peewit.service.api.key_store import KeyRecord, KeyStore
+from peewit.service.api.shutdown import stopping_of
+from peewit.service.api.throttling import TooBusy, TooManyRequests
+
+CHECK_KEYS_SECONDS: Final = 0.5
+"""Time between two looks at the keys of all open streams."""
+
+_RETRY_SECONDS: Final = 5.0
+_LOOKS_AT_A_TIME: Final = 4
+_LOOKS_PER_SECOND: Final = 200.0
+_LONGEST_SLEEP_SECONDS: Final = 0.25  # a stop must be noticed meanwhile
+_Value = TypeVar("_Value")
+
+_log = structlog.get_logger(__name__)
+
+
+class KeyRevoked(PermissionError):
+    """The key was revoked while the call waited."""
+
+
+class Streams:
+    """The streams of one API process; all of it runs in its event loop.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        Tells which keys are valid.
+    of_caller, in_all : int
+        Most streams of one key, or of one address where there is no key, and of all.
+    """
+
+    def __init__(self, keys: KeyStore, *, of_caller: int, in_all: int) -> None:
+        self._keys = keys
+        self._of_caller = of_caller
+        self._in_all = in_all
+        self._open: dict[CancelScope, tuple[str, KeyRecord | None]] = {}
+        self._n_open: Counter[str] = Counter()
+        self._lookers = CapacityLimiter(_LOOKS_AT_A_TIME)
+
+    def open(self, request: Request, caller: str, key: KeyRecord | None) -> None:
+        """Count a request as a stream until it ends.
+
+        Raises
+        ------
+        TooManyRequests, TooBusy
+            The caller, or all callers together, have as many as there may be.
+        """
+        if self._n_open[caller] >= self._of_caller:
+            raise TooManyRequests(
+                f"PEEWIT_MAX_STREAMS_PER_KEY must be kept, of {self._of_caller} waits, events and "
+                f"tables at a time, got more of {caller}",
+                _RETRY_SECONDS,
+            )
+        if len(self._open) >= self._in_all:
+            raise TooBusy(
+                f"PEEWIT_MAX_STREAMS must be kept, of {self._in_all} waits, events and tables of "
+                "all callers at a time",
+                _RETRY_SECONDS,
+            )
+        self._open[request.state.end] = caller, key
+        self._n_open[caller] += 1
+
+    def close(self, end: CancelScope) -> None:
+        """Count a request no more, if it was a stream."""
+        caller, _ = self._open.pop(end, (None, None))
+        if caller is not None:
+            self._n_open[caller] -= 1
+            self._n_open += Counter()  # drops those at 0
+
+    async def look(self, read: Callable[[], _Value]) -> _Value:
+        """What there is by now, read in one of the threads that all streams share."""
+        return await anyio.to_thread.run_sync(read, limiter=self._lookers)
+
+    async def pause(self, request: Request, seconds: float) -> None:
+        """Wait so long, or longer where many streams are open; not once the server is to stop."""
+        stopping = stopping_of(request)
+        until = anyio.current_time() + max(seconds, len(self._open) / _LOOKS_PER_SECOND)
+        while not stopping:
+            left = until - anyio.current_time()
+            if left <= 0:
+                break
+            await anyio.sleep(min(left, _LONGEST_SLEEP_SECONDS))
+
+    async def end_revoked(self) -> None:
+        """End the streams of keys that are revoked, for as long as the server runs."""
+        while True:
+            await anyio.sleep(CHECK_KEYS_SECONDS)
+            held = {end: key for end, (_, key) in self._open.items() if key is not None}
+            if not held:
+                continue
+            prefixes = {key.prefix for key in held.values()}
+            try:
+                valid = await anyio.to_thread.run_sync(self._keys.valid, prefixes)
+            except SQLAlchemyError as error:  # streams stay while nobody can tell
+                _log.warning("keys of streams not checked", error=str(error))
+                continue
+            for end, key in held.items():
+                if valid.get(key.prefix) != key.created_at:
+                    end.cancel()
+
+
+class StreamEnds:
+    """Middleware: lets `Streams` end a request; one that was not answered yet is refused.
+
+    Parameters
+    ----------
+    app : ASGI application
+        May call `Streams.open` with the request.
+    streams : Streams
+        Counts it.
+    refuse : callable
+        The answer to a request that `KeyRevoked` says has lost its key meanwhile.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, streams: Streams, refuse: Callable[[Request, Exception], Response]
+    ) -> None:
+        self._app = app
+        self._streams = streams
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_begun = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        with CancelScope() as end:
+            scope["state"]["end"] = end
+            try:
+                await self._app(scope, receive, send_noting)
+            finally:
+                self._streams.close(end)
+        if end.cancelled_caught and not is_begun:
+            error = KeyRevoked("the key must be valid, got one that was revoked meanwhile")
+            await self._refuse(Request(scope), error)(scope, receive, send)
+
+
+def streams_of(request: Request) -> Streams:
+    """Those of the application that the request has reached."""
+    streams: Streams = request.app.state.streams
+    return streams
+
+
+def is_wait(request: Request) -> bool:
+    """Whether a call may take long because it asks to wait."""
+    return bool(request.query_params.get("wait", "").strip("0."))
