@@ -315,6 +315,12 @@ class Graph:
         """(2 * n_edges,) the adjacency matrix's entries in float32, made when first asked for."""
         return frozen(self.adjacency.data.astype(np.float32, copy=False))
 
+    @cached_property
+    def weight_ratio(self) -> float:
+        """The heaviest edge's weight over the lightest one's, 1 without edges."""
+        weight = self.adjacency.data
+        return float(weight.max()) / float(weight.min()) if weight.size else 1.0
+
     def component_sizes(self) -> Int64Array:
         """(n_components,) number of nodes of each component."""
         return np.bincount(self.component, minlength=self.n_components)

@@ -17,6 +17,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
 from peewit.solvers.kernels.laplacian_products import column_dots, component_sums
 from peewit.solvers.laplacian.amended_multigrid import AmendedCycle
+from peewit.solvers.laplacian.elimination import Elimination, is_far_apart
 from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.leading import LEAST_COLUMNS
 from peewit.solvers.laplacian.low_rank_residual import lead
@@ -64,7 +65,12 @@ class LinearSolution:
     n_iter : int
         Steps over all preconditioners tried.
     preconditioner : str
-        The last one used: ``jacobi``, ``multigrid`` or ``approx-chol``.
+        The last one used: ``jacobi``, ``multigrid`` or ``approx-chol``; ``elimination`` where
+        the system was eliminated.
+    bound : (n_nodes, k) float64 or None
+        On the error of each entry, where the system was eliminated; ``residual`` is then the
+        largest of a column over its largest entry, and status `ILL_CONDITIONED` where that is
+        above ``rtol``.
     """
 
     x: RealArray
@@ -72,6 +78,7 @@ class LinearSolution:
     residual: FloatArray
     n_iter: int
     preconditioner: str
+    bound: FloatArray | None = None
 
 
 class LaplacianSolver:
@@ -99,7 +106,8 @@ class LaplacianSolver:
     preconditioner : {"auto", "jacobi", "multigrid", "approx-chol"}
         ``auto`` tries Jacobi on one column, and goes on to aggregation multigrid and then to
         approximate Cholesky where the one before stalls or its rate forecasts more steps than
-        `PATIENCE`; later solves keep the choice.
+        `PATIENCE`; later solves keep the choice. A small graph whose weights lie far apart is
+        eliminated instead, see `peewit.solvers.laplacian.elimination`.
     dtype : float64 or float32
         Of products and vectors. In float32 only Jacobi iterates in float32 (where it stalls, the
         system is too ill-conditioned for that).
@@ -164,6 +172,12 @@ class LaplacianSolver:
         self._is_settled = preconditioner != "auto"
         self._prepared: System | None = None
         self._cycle_before = cycle_before
+        self._elimination: Elimination | None = None
+
+    @property
+    def eliminates(self) -> bool:
+        """Whether systems are eliminated, which needs no start, no limit and no hierarchy."""
+        return self.preconditioner == "auto" and is_far_apart(self.graph)
 
     @property
     def chosen(self) -> str:
@@ -219,6 +233,8 @@ class LaplacianSolver:
         if not (project or self.zero_mean):
             _require_zero_sums(self.graph, self.shift, block)
         watch = Watch(progress=progress, cancelled=cancelled)
+        if self.eliminates and not watch.is_cancelled():
+            return self._eliminated(block, shape)
         n_iter = 0
         needs_trial = not self._is_settled and self.chosen == "jacobi"
         if needs_trial and block.shape[1] > 1 and not first.any():
@@ -231,6 +247,22 @@ class LaplacianSolver:
         attempt = self._tried(block, first, self.max_iter, watch, phase)
         answer = attempt.x.astype(self.dtype, copy=False)
         return replace(attempt, x=answer.reshape(shape), n_iter=attempt.n_iter + n_iter)
+
+    def _eliminated(self, rhs: RealArray, shape: tuple[int, ...]) -> LinearSolution:
+        """By elimination; converged where no column's error is above ``rtol``."""
+        if self._elimination is None:
+            self._elimination = Elimination(
+                self.graph, scale=self.scale, shift=self.shift, zero_mean=self.zero_mean
+            )
+        found = self._elimination.solve(rhs.astype(np.float64, copy=False))
+        return LinearSolution(
+            x=found.x.astype(self.dtype, copy=False).reshape(shape),
+            status=found.status(self.rtol),
+            residual=found.relative,
+            n_iter=0,
+            preconditioner="elimination",
+            bound=found.bound,
+        )
 
     def _tried(
         self, rhs: RealArray, start: RealArray, max_iter: int, watch: Watch, phase: str
