@@ -4,9 +4,9 @@ Context: where weights lie far apart a small residual says nothing of the nodes 
 edges reach, and factors lose what is light beside what is heavy. Decision: components that are
 small enough are eliminated as Grassmann, Taksar and Heyman do it: a degree is summed from its
 edges, sources are split by sign, so that only positive numbers are added, multiplied and divided,
-and every one is exact to a few roundings whatever the weights. Potentials are taken above the
-heaviest node, beside which the others do not lose their digits. Consequence: what the two signs
-leave of each other is the only loss, and their sum bounds it, entry by entry.
+and every one is exact to a few roundings whatever the weights. Potentials are taken above a node,
+the ground or the heaviest, whichever loses fewer digits. Consequence: what the two signs leave of
+each other is the only loss, and their sum bounds it, entry by entry.
 
 References
 ----------
@@ -15,7 +15,7 @@ of Computation 71: entrywise accuracy for diagonally dominant M-matrices.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
@@ -87,7 +87,9 @@ class Elimination:
         parts = np.split(order, np.cumsum(graph.component_sizes())[:-1])
         self._shape = graph.n_nodes
         self._zero_mean = zero_mean
-        self._parts = [(nodes, _Network.of(graph, nodes, scale, shift[nodes])) for nodes in parts]
+        self._parts = [
+            (nodes, _Network.each(graph, nodes, scale, shift[nodes], zero_mean)) for nodes in parts
+        ]
 
     def solve(self, rhs: FloatArray, mass: FloatArray | None = None) -> Potentials:
         """Solve for ``rhs`` (n_nodes, k).
@@ -101,11 +103,15 @@ class Elimination:
             There, and with zero sums, x has the mean 0 under these weights; None for equal ones.
         """
         found = Potentials(x=np.zeros_like(rhs), bound=np.zeros_like(rhs))
-        for nodes, network in self._parts:
+        found.bound[...] = np.inf
+        for nodes, networks in self._parts:
             own = np.ones(nodes.size) if mass is None else mass[nodes]
-            x, size = self._solved(network, rhs[nodes], own)
-            found.x[nodes] = x
-            found.bound[nodes] = network.rounding * size
+            for network in networks:
+                x, size = self._solved(network, rhs[nodes], own)
+                bound = network.rounding * size
+                is_better = bound < found.bound[nodes]
+                found.x[nodes] = np.where(is_better, x, found.x[nodes])
+                found.bound[nodes] = np.where(is_better, bound, found.bound[nodes])
         return found
 
     def _solved(
@@ -135,8 +141,8 @@ class Elimination:
 class _Network:
     """A component, with the ground (C2) as one node more where it has a shift.
 
-    ``order`` lists nodes as they are eliminated, the lightest first; ``share`` and ``pivot`` are
-    those of `eliminate` for weights over 2^unit.
+    ``order`` lists nodes as they are eliminated, the lightest first, and last the one that
+    potentials are above; ``share`` and ``pivot`` are those of `eliminate` for weights over 2^unit.
     """
 
     order: IntArray
@@ -146,8 +152,10 @@ class _Network:
     has_ground: bool
 
     @classmethod
-    def of(cls, graph: Graph, nodes: IntArray, scale: float, shift: FloatArray) -> "_Network":
-        """The network of these nodes."""
+    def each(
+        cls, graph: Graph, nodes: IntArray, scale: float, shift: FloatArray, zero_mean: bool
+    ) -> list[Self]:
+        """The network of these nodes: above the ground, and where x has zero mean the heaviest."""
         has_ground = bool((shift > 0).any())
         size = nodes.size + has_ground
         weight = np.zeros((size, size))
@@ -159,9 +167,18 @@ class _Network:
         _, unit = np.frexp(weight.max(initial=0.0))
         weight = np.ldexp(weight, -int(unit))
         order = np.argsort(weight.sum(axis=1), kind="stable")
-        share, pivot = np.ascontiguousarray(weight[np.ix_(order, order)]), np.empty(size)
-        eliminate(share, pivot)
-        return cls(order=order, share=share, pivot=pivot, unit=int(unit), has_ground=has_ground)
+        orders = [order] if zero_mean or not has_ground else []
+        if has_ground:
+            ground = size - 1
+            orders.append(np.append(order[order != ground], ground))
+        made = []
+        for each in orders:
+            share, pivot = np.ascontiguousarray(weight[np.ix_(each, each)]), np.empty(size)
+            eliminate(share, pivot)
+            made.append(
+                cls(order=each, share=share, pivot=pivot, unit=int(unit), has_ground=has_ground)
+            )
+        return made
 
     @property
     def rounding(self) -> float:

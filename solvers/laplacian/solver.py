@@ -234,7 +234,9 @@ class LaplacianSolver:
             _require_zero_sums(self.graph, self.shift, block)
         watch = Watch(progress=progress, cancelled=cancelled)
         if self.eliminates and not watch.is_cancelled():
-            return self._eliminated(block, shape)
+            eliminated = self.eliminated(block)
+            answer = eliminated.x.astype(self.dtype, copy=False)
+            return replace(eliminated, x=answer.reshape(shape))
         n_iter = 0
         needs_trial = not self._is_settled and self.chosen == "jacobi"
         if needs_trial and block.shape[1] > 1 and not first.any():
@@ -248,15 +250,21 @@ class LaplacianSolver:
         answer = attempt.x.astype(self.dtype, copy=False)
         return replace(attempt, x=answer.reshape(shape), n_iter=attempt.n_iter + n_iter)
 
-    def _eliminated(self, rhs: RealArray, shape: tuple[int, ...]) -> LinearSolution:
-        """By elimination; converged where no column's error is above ``rtol``."""
+    def eliminated(self, rhs: RealArray, mass: FloatArray | None = None) -> LinearSolution:
+        """The solution for ``rhs`` (n_nodes, k) by elimination, where `eliminates`.
+
+        Parameters
+        ----------
+        rhs, mass
+            As in `peewit.solvers.laplacian.elimination.Elimination.solve`.
+        """
         if self._elimination is None:
             self._elimination = Elimination(
                 self.graph, scale=self.scale, shift=self.shift, zero_mean=self.zero_mean
             )
-        found = self._elimination.solve(rhs.astype(np.float64, copy=False))
+        found = self._elimination.solve(rhs.astype(np.float64, copy=False), mass)
         return LinearSolution(
-            x=found.x.astype(self.dtype, copy=False).reshape(shape),
+            x=found.x,
             status=found.status(self.rtol),
             residual=found.relative,
             n_iter=0,

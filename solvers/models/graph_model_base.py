@@ -109,8 +109,10 @@ class PreparedGraph:
         """Whether the kernel has a column for each node, or could be given them for little.
 
         Missing columns are solved for when they are as few as the ``n_columns`` of the answer, or
-        once warm solves have cost as many.
+        once warm solves have cost as many; elimination has no use for columns.
         """
+        if self.kernel.solver.eliminates:
+            return False
         n_missing = self.kernel.n_missing(nodes)
         is_worth_it = n_missing <= max(n_columns, self.n_warm_columns)
         if not (self.kernel.fits(nodes.size) and is_worth_it):

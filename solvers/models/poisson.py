@@ -16,6 +16,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LinearSolution
 from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.certainty import uncertain
 from peewit.solvers.models.class_balance import (
     ClassShares,
     asked_shares,
@@ -59,15 +60,21 @@ class PoissonModel(GraphModel):
             first = np.where(absent, 0.0, start.scores)
         linear = self._potential(prepared, task, first, watch)
         scores = _settled(prepared.graph, linear.x.astype(np.float64, copy=False), task, absent)
-        return task, task.solution(
-            scores,
-            linear.status,
-            {
-                "n_iter": linear.n_iter,
-                "residual": float(linear.residual.max(initial=0.0)),
-                "preconditioner": linear.preconditioner,
-            },
-        )
+        status, stats = linear.status, {
+            "n_iter": linear.n_iter,
+            "residual": float(linear.residual.max(initial=0.0)),
+            "preconditioner": linear.preconditioner,
+        }
+        if linear.bound is not None:
+            is_uncertain = task.reachable & uncertain(
+                scores,
+                np.where(absent, 0.0, linear.bound),
+                labels,
+                keeps_margins=self.class_balance == "none",
+            )
+            stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
+            status = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
+        return task, task.solution(scores, status, stats)
 
     def _potential(
         self, prepared: PreparedGraph, task: CentredLabels, first: FloatArray | None, watch: Watch
@@ -84,6 +91,8 @@ class PoissonModel(GraphModel):
                     return exact
                 first = made.values
         kernel.solver.rtol = self.rtol
+        if kernel.solver.eliminates:
+            return kernel.solver.eliminated(task.on_nodes(sources), prepared.graph.degree)
         return kernel.solver.solve(
             task.on_nodes(sources),
             first,
