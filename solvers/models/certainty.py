@@ -7,7 +7,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.labels import Labels, Targets
 
-TIE: Final = 1e-6
+TIE: Final = 1e-9
 """Scores nearer to each other than this part of their node's largest are a tie."""
 
 
