@@ -36,7 +36,11 @@ _BALANCED: Final = 1e-8
 """Part of the sources that rounding may leave as their sum."""
 
 
-def is_far_apart(graph: Graph) -> bool:
+BLIND_RATIO: Final = 1e8
+"""Ratio of two weights from which on a residual says too little of what is not eliminated."""
+
+
+def is_eliminated(graph: Graph) -> bool:
     """Whether the graph is solved by elimination: weights far apart, components small."""
     return (
         graph.weight_ratio >= _FAR_APART
@@ -77,7 +81,7 @@ class Elimination:
     Parameters
     ----------
     graph : Graph
-        For which `is_far_apart`; time and memory are cubic and quadratic in its components.
+        For which `is_eliminated`; time and memory are cubic and quadratic in its components.
     scale, shift, zero_mean
         Of the system.
     """

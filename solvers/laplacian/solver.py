@@ -17,7 +17,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
 from peewit.solvers.kernels.laplacian_products import column_dots, component_sums
 from peewit.solvers.laplacian.amended_multigrid import AmendedCycle
-from peewit.solvers.laplacian.elimination import Elimination, is_far_apart
+from peewit.solvers.laplacian.elimination import BLIND_RATIO, Elimination, is_eliminated
+from peewit.solvers.laplacian.error_bounds import error_bounds
 from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.leading import LEAST_COLUMNS
 from peewit.solvers.laplacian.low_rank_residual import lead
@@ -68,9 +69,9 @@ class LinearSolution:
         The last one used: ``jacobi``, ``multigrid`` or ``approx-chol``; ``elimination`` where
         the system was eliminated.
     bound : (n_nodes, k) float64 or None
-        On the error of each entry, where the system was eliminated; ``residual`` is then the
-        largest of a column over its largest entry, and status `ILL_CONDITIONED` where that is
-        above ``rtol``.
+        On the error of each entry, where the system was eliminated or it was asked for. After an
+        elimination ``residual`` is the largest of a column over its largest entry, and the status
+        `ILL_CONDITIONED` where that is above ``rtol``.
     """
 
     x: RealArray
@@ -177,7 +178,21 @@ class LaplacianSolver:
     @property
     def eliminates(self) -> bool:
         """Whether systems are eliminated, which needs no start, no limit and no hierarchy."""
-        return self.preconditioner == "auto" and is_far_apart(self.graph)
+        return self.preconditioner == "auto" and is_eliminated(self.graph)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether weights lie too far apart for a residual to tell how good a solution is."""
+        return self.graph.weight_ratio >= BLIND_RATIO
+
+    def bounded(self, solution: LinearSolution, rhs: FloatArray) -> LinearSolution:
+        """A solution for ``rhs`` (n_nodes, k) with its `error_bounds`; infinite with zero_mean."""
+        if self.zero_mean and self.shift.any():
+            bound = np.full(rhs.shape, np.inf)
+        else:
+            x = solution.x.astype(np.float64, copy=False)
+            bound = error_bounds(self.graph, x, rhs, scale=self.scale, shift=self.shift)
+        return replace(solution, bound=bound)
 
     @property
     def chosen(self) -> str:

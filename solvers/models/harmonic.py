@@ -87,8 +87,10 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             else:
                 solution, function = self._soft(prepared, task, penalty, first, made, watch)
             bound = solution.bound
-            ended = Status.CONVERGED if bound is not None else solution.status
-            status = choice_status if ended is Status.CONVERGED else ended
+            if solution.status is Status.ILL_CONDITIONED:  # bounds tell of each node
+                status = choice_status
+            else:
+                status = first_failure(solution.status, choice_status)
             stats |= {
                 "n_iter": solution.n_iter,
                 "residual": float(solution.residual.max(initial=0.0)),
@@ -241,8 +243,11 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         function: FloatArray = solution.x.astype(np.float64, copy=False)
         if follows_labels:
             function[nodes] += task.values
-        if not self.is_stable and solution.bound is None:
-            function += _missing_constants(task, function)
+        if not (self.is_stable or solver.eliminates):
+            missing = _missing_constants(task, function)
+            function += missing
+            if solution.bound is not None:
+                solution.bound[...] += np.abs(missing)
         return solution, function
 
     def _hard(

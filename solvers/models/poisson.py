@@ -26,7 +26,7 @@ from peewit.solvers.models.class_balance import (
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.labeled_kernel import accepted
 from peewit.solvers.solution import Solution
-from peewit.solvers.status import Status
+from peewit.solvers.status import Status, first_failure
 
 BALANCE = Rule(
     doc="'labels' weighs classes until each wins the share of the nodes that it has among the "
@@ -73,7 +73,9 @@ class PoissonModel(GraphModel):
                 keeps_margins=self.class_balance == "none",
             )
             stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
-            status = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
+            ended = Status.CONVERGED if status is Status.ILL_CONDITIONED else status
+            found = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
+            status = first_failure(ended, found)
         return task, task.solution(scores, status, stats)
 
     def _potential(
@@ -93,7 +95,7 @@ class PoissonModel(GraphModel):
         kernel.solver.rtol = self.rtol
         if kernel.solver.eliminates:
             return kernel.solver.eliminated(task.on_nodes(sources), prepared.graph.degree)
-        return kernel.solver.solve(
+        solution = kernel.solver.solve(
             task.on_nodes(sources),
             first,
             project=True,
@@ -101,6 +103,9 @@ class PoissonModel(GraphModel):
             progress=watch.progress,
             cancelled=watch.cancelled,
         )
+        if kernel.solver.is_blind:
+            return kernel.solver.bounded(solution, task.on_nodes(sources))
+        return solution
 
 
 def _absent_classes(task: CentredLabels) -> BoolArray:
