@@ -183,7 +183,7 @@ class LaplacianSolver:
     @property
     def is_blind(self) -> bool:
         """Whether weights lie too far apart for a residual to tell how good a solution is."""
-        return self.graph.weight_ratio >= BLIND_RATIO
+        return self.graph.weight_spread >= BLIND_RATIO
 
     def bounded(self, solution: LinearSolution, rhs: FloatArray) -> LinearSolution:
         """A solution for ``rhs`` (n_nodes, k) with its `error_bounds`; infinite with zero_mean."""
