@@ -335,9 +335,10 @@ class Graph:
     def _joins(self, least: float) -> bool:
         """Whether edges of that weight and more join what all edges do."""
         kept = self.adjacency.data >= least
-        rows = np.repeat(np.arange(self.n_nodes), np.diff(self.adjacency.indptr))
+        others = self.adjacency.indices[kept].astype(np.int64)
+        rows = np.repeat(np.arange(self.n_nodes), np.diff(self.adjacency.indptr))[kept]
         parent = np.arange(self.n_nodes)
-        join_edges(rows[kept], self.adjacency.indices[kept], parent)
+        join_edges(rows, others, parent)
         return number_components(parent, np.empty(self.n_nodes, np.int32)) == self.n_components
 
     def component_sizes(self) -> Int64Array:

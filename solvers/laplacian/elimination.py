@@ -67,7 +67,8 @@ class Potentials:
     def relative(self) -> FloatArray:
         """(k,) largest bound of each column over its largest entry; 0 where both are."""
         worst, largest = (np.abs(each).max(axis=0, initial=0.0) for each in (self.bound, self.x))
-        return np.divide(worst, largest, out=np.where(worst > 0, np.inf, 0.0), where=largest > 0)
+        none = np.where(worst > 0, np.inf, 0.0)
+        return np.asarray(np.divide(worst, largest, out=none, where=largest > 0))
 
     def status(self, rtol: float) -> Status:
         """Converged where no column is off by more than ``rtol``."""
@@ -135,9 +136,7 @@ class Elimination:
         c = (value[:-1].mean(axis=0) - value[-1]) / slope
         c_size = size[:-1].mean(axis=0) + size[-1]
         c_size += np.abs(c) * (one_size[:-1].mean() + one_size[-1])
-        x, size = _centred(
-            value[:-1] - c * one[:-1], size[:-1] + np.abs(c) * one_size[:-1], mass
-        )
+        x, size = _centred(value[:-1] - c * one[:-1], size[:-1] + np.abs(c) * one_size[:-1], mass)
         return x, size + c_size / slope * np.abs(one[:-1] - one[:-1].mean())
 
 

@@ -10,8 +10,8 @@ Consequence: nothing is eliminated, all work is products, for any number of colu
 mostly in float32.
 """
 
-from dataclasses import dataclass
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np

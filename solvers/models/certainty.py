@@ -30,7 +30,8 @@ def uncertain(
     if not isinstance(labels, Labels):
         return np.asarray(worst > TIE * np.ptp(labels.targets()))
     is_rough: BoolArray = worst > TIE * np.abs(scores).max(axis=1, initial=0.0)
-    if not keeps_margins or labels.n_classes < 2:  # noqa: PLR2004 - a margin needs two
+    if not keeps_margins or labels.n_classes == 1:
         return is_rough
     highest = np.partition(scores, -2, axis=1)[:, -2:]
-    return is_rough & ~(highest[:, 1] - highest[:, 0] > 2.0 * worst)
+    is_decided: BoolArray = highest[:, 1] - highest[:, 0] > 2.0 * worst
+    return is_rough & ~is_decided

@@ -5,6 +5,7 @@ component gets scores below those of all others there.
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from peewit.solvers.models.labeled_kernel import accepted
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
-BALANCE = Rule(
+_BALANCE: Final = Rule(
     doc="'labels' weighs classes until each wins the share of the nodes that it has among the "
     'labels, an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' '
     "leaves class sizes free.",
@@ -40,7 +41,7 @@ BALANCE = Rule(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonModel(GraphModel):
-    """What Poisson learning and PoissonMBO share: the Poisson equation."""
+    """What Poisson learning and PoissonMBO share: the Poisson equation, and class sizes."""
 
     rtol: float = hyperparameter(
         1e-6, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
@@ -48,6 +49,7 @@ class PoissonModel(GraphModel):
     max_iter: int = hyperparameter(
         10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
     )
+    class_balance: ClassShares = hyperparameter("none", _BALANCE)
 
     def poisson(
         self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
@@ -60,7 +62,8 @@ class PoissonModel(GraphModel):
             first = np.where(absent, 0.0, start.scores)
         linear = self._potential(prepared, task, first, watch)
         scores = _settled(prepared.graph, linear.x.astype(np.float64, copy=False), task, absent)
-        status, stats = linear.status, {
+        status = linear.status
+        stats: dict[str, float | int | str] = {
             "n_iter": linear.n_iter,
             "residual": float(linear.residual.max(initial=0.0)),
             "preconditioner": linear.preconditioner,
@@ -146,8 +149,6 @@ class Poisson(PoissonModel):
     One linear solve for all classes with the graph's own Laplacian. A start serves when its scores
     have the shape of the answer.
     """
-
-    class_balance: ClassShares = hyperparameter("none", BALANCE)
 
     def solve_watched(
         self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch

@@ -43,9 +43,13 @@ def stable_hfs(graph: Graph, labels: Targets, graph_penalty: float) -> Rows:
         matrix = _shifted(_laplacian(graph, nodes, kappa), on_labels)
         right = _on_nodes(nodes, _centred(on_labels))
         both = _solved(matrix, [[*row, Fraction(1)] for row in right])
-        mu = [sum(column) / sum(row[-1] for row in both) for column in list(zip(*both))[:-1]]
+        *sums, whole = _sums(both)
+        mu = [total / whole for total in sums]
         values = [
-            [u - m * row[-1] + own - out for u, m, own, out in zip(row, mu, mean, removed)]
+            [
+                u - m * row[-1] + own - out
+                for u, m, own, out in zip(row[:-1], mu, mean, removed, strict=True)
+            ]
             for row in both
         ]
         _put(scores, nodes, values)
@@ -65,7 +69,7 @@ def poisson(graph: Graph, labels: Labels) -> Rows:
             _put(scores, nodes, _solved(matrix, right))
         else:
             _put(scores, nodes, right)
-        present = [sum(column) > 0 for column in zip(*on_labels.values())]
+        present = [total > 0 for total in _sums(list(on_labels.values()))]
         absent += [(node, k) for node in nodes for k, is_in in enumerate(present) if not is_in]
         reached += list(nodes)
     largest = max(abs(value) for node in reached for value in scores[node]) or Fraction(1)
@@ -79,13 +83,18 @@ def _targets(labels: Targets) -> Rows:
 
 
 def _mean(rows: Rows) -> list[Fraction]:
-    return [sum(column) / len(rows) for column in zip(*rows)]
+    return [total / len(rows) for total in _sums(rows)]
+
+
+def _sums(rows: Rows) -> list[Fraction]:
+    return [sum(column, Fraction(0)) for column in zip(*rows, strict=True)]
 
 
 def _centred(on_labels: dict[int, list[Fraction]]) -> dict[int, list[Fraction]]:
     mean = _mean(list(on_labels.values()))
     return {
-        place: [value - m for value, m in zip(row, mean)] for place, row in on_labels.items()
+        place: [value - m for value, m in zip(row, mean, strict=True)]
+        for place, row in on_labels.items()
     }
 
 
@@ -94,7 +103,7 @@ def _everywhere(graph: Graph, row: list[Fraction]) -> Rows:
 
 
 def _put(scores: Rows, nodes: IntArray, values: Rows) -> None:
-    for node, row in zip(nodes, values):
+    for node, row in zip(nodes, values, strict=True):
         scores[node] = list(row)
 
 
@@ -107,7 +116,7 @@ def _components(
     graph: Graph, labels: Targets
 ) -> Iterator[tuple[IntArray, dict[int, list[Fraction]]]]:
     """Nodes of each component with labels, and its targets by place among them."""
-    row = dict(zip(labels.nodes.tolist(), _targets(labels)))
+    row = dict(zip(labels.nodes.tolist(), _targets(labels), strict=True))
     for number in np.unique(graph.component[labels.nodes]):
         nodes = np.flatnonzero(graph.component == number).tolist()
         yield nodes, {place: row[node] for place, node in enumerate(nodes) if node in row}
@@ -131,7 +140,7 @@ def _shifted(matrix: Rows, on_labels: dict[int, list[Fraction]]) -> Rows:
 def _solved(matrix: Rows, right: Rows) -> Rows:
     """Gauss-Jordan elimination."""
     n = len(matrix)
-    rows = [list(row) + list(more) for row, more in zip(matrix, right)]
+    rows = [list(row) + list(more) for row, more in zip(matrix, right, strict=True)]
     for k in range(n):
         pivot = next(i for i in range(k, n) if rows[i][k])
         rows[k], rows[pivot] = rows[pivot], rows[k]
@@ -139,5 +148,7 @@ def _solved(matrix: Rows, right: Rows) -> Rows:
         for i in range(n):
             if i != k and rows[i][k]:
                 factor = rows[i][k]
-                rows[i] = [a - factor * b if b else a for a, b in zip(rows[i], rows[k])]
+                rows[i] = [
+                    a - factor * b if b else a for a, b in zip(rows[i], rows[k], strict=True)
+                ]
     return [row[n:] for row in rows]
