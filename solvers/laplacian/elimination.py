@@ -107,13 +107,15 @@ class Elimination:
         mass : (n_nodes,) float64 or None
             There, and with zero sums, x has the mean 0 under these weights; None for equal ones.
         """
-        found = Potentials(x=np.zeros_like(rhs), bound=np.zeros_like(rhs))
-        found.bound[...] = np.inf
+        found = Potentials(x=np.zeros_like(rhs), bound=np.full_like(rhs, np.inf))
         for nodes, networks in self._parts:
             own = np.ones(nodes.size) if mass is None else mass[nodes]
             for network in networks:
-                x, size = self._solved(network, rhs[nodes], own)
-                bound = network.rounding * size
+                if not network.is_whole:
+                    continue
+                with np.errstate(over="ignore", invalid="ignore"):  # then no bound is better
+                    x, size = self._solved(network, rhs[nodes], own)
+                    bound = network.rounding * size
                 is_better = bound < found.bound[nodes]
                 found.x[nodes] = np.where(is_better, x, found.x[nodes])
                 found.bound[nodes] = np.where(is_better, bound, found.bound[nodes])
@@ -184,10 +186,13 @@ class _Network:
         return made
 
     @property
+    def is_whole(self) -> bool:
+        """Whether no weight was lost beside the heaviest."""
+        return bool((self.pivot[:-1] > 0).all())
+
+    @property
     def rounding(self) -> float:
         """Of a number that only additions, products and quotients led to."""
-        if not (self.pivot[:-1] > 0).all():
-            return np.inf
         return float(_ROUNDINGS * self.pivot.size * np.finfo(np.float64).eps)
 
     def potentials(self, sources: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -21,13 +21,13 @@ def hfs(graph: Graph, labels: Targets, graph_penalty: float) -> Rows:
     kappa = Fraction(graph_penalty) * labels.n_labeled
     for nodes, on_labels in _components(graph, labels):
         if kappa:
-            matrix = _shifted(_laplacian(graph, nodes, kappa), on_labels)
-            values = _solved(matrix, _on_nodes(nodes, on_labels))
+            matrix = _shifted(laplacian(graph, nodes, kappa), on_labels)
+            values = solved(matrix, _on_nodes(nodes, on_labels))
         else:
-            matrix = _laplacian(graph, nodes, Fraction(1))
+            matrix = laplacian(graph, nodes, Fraction(1))
             for place in on_labels:
                 matrix[place] = [Fraction(place == other) for other in range(len(nodes))]
-            values = _solved(matrix, _on_nodes(nodes, on_labels))
+            values = solved(matrix, _on_nodes(nodes, on_labels))
         _put(scores, nodes, values)
     return scores
 
@@ -40,9 +40,9 @@ def stable_hfs(graph: Graph, labels: Targets, graph_penalty: float) -> Rows:
     kappa = Fraction(graph_penalty) * labels.n_labeled
     for nodes, on_labels in _components(graph, labels):
         mean = _mean(list(on_labels.values()))
-        matrix = _shifted(_laplacian(graph, nodes, kappa), on_labels)
+        matrix = _shifted(laplacian(graph, nodes, kappa), on_labels)
         right = _on_nodes(nodes, _centred(on_labels))
-        both = _solved(matrix, [[*row, Fraction(1)] for row in right])
+        both = solved(matrix, [[*row, Fraction(1)] for row in right])
         *sums, whole = _sums(both)
         mu = [total / whole for total in sums]
         values = [
@@ -61,12 +61,12 @@ def poisson(graph: Graph, labels: Labels) -> Rows:
     scores = _everywhere(graph, _mean(_targets(labels)))
     absent, reached = [], []
     for nodes, on_labels in _components(graph, labels):
-        degree = [row[place] for place, row in enumerate(_laplacian(graph, nodes, Fraction(1)))]
-        matrix = _laplacian(graph, nodes, Fraction(1))
+        degree = [row[place] for place, row in enumerate(laplacian(graph, nodes, Fraction(1)))]
+        matrix = laplacian(graph, nodes, Fraction(1))
         right = _on_nodes(nodes, _centred(on_labels))
         if len(nodes) > 1:  # one equation follows from the others: (H1) has its own in its place
             matrix[-1], right[-1] = degree, [Fraction(0)] * labels.n_classes
-            _put(scores, nodes, _solved(matrix, right))
+            _put(scores, nodes, solved(matrix, right))
         else:
             _put(scores, nodes, right)
         present = [total > 0 for total in _sums(list(on_labels.values()))]
@@ -122,7 +122,7 @@ def _components(
         yield nodes, {place: row[node] for place, node in enumerate(nodes) if node in row}
 
 
-def _laplacian(graph: Graph, nodes: IntArray, scale: Fraction) -> Rows:
+def laplacian(graph: Graph, nodes: IntArray, scale: Fraction) -> Rows:
     """``scale`` times the Laplacian (A1) of a component; degrees are not the graph's floats."""
     block = graph.adjacency[nodes][:, nodes].toarray().tolist()
     matrix = [[-scale * Fraction(weight) for weight in row] for row in block]
@@ -137,7 +137,7 @@ def _shifted(matrix: Rows, on_labels: dict[int, list[Fraction]]) -> Rows:
     return matrix
 
 
-def _solved(matrix: Rows, right: Rows) -> Rows:
+def solved(matrix: Rows, right: Rows) -> Rows:
     """Gauss-Jordan elimination."""
     n = len(matrix)
     rows = [list(row) + list(more) for row, more in zip(matrix, right, strict=True)]
