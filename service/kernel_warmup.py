@@ -60,6 +60,7 @@ def warm() -> float:
     _join_by_neighbors()
     _solve(graph)
     _solve_by_multigrid()
+    _solve_by_elimination()
     return time.monotonic() - started
 
 
@@ -197,6 +198,12 @@ def _solve_by_multigrid() -> None:
         solver = LaplacianSolver(ring, rtol=1e-3, preconditioner="multigrid")
         for n_columns in (1, 2, 4):
             solver.solve(right[:, :n_columns], project=True)
+
+
+def _solve_by_elimination() -> None:
+    """A path whose weights lie far apart."""
+    path = Graph.from_edges([0, 1], [1, 2], [1.0, 1e-9], n_nodes=3)
+    LaplacianSolver(path).solve(np.array([1.0, 0.0, -1.0]))
 
 
 def _ids(numbers: np.ndarray, kind: NodeKind) -> pa.Array:

@@ -35,10 +35,12 @@ from peewit.solvers.kernels.adjacency import (
     row_sums,
     spread_rows,
 )
+from peewit.solvers.kernels.components import join_edges, number_components
 from peewit.solvers.kernels.laplacian_products import laplacian_rows
 from peewit.solvers.kernels.multigrid import renumber_rows
 
 _SYMMETRY_RTOL = 1e-9
+_DECADES = 1e4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -314,6 +316,30 @@ class Graph:
     def weight_in_single(self) -> Float32Array:
         """(2 * n_edges,) the adjacency matrix's entries in float32, made when first asked for."""
         return frozen(self.adjacency.data.astype(np.float32, copy=False))
+
+    @cached_property
+    def weight_spread(self) -> float:
+        """The largest power r of 1e4 so that edges above a heaviest / r do not join what all do.
+
+        1 where they do for all of them: light edges beside heavy ones do not count.
+        """
+        weight = self.adjacency.data
+        heaviest = float(weight.max(initial=0.0))
+        lightest, spread = float(weight.min(initial=heaviest)), 1.0
+        while heaviest / (_DECADES * spread) > lightest:
+            if self._joins(heaviest / (_DECADES * spread)):
+                break
+            spread *= _DECADES
+        return spread
+
+    def _joins(self, least: float) -> bool:
+        """Whether edges of that weight and more join what all edges do."""
+        kept = self.adjacency.data >= least
+        others = self.adjacency.indices[kept].astype(np.int64)
+        rows = np.repeat(np.arange(self.n_nodes), np.diff(self.adjacency.indptr))[kept]
+        parent = np.arange(self.n_nodes)
+        join_edges(rows, others, parent)
+        return number_components(parent, np.empty(self.n_nodes, np.int32)) == self.n_components
 
     def component_sizes(self) -> Int64Array:
         """(n_components,) number of nodes of each component."""

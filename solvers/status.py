@@ -12,6 +12,7 @@ class Status(Enum):
     CONVERGED = "converged"
     MAX_ITER = "max-iter"
     STAGNATED = "stagnated"
+    ILL_CONDITIONED = "ill-conditioned"
     CANCELLED = "cancelled"
 
     @property
@@ -34,11 +35,14 @@ _MESSAGES = {
     Status.CONVERGED: "the accuracy or the stop rule asked for was reached",
     Status.MAX_ITER: "the iteration limit was reached before the residual asked for",
     Status.STAGNATED: "the residual stopped falling before it reached the one asked for",
+    Status.ILL_CONDITIONED: "weights lie so far apart that rounding decides some of the scores",
     Status.CANCELLED: "the run was cancelled",
 }
 _ADVICE = {
     Status.CONVERGED: "",
     Status.MAX_ITER: "raise max_iter; of a Laplacian system, try another preconditioner",
     Status.STAGNATED: "raise rtol or penalties, use float64, or narrow the range of weights",
+    Status.ILL_CONDITIONED: "narrow the range of weights: leave out the lightest edges, cap the "
+    "heaviest, or take hfs with graph_penalty 0, which such weights harm least",
     Status.CANCELLED: "submit the run again; a start from the returned scores resumes it",
 }

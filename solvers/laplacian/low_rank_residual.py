@@ -13,7 +13,7 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray, RealArray
 from peewit.solvers.iteration_loop import Outcome
 from peewit.solvers.laplacian.leading import LEAST_COLUMNS, LeadingDirections
-from peewit.solvers.laplacian.pcg import PCGState
+from peewit.solvers.laplacian.pcg import PCGState, farthest_start
 from peewit.solvers.laplacian.preconditioned_system import System
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.status import Status
@@ -61,6 +61,9 @@ def lead(
     if rhs.shape[1] < LEAST_COLUMNS or not start.any():
         return led
     residual = _residual(system.operator, rhs, start)
+    sizes = np.abs(residual).max(axis=0) / norms
+    if not (sizes <= farthest_start(rtol, start.dtype)).all():
+        return led
     leading = LeadingDirections.of_residuals(residual, norms, _LEFT_OUT * rtol)
     del residual
     if leading is None:

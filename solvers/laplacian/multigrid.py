@@ -10,6 +10,7 @@ Consequence: nothing is eliminated, all work is products, for any number of colu
 mostly in float32.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.adjacency import label_components, row_sums
 from peewit.solvers.kernels.multigrid import (
     dense_rows,
@@ -25,6 +27,7 @@ from peewit.solvers.kernels.multigrid import (
     resize_rows,
     restrict_rows,
 )
+from peewit.solvers.laplacian.elimination import Elimination
 from peewit.solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy, Rows
 from peewit.solvers.laplacian.residual_sweep import Sweep
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
@@ -43,6 +46,8 @@ _HELD = 1e4
 it would hold all nodes that it is one with there."""
 _NARROW_LEAST, _NARROW_MOST = 1e-25, 1e25
 _MOST_BESIDE_SHIFT = 1e4
+_FAR_APART = 1e8
+"""Ratio of weights from which on the coarsest matrix is inverted by elimination."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,6 +245,19 @@ def _cycle_dtype(
 
 def _pseudo_inverse(last: Sweep) -> FloatArray:
     """Of the last level's matrix, zero on the constants of components without shift."""
+    weight = last.weight[last.weight > 0]
+    if weight.size and weight.max() < _FAR_APART * weight.min():
+        with suppress(np.linalg.LinAlgError):  # a shift may be lost beside the weights
+            return _plain_pseudo_inverse(last)
+    rows = last.indptr, last.indices, last.weight.astype(np.float64)
+    matrix = sp.csr_array((rows[2], rows[1], rows[0]), shape=(last.n_nodes, last.n_nodes))
+    graph, shift = Graph.from_adjacency(matrix), last.shift.astype(np.float64)
+    exact = Elimination(graph, scale=1.0, shift=shift, zero_mean=False)
+    return exact.solve(np.eye(last.n_nodes)).x
+
+
+def _plain_pseudo_inverse(last: Sweep) -> FloatArray:
+    """`_pseudo_inverse` by LAPACK."""
     n_nodes = last.n_nodes
     matrix = np.zeros((n_nodes, n_nodes))
     rows = np.repeat(np.arange(n_nodes), np.diff(last.indptr))

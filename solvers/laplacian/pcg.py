@@ -15,6 +15,7 @@ methods for sparse linear systems, 2nd edition, Algorithm 9.1, whose lines the c
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ _TRUE_RESIDUAL_EVERY = 50
 _IMPROVEMENT = 0.8
 _FORECAST_EVERY = 5
 _LEAST_GAIN = 0.5
+_START_SHARE = 0.1  # of rtol, that rounding of the start may be
 
 FIRST_FORECAST = 20
 """Steps after which a run first says how many it may take."""
@@ -130,6 +132,7 @@ class BlockPCG:
         )
         if self.start.any():
             self._take_true_residual(state)
+            self._forget_far_starts(state)
         else:
             empty = column_dots(self.rhs, self.rhs) == 0
             state.relative[empty] = 0.0
@@ -251,6 +254,15 @@ class BlockPCG:
             state.residual[:] = left
         return left
 
+    def _forget_far_starts(self, state: PCGState) -> None:
+        """Begin at 0 where rounding of the start would be more than what may be left."""
+        relative = state.relative[state.columns]
+        is_far = ~(relative <= farthest_start(self.rtol, state.rhs.dtype))
+        if is_far.any():
+            state.take_rest()[:, is_far] = 0.0
+            state.residual[:, is_far] = state.rhs[:, is_far]
+            state.relative[state.columns[is_far]] = 1.0
+
     def _note_progress(self, state: PCGState) -> None:
         """Remember when the slowest column last improved, and its recent past."""
         worst = float(state.relative[state.columns].max())
@@ -269,6 +281,11 @@ class BlockPCG:
             left = np.log(state.history[-1] / self.rtol)
             forecasts.append(state.n_iter + left / rate if rate > 0 else np.inf)
         return float(min(forecasts))
+
+
+def farthest_start(rtol: float, dtype: Any) -> float:
+    """Relative residual of a start beyond which ``rtol`` is out of reach from there."""
+    return _START_SHARE * rtol / float(np.finfo(dtype).eps)
 
 
 def _drop_columns(state: PCGState, solved: BoolArray) -> None:

@@ -4,6 +4,7 @@ Both are symmetric, positive semidefinite, and definite on the space the system 
 Which one serves a graph is found by trying, in `peewit.solvers.laplacian.solver`.
 """
 
+import warnings
 from typing import Any, Literal, Protocol
 
 import approx_chol
@@ -82,13 +83,16 @@ class ApproximateCholesky:
                 f"approx-chol holds at most {_UINT32_MAX} entries, got {matrix.nnz}; "
                 "use preconditioner='jacobi'"
             )
-        self._factor = approx_chol.factorize_raw(
-            matrix.indptr.astype(np.uint32),
-            matrix.indices.astype(np.uint32),
-            np.ascontiguousarray(matrix.data, dtype=np.float64),
-            matrix.shape[0],
-            approx_chol.Config(seed=0),
-        )
+        with warnings.catch_warnings():
+            # what a factor is worth is seen in residuals
+            warnings.filterwarnings("ignore", ".*fell back to a", RuntimeWarning)
+            self._factor = approx_chol.factorize_raw(
+                matrix.indptr.astype(np.uint32),
+                matrix.indices.astype(np.uint32),
+                np.ascontiguousarray(matrix.data, dtype=np.float64),
+                matrix.shape[0],
+                approx_chol.Config(seed=0),
+            )
         on_shifted = np.zeros(operator.projected.size, dtype=bool)
         on_shifted[operator.component[operator.shift > 0]] = True
         self._reaches_ground = on_shifted[operator.component]

@@ -17,6 +17,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
 from peewit.solvers.kernels.laplacian_products import column_dots, component_sums
 from peewit.solvers.laplacian.amended_multigrid import AmendedCycle
+from peewit.solvers.laplacian.elimination import BLIND_RATIO, Elimination, is_eliminated
+from peewit.solvers.laplacian.error_bounds import error_bounds
 from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.leading import LEAST_COLUMNS
 from peewit.solvers.laplacian.low_rank_residual import lead
@@ -64,7 +66,12 @@ class LinearSolution:
     n_iter : int
         Steps over all preconditioners tried.
     preconditioner : str
-        The last one used: ``jacobi``, ``multigrid`` or ``approx-chol``.
+        The last one used: ``jacobi``, ``multigrid`` or ``approx-chol``; ``elimination`` where
+        the system was eliminated.
+    bound : (n_nodes, k) float64 or None
+        On the error of each entry, where the system was eliminated or it was asked for. After an
+        elimination ``residual`` is the largest of a column over its largest entry, and the status
+        `ILL_CONDITIONED` where that is above ``rtol``.
     """
 
     x: RealArray
@@ -72,6 +79,7 @@ class LinearSolution:
     residual: FloatArray
     n_iter: int
     preconditioner: str
+    bound: FloatArray | None = None
 
 
 class LaplacianSolver:
@@ -99,7 +107,8 @@ class LaplacianSolver:
     preconditioner : {"auto", "jacobi", "multigrid", "approx-chol"}
         ``auto`` tries Jacobi on one column, and goes on to aggregation multigrid and then to
         approximate Cholesky where the one before stalls or its rate forecasts more steps than
-        `PATIENCE`; later solves keep the choice.
+        `PATIENCE`; later solves keep the choice. A small graph whose weights lie far apart is
+        eliminated instead, see `peewit.solvers.laplacian.elimination`.
     dtype : float64 or float32
         Of products and vectors. In float32 only Jacobi iterates in float32 (where it stalls, the
         system is too ill-conditioned for that).
@@ -164,6 +173,26 @@ class LaplacianSolver:
         self._is_settled = preconditioner != "auto"
         self._prepared: System | None = None
         self._cycle_before = cycle_before
+        self._elimination: Elimination | None = None
+
+    @property
+    def eliminates(self) -> bool:
+        """Whether systems are eliminated, which needs no start, no limit and no hierarchy."""
+        return self.preconditioner == "auto" and is_eliminated(self.graph)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether weights lie too far apart for a residual to tell how good a solution is."""
+        return self.graph.weight_spread >= BLIND_RATIO
+
+    def bounded(self, solution: LinearSolution, rhs: FloatArray) -> LinearSolution:
+        """A solution for ``rhs`` (n_nodes, k) with its `error_bounds`; infinite with zero_mean."""
+        if self.zero_mean and self.shift.any():
+            bound = np.full(rhs.shape, np.inf)
+        else:
+            x = solution.x.astype(np.float64, copy=False)
+            bound = error_bounds(self.graph, x, rhs, scale=self.scale, shift=self.shift)
+        return replace(solution, bound=bound)
 
     @property
     def chosen(self) -> str:
@@ -219,6 +248,10 @@ class LaplacianSolver:
         if not (project or self.zero_mean):
             _require_zero_sums(self.graph, self.shift, block)
         watch = Watch(progress=progress, cancelled=cancelled)
+        if self.eliminates and not watch.is_cancelled():
+            eliminated = self.eliminated(block)
+            answer = eliminated.x.astype(self.dtype, copy=False)
+            return replace(eliminated, x=answer.reshape(shape))
         n_iter = 0
         needs_trial = not self._is_settled and self.chosen == "jacobi"
         if needs_trial and block.shape[1] > 1 and not first.any():
@@ -231,6 +264,28 @@ class LaplacianSolver:
         attempt = self._tried(block, first, self.max_iter, watch, phase)
         answer = attempt.x.astype(self.dtype, copy=False)
         return replace(attempt, x=answer.reshape(shape), n_iter=attempt.n_iter + n_iter)
+
+    def eliminated(self, rhs: RealArray, mass: FloatArray | None = None) -> LinearSolution:
+        """The solution for ``rhs`` (n_nodes, k) by elimination, where `eliminates`.
+
+        Parameters
+        ----------
+        rhs, mass
+            As in `peewit.solvers.laplacian.elimination.Elimination.solve`.
+        """
+        if self._elimination is None:
+            self._elimination = Elimination(
+                self.graph, scale=self.scale, shift=self.shift, zero_mean=self.zero_mean
+            )
+        found = self._elimination.solve(rhs.astype(np.float64, copy=False), mass)
+        return LinearSolution(
+            x=found.x,
+            status=found.status(self.rtol),
+            residual=found.relative,
+            n_iter=0,
+            preconditioner="elimination",
+            bound=found.bound,
+        )
 
     def _tried(
         self, rhs: RealArray, start: RealArray, max_iter: int, watch: Watch, phase: str

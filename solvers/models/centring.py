@@ -46,7 +46,9 @@ class CentredLabels:
         means = np.tile(labels.mean_target(), (counts.size, 1))
         sums = np.zeros_like(means)
         np.add.at(sums, at, targets)
-        np.divide(sums, counts[:, None], out=means, where=counts[:, None] > 0)
+        # one component with all labels has their mean to the last digit
+        is_own = ((counts > 0) & (counts < labels.n_labeled))[:, None]
+        np.divide(sums, counts[:, None], out=means, where=is_own)
         return cls(
             labels=labels,
             component=component,

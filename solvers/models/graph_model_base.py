@@ -78,10 +78,11 @@ class PreparedGraph:
     ) -> LinearSolution:
         """The scores of a solver on the graph; ``rhs`` is overwritten.
 
-        The hierarchy that the solver had to make is kept, and its cycle for the next one.
+        The hierarchy that the solver had to make is kept, and its cycle for the next one. Where
+        residuals are blind scores have error bounds.
         """
         solution = solver.solve(
-            rhs,
+            rhs.copy() if solver.is_blind else rhs,
             start,
             project=True,
             phase="scores",
@@ -91,6 +92,8 @@ class PreparedGraph:
         )
         self.cycle = solver.cycle
         self.kernel.learn(solver.hierarchy)
+        if solver.is_blind and solution.bound is None:
+            return solver.bounded(solution, rhs)
         return solution
 
     def near_in_memory(self) -> tuple[Graph, IntArray]:
@@ -109,8 +112,11 @@ class PreparedGraph:
         """Whether the kernel has a column for each node, or could be given them for little.
 
         Missing columns are solved for when they are as few as the ``n_columns`` of the answer, or
-        once warm solves have cost as many.
+        once warm solves have cost as many; none where weights lie far apart,
+        since residuals do not tell there how good they are.
         """
+        if self.kernel.solver.eliminates or self.kernel.solver.is_blind:
+            return False
         n_missing = self.kernel.n_missing(nodes)
         is_worth_it = n_missing <= max(n_columns, self.n_warm_columns)
         if not (self.kernel.fits(nodes.size) and is_worth_it):

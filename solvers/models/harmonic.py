@@ -20,6 +20,7 @@ from peewit.solvers.laplacian.full_graph_system import FullSystem
 from peewit.solvers.laplacian.solver import LinearSolution
 from peewit.solvers.models.base import ScoreKind, check_targets
 from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.certainty import uncertain
 from peewit.solvers.models.class_balance import ClassShares, asked_shares
 from peewit.solvers.models.class_mass import normalized_masses
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
@@ -28,7 +29,7 @@ from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.solution import Solution
-from peewit.solvers.status import Status
+from peewit.solvers.status import Status, first_failure
 
 SOFT_PENALTY: Final = Rule(
     doc="Weight of smoothness against the labels; 'auto' chooses it by leave-one-out.",
@@ -36,7 +37,8 @@ SOFT_PENALTY: Final = Rule(
     words=("auto",),
 )
 
-_LEAST_HOLD, _LARGEST_HOLD = 1e8, 1e300
+_LEAST_HOLD, _ELIMINATED_HOLD, _LARGEST_HOLD = 1e8, 1e20, 1e300
+_EPS: Final = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +79,18 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
                 f"got {penalty} times {labels.n_labeled}"
             )
         status: Status = choice_status
-        function = np.zeros(shape) if first is None else first
+        function, bound = np.zeros(shape) if first is None else first, None
         if choice_status is not Status.CANCELLED:
             made = self._kernel_function(prepared, task, penalty, first is not None, watch)
             if penalty == 0:
                 solution, function = self._hard(prepared, task, first, made, watch)
             else:
                 solution, function = self._soft(prepared, task, penalty, first, made, watch)
-            status = choice_status if solution.status is Status.CONVERGED else solution.status
+            bound = solution.bound
+            if solution.status is Status.ILL_CONDITIONED:  # bounds tell of each node
+                status = choice_status
+            else:
+                status = first_failure(solution.status, choice_status)
             stats |= {
                 "n_iter": solution.n_iter,
                 "residual": float(solution.residual.max(initial=0.0)),
@@ -93,6 +99,15 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         subtract_by_component(function, component, -offset)
         scores = self._weighed(function, labels, prepared.graph)
         scores[~task.reachable] = labels.mean_target()
+        if bound is not None:
+            # of weighed scores: what they are weighed with, relative to what they were
+            bound = bound + _EPS * np.abs(offset)[component]
+            factor = np.divide(scores, function, out=np.ones_like(scores), where=function > 0)
+            is_uncertain = task.reachable & uncertain(scores, bound * factor, labels)
+            stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
+            status = first_failure(
+                status, Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
+            )
         return Solution(scores=scores, reachable=task.reachable, status=status, stats=stats)
 
     def full_system(
@@ -201,7 +216,9 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         kappa = penalty * task.labels.n_labeled
         nodes = task.labels.nodes
         pulled, pull = _pull_of_labels(prepared.graph, task, -kappa)
-        follows_labels = column_norms(pull).max() < column_norms(task.values).max()
+        follows_labels = not prepared.kernel.solver.eliminates and bool(
+            column_norms(pull).max() < column_norms(task.values).max()
+        )
         rhs = np.zeros((prepared.graph.n_nodes, pull.shape[1]))
         if follows_labels:
             rhs[pulled] = pull
@@ -226,8 +243,11 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         function: FloatArray = solution.x.astype(np.float64, copy=False)
         if follows_labels:
             function[nodes] += task.values
-        if not self.is_stable:
-            function += _missing_constants(task, function)
+        if not (self.is_stable or solver.eliminates):
+            missing = _missing_constants(task, function)
+            function += missing
+            if solution.bound is not None:
+                solution.bound[...] += np.abs(missing)
         return solution, function
 
     def _hard(
@@ -259,7 +279,8 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
                 return exact, function
             first = made.values
         graph, nodes = prepared.graph, task.labels.nodes
-        firmly = max(_LEAST_HOLD, 10.0 / self.rtol)
+        eliminates = prepared.kernel.solver.eliminates
+        firmly = _ELIMINATED_HOLD if eliminates else max(_LEAST_HOLD, 10.0 / self.rtol)
         most = float(graph.degree.max(initial=0.0)) or 1.0
         hold = max(min(firmly * most, _LARGEST_HOLD), most)
         start = None
@@ -274,6 +295,8 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         )
         solution = prepared.solved(solver, right, start, watch)
         function[free] = solution.x[free]
+        if solution.bound is not None:
+            solution.bound[nodes] = 0.0
         return solution, function
 
 

@@ -199,7 +199,9 @@ class LabeledKernel:
         *,
         zero_mean: bool,
     ) -> "KernelFunction | None":
-        """The soft harmonic function (C1) of centred targets, None where columns are not known.
+        """The soft harmonic function (C1) of centred targets; None where it cannot be made.
+
+        That is where columns are not known, or ``kappa`` is lost beside a singular kernel.
 
         Parameters
         ----------
@@ -223,9 +225,12 @@ class LabeledKernel:
         for number in np.unique(of_label):
             rows = np.flatnonzero(of_label == number)
             at = place[rows]
-            weights[rows], constants[number] = _coefficients(
-                self.entries[np.ix_(at, at)], targets[rows], kappa, zero_mean=zero_mean
-            )
+            try:
+                weights[rows], constants[number] = _coefficients(
+                    self.entries[np.ix_(at, at)], targets[rows], kappa, zero_mean=zero_mean
+                )
+            except np.linalg.LinAlgError:
+                return None
         values = self._combined(place, weights)
         if not zero_mean:
             values += constants[component]

@@ -5,6 +5,7 @@ component gets scores below those of all others there.
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LinearSolution
 from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.certainty import uncertain
 from peewit.solvers.models.class_balance import (
     ClassShares,
     asked_shares,
@@ -25,9 +27,9 @@ from peewit.solvers.models.class_balance import (
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.labeled_kernel import accepted
 from peewit.solvers.solution import Solution
-from peewit.solvers.status import Status
+from peewit.solvers.status import Status, first_failure
 
-BALANCE = Rule(
+_BALANCE: Final = Rule(
     doc="'labels' weighs classes until each wins the share of the nodes that it has among the "
     'labels, an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' '
     "leaves class sizes free.",
@@ -39,7 +41,7 @@ BALANCE = Rule(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonModel(GraphModel):
-    """What Poisson learning and PoissonMBO share: the Poisson equation."""
+    """What Poisson learning and PoissonMBO share: the Poisson equation, and class sizes."""
 
     rtol: float = hyperparameter(
         1e-6, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
@@ -47,6 +49,7 @@ class PoissonModel(GraphModel):
     max_iter: int = hyperparameter(
         10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
     )
+    class_balance: ClassShares = hyperparameter("none", _BALANCE)
 
     def poisson(
         self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
@@ -59,15 +62,24 @@ class PoissonModel(GraphModel):
             first = np.where(absent, 0.0, start.scores)
         linear = self._potential(prepared, task, first, watch)
         scores = _settled(prepared.graph, linear.x.astype(np.float64, copy=False), task, absent)
-        return task, task.solution(
-            scores,
-            linear.status,
-            {
-                "n_iter": linear.n_iter,
-                "residual": float(linear.residual.max(initial=0.0)),
-                "preconditioner": linear.preconditioner,
-            },
-        )
+        status = linear.status
+        stats: dict[str, float | int | str] = {
+            "n_iter": linear.n_iter,
+            "residual": float(linear.residual.max(initial=0.0)),
+            "preconditioner": linear.preconditioner,
+        }
+        if linear.bound is not None:
+            is_uncertain = task.reachable & uncertain(
+                scores,
+                np.where(absent, 0.0, linear.bound),
+                labels,
+                keeps_margins=self.class_balance == "none",
+            )
+            stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
+            ended = Status.CONVERGED if status is Status.ILL_CONDITIONED else status
+            found = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
+            status = first_failure(ended, found)
+        return task, task.solution(scores, status, stats)
 
     def _potential(
         self, prepared: PreparedGraph, task: CentredLabels, first: FloatArray | None, watch: Watch
@@ -84,7 +96,9 @@ class PoissonModel(GraphModel):
                     return exact
                 first = made.values
         kernel.solver.rtol = self.rtol
-        return kernel.solver.solve(
+        if kernel.solver.eliminates:
+            return kernel.solver.eliminated(task.on_nodes(sources), prepared.graph.degree)
+        solution = kernel.solver.solve(
             task.on_nodes(sources),
             first,
             project=True,
@@ -92,6 +106,9 @@ class PoissonModel(GraphModel):
             progress=watch.progress,
             cancelled=watch.cancelled,
         )
+        if kernel.solver.is_blind:
+            return kernel.solver.bounded(solution, task.on_nodes(sources))
+        return solution
 
 
 def _absent_classes(task: CentredLabels) -> BoolArray:
@@ -132,8 +149,6 @@ class Poisson(PoissonModel):
     One linear solve for all classes with the graph's own Laplacian. A start serves when its scores
     have the shape of the answer.
     """
-
-    class_balance: ClassShares = hyperparameter("none", BALANCE)
 
     def solve_watched(
         self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch

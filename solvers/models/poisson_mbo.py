@@ -12,13 +12,12 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.residual_sweep import Sweep
 from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.class_balance import (
-    ClassShares,
     asked_shares,
     balanced_weights,
     share_miss,
 )
 from peewit.solvers.models.graph_model_base import PreparedGraph
-from peewit.solvers.models.poisson import BALANCE, Poisson, PoissonModel
+from peewit.solvers.models.poisson import Poisson, PoissonModel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 
@@ -42,7 +41,6 @@ class PoissonMBO(PoissonModel):
     the Poisson solve starts from the one before, which ``prepared`` keeps.
     """
 
-    class_balance: ClassShares = hyperparameter("none", BALANCE)
     n_outer: int = hyperparameter(20, Rule(doc="Most rounds.", kind=int, minimum=1))
     n_inner: int = hyperparameter(40, Rule(doc="Heat steps of a round.", kind=int, minimum=1))
     fidelity: float = hyperparameter(

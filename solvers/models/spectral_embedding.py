@@ -55,8 +55,12 @@ def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> tuple[F
         matrix = graph.laplacian().toarray() * np.outer(inverse, inverse)
         values, vectors = np.linalg.eigh(matrix + _trivial_part(graph, root))
         watch.step(EMBEDDED, 1, 1)
-        greatest = 1.0 / np.maximum(values[:wanted], np.finfo(np.float64).tiny)
-        vectors, status = vectors[:, :wanted], Status.CONVERGED
+        rounding = graph.n_nodes * float(np.finfo(np.float64).eps)
+        # an eigenvalue within rounding of 0 is not known, nor is its eigenvector
+        is_known = bool(values[0] > rounding)
+        greatest = 1.0 / np.maximum(values[:wanted], rounding)
+        vectors = vectors[:, :wanted]
+        status = Status.CONVERGED if is_known else Status.ILL_CONDITIONED
     else:
         greatest, vectors, status = _largest_of_inverse(graph, root, wanted, watch)
     return inverse[:, None] * vectors * np.sqrt(greatest), status

@@ -103,7 +103,7 @@ def descend(
         found = variation.nearest(
             functions + slopes,
             penalty=penalty,
-            pull=energies,
+            pull=np.where(np.isfinite(energies), energies, 1.0),  # of a constant, anything
             rtol=rtol,
             max_iter=_MAX_PROXIMAL,
             watch=watch,
@@ -201,4 +201,5 @@ def _normalized(functions: FloatArray, weight: FloatArray) -> FloatArray:
     """Median 0 and root mean square 1; of a constant, zeros."""
     centred = functions - Balances.of(functions, weight, 1.0).medians
     size = np.sqrt(np.square(centred).mean(axis=0))
-    return np.asarray(centred / np.where(size > _FLAT, size, np.inf))
+    least = _FLAT * np.abs(functions).max(axis=0)
+    return np.asarray(centred / np.where(size > least, size, np.inf))

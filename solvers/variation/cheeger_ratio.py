@@ -65,7 +65,7 @@ def partition_balances(
     As `Balances.of`, in linear time. The slopes are (n_nodes, n_classes).
     """
     sizes = np.bincount(classes, weight, n_classes)
-    rest = float(weight.sum()) - sizes
+    rest = (1.0 - np.eye(n_classes)) @ sizes  # a difference would lose what is light
     is_small = asymmetry * sizes <= rest  # then the median is 0, else 1
     inside = np.where(is_small, asymmetry, np.divide(rest, sizes, where=sizes > 0, out=sizes * 0))
     outside = np.where(is_small, -asymmetry * sizes / np.where(rest > 0, rest, 1.0), -1.0)

@@ -12,7 +12,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
-from peewit.solvers.arrays import Float32Array, IntArray
+from peewit.solvers.arrays import Float32Array, FloatArray, IntArray
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.features.store import FeatureStore, NewRows
@@ -68,14 +68,21 @@ def external_ids(nodes: IntArray, kind: NodeKind) -> pa.Array:
 
 
 def publish_snapshot(
-    directory: Path, number: int, u: IntArray, v: IntArray, *, kind: NodeKind = "string"
+    directory: Path,
+    number: int,
+    u: IntArray,
+    v: IntArray,
+    weight: FloatArray | None = None,
+    *,
+    kind: NodeKind = "string",
 ) -> SnapshotMeta:
     """Publish the graph of some edges as ingest would, ids in the order of appearance."""
     paths = GraphPaths(root=directory)
     nodes = open_nodes(paths.nodes, kind=kind, writable=True)
     dense_u, dense_v = nodes.map(external_ids(u, kind), external_ids(v, kind))
     n_nodes = nodes.publish()
-    graph = Graph.from_edges(dense_u, dense_v, np.ones(len(u)), n_nodes=n_nodes)
+    weight = np.ones(len(u)) if weight is None else weight
+    graph = Graph.from_edges(dense_u, dense_v, weight, n_nodes=n_nodes)
     meta = SnapshotMeta(
         number=number,
         node_kind=kind,

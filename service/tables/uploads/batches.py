@@ -81,8 +81,6 @@ def edge_batches(
         case Format.CSV:
             check = columns_within(limits, columns.check)
             batches = csv_edges(file, node_kind, columns, check=check)
-                file, node_kind, columns, check=columns_within(limits, columns.check)
-            )
         case Format.NDJSON:
             batches = json_edges(file, node_kind, columns)
     yield from counted(batches, limits)

@@ -120,5 +120,3 @@ def test_features_have_a_column_of_nodes_and_may_be_packed(peewit: Peewit, tmp_p
     peewit("graph", "set", "g", "--column", "node=account_id")
     added = peewit("features", "g", table, "--add", "--json").json
     assert added["features"]["present"]["n_rows"] == 3
-        peewit("features", "g", table, "--add", "--json").json["features"]["present"]["n_rows"] == 3
-    )

@@ -336,6 +336,22 @@ def test_phases_are_reported_in_order_and_timed(directory: Path, solver: WarmGra
     assert answer.result["seconds"].keys() == {"loading", "preparing", "solving", "writing"}
 
 
+def test_weights_too_far_apart_are_a_result_with_a_warning(
+    tmp_path: Path, solver: WarmGraphs
+) -> None:
+    """Nodes that only the hub joins are at exactly 0, in no class."""
+    hub, leaves = np.zeros(5, np.int64), np.arange(1, 6)
+    weight = np.array([1e20, 3.0, 1e-6, 7e3, 2.0])
+    publish_snapshot(tmp_path / "g", 1, hub, leaves, weight)
+    one, other, third = external_ids(np.array([1, 2, 3]), "string").to_pylist()
+    asked = task(tmp_path / "g", {one: "a", other: "b", third: "b"}, model="poisson")
+    answer = solved(solver, asked)
+    assert answer.result["status"] == "ill-conditioned"
+    assert answer.result["stats"]["n_uncertain"] == 3
+    assert "narrow the range of weights" in answer.result["warning"]
+    assert predictions(tmp_path / "g", answer).meta.solver_status == "ill-conditioned"
+
+
 def test_a_solver_that_falls_short_is_a_result_with_a_warning(
     tmp_path: Path, solver: WarmGraphs
 ) -> None:

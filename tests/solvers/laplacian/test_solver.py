@@ -380,6 +380,18 @@ def test_a_solve_for_directions_can_be_cut_short() -> None:
     assert (short.status, short.n_iter) == (Status.MAX_ITER, 3)
 
 
+@pytest.mark.parametrize("n_columns", [1, 2, 4])
+@pytest.mark.parametrize("size", [1e20, 1e60, 1e160, 1e300])
+def test_a_start_far_from_everything_is_forgotten(size: float, n_columns: int) -> None:
+    """Rounding of it would be more than the answer, and its squares no numbers."""
+    graph = random_regular(400, 6)
+    rhs, start = np.random.default_rng(0).normal(size=(2, 400, n_columns))
+    solution = LaplacianSolver(graph).solve(rhs, size * start, project=True)
+    assert solution.status is Status.CONVERGED
+    expected = LaplacianSolver(graph).solve(rhs, project=True)
+    np.testing.assert_allclose(solution.x, expected.x, atol=1e-6)
+
+
 def test_a_cancelled_solve_returns_what_it_has() -> None:
     graph = grid(40)
     asked = iter(range(100))
