@@ -90,3 +90,23 @@ def test_a_kernel_whose_neighbor_has_changed_is_compiled_anew(tmp_path: Path) ->
     n_compiled(start(tmp_path, ("int8",), **cache))
     (tmp_path / "other.py").write_text("# a kernel that it may call")
     assert n_compiled(start(tmp_path, ("int8",), **cache)) == 1
+
+
+def test_kernels_that_are_compiled_are_told_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import numpy as np\n"
+        "from peewit.solvers.kernels.compilation import told_of_compilations\n"
+        "from peewit.solvers.kernels.components import find_root\n"
+        "told = []\n"
+        "with told_of_compilations(lambda: told.append(1)):\n"
+        "    find_root(np.zeros(1, np.int32), 0)\n"
+        "print(len(told))\n"
+    )
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "caches"))
+    counts = [
+        int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
+        for _ in range(2)
+    ]
+    assert counts == [1, 0]
