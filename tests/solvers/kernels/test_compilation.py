@@ -27,25 +27,39 @@ for name in sys.argv[1].split(","):
     assert total(np.arange(5).astype(name)) == 10
 print(sum(total._cache_misses.values()))
 """
+PAUSE = """
+import sys
+from numba.core.caching import IndexDataCacheFile
+save_index = IndexDataCacheFile._save_index
+def paused(self, overloads):  # between the reading of an index and its writing
+    sys.stderr.write("saving\\n")
+    sys.stderr.flush()
+    sys.stdin.readline()
+    save_index(self, overloads)
+IndexDataCacheFile._save_index = paused
+"""
 TYPES = ("int8", "int16", "int32", "int64", "float32", "float64", "uint16", "uint32")
 
 
-def start(directory: Path, names: tuple[str, ...], **environment: str) -> subprocess.Popen[str]:
+def start(
+    directory: Path, names: tuple[str, ...], code: str = CALL, **environment: str
+) -> subprocess.Popen[str]:
     (directory / "kernel.py").write_text(TOTAL)
     return subprocess.Popen(
-        [sys.executable, "-c", CALL, ",".join(names)],
+        [sys.executable, "-c", code, ",".join(names)],
         cwd=directory,
         env={name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
         | environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
 
 
 def n_compiled(process: subprocess.Popen[str]) -> int:
-    out, _ = process.communicate("\n", timeout=120)
-    assert process.returncode == 0
+    out, err = process.communicate("\n", timeout=120)
+    assert process.returncode == 0, err
     return int(out)
 
 
@@ -60,6 +74,23 @@ def test_what_processes_compile_at_once_is_all_kept(tmp_path: Path) -> None:
     assert [n_compiled(each) for each in both] == [4, 4]
     assert n_compiled(start(tmp_path, TYPES, **cache)) == 0
     assert list((tmp_path / "caches" / "peewit" / "numba").iterdir())
+
+
+def test_no_process_writes_an_index_that_another_has_read_to_write(tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "caches")}
+    first = start(tmp_path, ("int8",), PAUSE + CALL, **cache)
+    assert first.stdin is not None
+    assert first.stderr is not None
+    first.stdin.write("\n")
+    first.stdin.flush()
+    assert first.stderr.readline() == "saving\n"
+    second = start(tmp_path, ("float64",), **cache)
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.communicate("\n", timeout=5)
+    assert n_compiled(first) == 1
+    out, _ = second.communicate(timeout=60)
+    assert int(out) == 1
+    assert n_compiled(start(tmp_path, ("int8", "float64"), **cache)) == 0
 
 
 def test_a_named_directory_goes_before_that_of_the_user(tmp_path: Path) -> None:
