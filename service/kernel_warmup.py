@@ -1,8 +1,8 @@
 """Warm-up: compiles every numba kernel once, by doing tiny work through the real code.
 
-Compiled code is kept in NUMBA_CACHE_DIR, so that images, the demo and new machines pay for it at a
-known moment instead of in the first job. The code paths are the product's own: the types that
-kernels are compiled for here are those they meet later.
+Compiled code is kept for the user, so that images and new machines pay for all of it at a known
+moment instead of in the first job of each kind. The code paths are the product's own: the types
+that kernels are compiled for here are those they meet later.
 """
 
 import tempfile

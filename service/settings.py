@@ -7,7 +7,6 @@ and numba are imported, since both read the environment when they load.
 
 import os
 import tempfile
-from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -16,6 +15,8 @@ from pydantic import ByteSize, Field, NonNegativeFloat, PositiveFloat, PositiveI
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
+
+from peewit.solvers.kernels.cache_directory import cache_directory
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "console", "json"]
@@ -33,7 +34,8 @@ OBJECT_STORES: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 
 
 COMPILED: Final = "numba-cache"
-"""Directory of compiled code in a home, which any command may make before it begins."""
+"""Directory of compiled code in a home, which any command makes before it begins where the user's
+cache directory takes no files."""
 
 
 def _working_directory() -> tuple[Path, ...]:
@@ -268,20 +270,29 @@ class Settings(BaseSettings):
 def prepare_environment(settings: Settings) -> None:
     """Set what numba and the BLAS read when they load; variables already set stay as they are.
 
-    ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache`` or, where that cannot be written, a place in
-    the user's cache directory; ``threads``, when set, bounds the pools of numba and BLAS. Children
-    inherit both.
-
-    Raises
-    ------
-    OSError
-        Compiled code can be kept in neither directory.
+    Compiled code is kept for the user, in ``peewit/numba`` of the cache directory; where that takes
+    no files, ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache``. ``threads``, when set, bounds the
+    pools of numba and BLAS. Children inherit both.
     """
-    if "NUMBA_CACHE_DIR" not in os.environ:
-        os.environ["NUMBA_CACHE_DIR"] = str(_writable_directory(_cache_directories(settings)))
+    in_home = settings.home / COMPILED
+    is_named = "NUMBA_CACHE_DIR" in os.environ
+    if not is_named and not takes_files(cache_directory()) and takes_files(in_home):
+        os.environ["NUMBA_CACHE_DIR"] = str(in_home)
     if settings.threads is not None:
         for variable in _THREAD_VARIABLES:
             os.environ.setdefault(variable, str(settings.threads))
+
+
+def takes_files(directory: Path | None) -> bool:
+    """Whether the directory exists or can be made, and takes a file."""
+    if directory is None:
+        return False
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
 
 
 def share_metrics(directory: Path) -> None:
@@ -303,26 +314,3 @@ def _n_usable_processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _cache_directories(settings: Settings) -> tuple[Path, Path]:
-    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    return settings.home / COMPILED, user_cache / "peewit" / "numba"
-
-
-def _writable_directory(candidates: Iterable[Path]) -> Path:
-    """The first directory that exists or can be made, and takes a file."""
-    refusals = []
-    for candidate in candidates:
-        try:
-            directory = candidate.expanduser()
-            directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=directory):
-                return directory
-        except (OSError, RuntimeError) as error:  # RuntimeError: expanduser() finds no home
-            refusals.append(f"{candidate}: {error}")
-    raise OSError(
-        "compiled code needs a writable directory, got "
-        + "; ".join(refusals)
-        + "; set NUMBA_CACHE_DIR"
-    )

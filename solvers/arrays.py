@@ -31,6 +31,14 @@ def frozen(array: npt.NDArray[_Dtype]) -> npt.NDArray[_Dtype]:
     return view
 
 
+def frozen_all(*arrays: npt.NDArray[Any]) -> Any:
+    """Read-only plain views, mapped arrays as well, for kernels that are compiled for these alone.
+
+    To numba an array that can be written is of another type than one that cannot.
+    """
+    return tuple(frozen(np.asarray(array)) for array in arrays)
+
+
 def index_dtype(n_nonzero: int, n_nodes: int) -> type[np.int32] | type[np.int64]:
     """Integer type of the indices of a sparse matrix of that size."""
     return np.int32 if max(n_nonzero, n_nodes) <= INT32_MAX else np.int64

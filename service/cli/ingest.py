@@ -42,6 +42,7 @@ from peewit.service.process_lifetime import (
 )
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
+from peewit.solvers.kernels.compilation import told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
@@ -266,7 +267,7 @@ def _read_pending(
             if is_quiet:
                 ingestor.ingest_graph(graph_id, should_stop=stop)
             else:
-                with progress:
+                with progress, told_of_compilations(progress.compiling):
                     ingestor.ingest_graph(graph_id, should_stop=stop, on_event=progress)
             return progress.told_refused
         except LeaseHeld:

@@ -52,6 +52,25 @@ class LiveLine:
         self._console.print(Text(text), soft_wrap=True)
 
 
+class CompileProgress(LiveLine):
+    """Counts the kernels that this process compiles, on a line that stays until `clear`."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._n_compiled = 0
+
+    def __call__(self) -> None:
+        """One kernel more is being compiled."""
+        self._n_compiled += 1
+        if self._console.is_terminal:
+            self._live.start()
+            self._live.update(Text(compile_text(self._n_compiled)), refresh=True)
+
+    def clear(self) -> None:
+        """Take the line away, so that others can be written."""
+        self._live.stop()
+
+
 class _Figures(LiveLine):
     """Figures that change; where stderr is no terminal, they are printed now and then."""
 
@@ -96,7 +115,7 @@ class IngestProgress(_Figures):
         super().__init__(console, clock)
         self._sizes = {file.path: file.size for file in waiting}
         self._done = dict.fromkeys(self._sizes, 0.0)
-        self._n_rows = 0
+        self._n_rows = self._n_compiled = 0
         self._process = psutil.Process()
         self.told_refused: set[str] = set()
 
@@ -116,6 +135,12 @@ class IngestProgress(_Figures):
             case Committed():
                 for file in event.files:
                     self._finish(file.path)
+
+    def compiling(self) -> None:
+        """One kernel more is being compiled."""
+        self._n_compiled += 1
+        if self._live.is_started:
+            self._live.update(Text(compile_text(self._n_compiled)), refresh=True)
 
     def line(self, event: Progress) -> str:
         """The figures of this moment."""
@@ -189,6 +214,11 @@ class RowProgress(_Figures):
             left = seconds * max(self._n_rows - self._n_done, 0) / self._n_done
             parts.append(f"{shown_time(left)} left")
         return "  ".join(parts)
+
+
+def compile_text(n_compiled: int) -> str:
+    """What those who wait for the compiler are told."""
+    return f"compiling, once for this installation: {n_compiled} kernels"
 
 
 @cache

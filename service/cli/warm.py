@@ -2,8 +2,10 @@
 
 import typer
 
-from peewit.service.cli.session import AsJson, command_group, print_json
+from peewit.service.cli.progress import CompileProgress
+from peewit.service.cli.session import AsJson, command_group, print_json, stderr_console
 from peewit.service.kernel_warmup import warm
+from peewit.solvers.kernels.compilation import told_of_compilations
 
 app = command_group()
 
@@ -11,7 +13,8 @@ app = command_group()
 @app.command("warm", hidden=True)
 def warm_up(json: AsJson = False) -> None:
     """Compile all kernels, or load them from the cache, and say how long that took."""
-    seconds = warm()
+    with CompileProgress(stderr_console()) as progress, told_of_compilations(progress):
+        seconds = warm()
     if json:
         print_json({"seconds": round(seconds, 3)})
     else:

@@ -1,8 +1,8 @@
 """`peewit demo`: the whole path on real digits, through the code that serves users.
 
 The demo has a home of its own, a directory with the edges and labels it made, the database and the
-predictions. Running it again deletes the demo's graph the way users do and makes it anew; graphs of
-other names in that home stay.
+predictions. Running it again deletes the demo's graph the way users do and makes it anew, with the
+labels that people gave; graphs of other names in that home stay.
 """
 
 import time
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
@@ -30,7 +31,6 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.worker_registry import WorkerRegistry
-from peewit.service.kernel_warmup import warm
 from peewit.service.labels.label_entry import Labeling
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.evaluation import Evaluation, evaluate
@@ -50,6 +50,15 @@ GRAPH_NAME: Final = "digits"
 EPSILON: Final = 0.6
 LABELS_PER_CLASS: Final = 10
 SEED: Final = 0
+
+NOT_INHERITED: Final = (
+    "database_url",
+    "database_password_file",
+    "scheduler",
+    "admin_key_file",
+    "items",
+)
+"""Settings of the user that would lead the demo out of its home."""
 
 _MARKER: Final = ".peewit-demo"
 
@@ -96,8 +105,6 @@ class DemoResult:
     ----------
     directory : Path
         Its home.
-    compile_seconds : float
-        Time to compile, or to load compiled code.
     ingest_seconds, solve_seconds : float
         From asking to having.
     snapshot : SnapshotMeta
@@ -109,7 +116,6 @@ class DemoResult:
     """
 
     directory: Path
-    compile_seconds: float
     ingest_seconds: float
     solve_seconds: float
     snapshot: SnapshotMeta
@@ -119,14 +125,7 @@ class DemoResult:
 
 def demo_settings(settings: Settings, directory: Path) -> Settings:
     """The same settings with the demo's directory as home and its own SQLite file."""
-    changes = {
-        "home": directory.expanduser().absolute(),
-        "database_url": None,
-        "database_password_file": None,
-        "scheduler": None,
-        "admin_key_file": None,
-        "items": None,
-    }
+    changes = {"home": directory.expanduser().absolute(), **dict.fromkeys(NOT_INHERITED)}
     return settings.model_copy(update=changes)
 
 
@@ -150,11 +149,9 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
     files = DemoFiles(directory=settings.home)
     _take_directory(files.directory)
     _require_idle(settings)
-    compile_seconds = warm()
-    tell(f"compile   {compile_seconds:.1f} s for all kernels; kept for the next run")
     _write_inputs(files, tell)
     with closing(open_database(settings.database)) as database:
-        graph = _fresh_graph(database)
+        graph = _fresh_graph(database, settings)
         tell(f"graph     {GRAPH_NAME!r} created, epsilon {EPSILON:g}")
         snapshot, ingest_seconds = _ingest(database, settings, graph, files, tell)
         _put_labels(database, settings, graph, files, tell)
@@ -162,7 +159,6 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
         evaluation = _write_and_compare(database, settings, job, files, tell)
     return DemoResult(
         directory=files.directory,
-        compile_seconds=compile_seconds,
         ingest_seconds=ingest_seconds,
         solve_seconds=solve_seconds,
         snapshot=snapshot,
@@ -211,19 +207,33 @@ def _write_inputs(files: DemoFiles, tell: Tell) -> None:
     tell(f"          {_relative_path(files.edges)}")
 
 
-def _fresh_graph(database: Database) -> GraphRecord:
-    """The demo's graph, empty; the one of an earlier run is deleted."""
+def _fresh_graph(database: Database, settings: Settings) -> GraphRecord:
+    """The demo's graph without edges; of one of an earlier run only the labels by hand are left."""
     catalog = Catalog(database)
+    by_hand = UploadedLabels(nodes=[], labels=[])
     try:
         earlier = catalog.get(GRAPH_NAME)
     except GraphNotFound:
         pass
     else:
+        by_hand = _labels_by_hand(database, earlier)
         catalog.delete(earlier.id, cancel_jobs=JobQueue(database).cancel_graph)
     n_images = digit_labels().num_rows
-    return catalog.create(
+    graph = catalog.create(
         GraphSettings(name=GRAPH_NAME, epsilon=EPSILON, expected_nodes=n_images, seed=SEED)
     )
+    if by_hand.nodes:  # at once: this run may not come as far as to the labels
+        _labeling(database, settings).put(graph, by_hand, unknown="keep")
+    return graph
+
+
+def _labels_by_hand(database: Database, graph: GraphRecord) -> UploadedLabels:
+    """The labels that the demo has not put itself."""
+    drawn = _labels(draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)).last_of_each()
+    current = LabelStore(database).current(graph.id)
+    rows = zip(current.nodes.to_pylist(), current.labels, strict=True)
+    others = [(node, label) for node, label in rows if drawn.get(node) != label]
+    return UploadedLabels(nodes=[node for node, _ in others], labels=[label for _, label in others])
 
 
 def _ingest(
@@ -253,17 +263,23 @@ def _put_labels(
     database: Database, settings: Settings, graph: GraphRecord, files: DemoFiles, tell: Tell
 ) -> None:
     drawn = draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)
-    labeling = Labeling(
+    by_hand = LabelStore(database).current(graph.id).nodes
+    missing = drawn.filter(pc.invert(pc.is_in(drawn["node"], by_hand.cast(pa.string()))))
+    receipt = _labeling(database, settings).put(graph, _labels(missing))
+    kept = f", {len(by_hand)} by hand kept" if len(by_hand) else ""
+    tell(
+        f"labels    {receipt.accepted} put, {LABELS_PER_CLASS} of each digit{kept}, "
+        f"labels_seq {receipt.labels_seq}"
+    )
+    tell(f"          {_relative_path(files.labels)}")
+
+
+def _labeling(database: Database, settings: Settings) -> Labeling:
+    return Labeling(
         database=database,
         labels=LabelStore(database),
         nodes=KnownNodes(settings.graphs_directory, Manifest(database)),
     )
-    receipt = labeling.put(graph, _labels(drawn))
-    tell(
-        f"labels    {receipt.accepted} put, {LABELS_PER_CLASS} of each digit, "
-        f"labels_seq {receipt.labels_seq}"
-    )
-    tell(f"          {_relative_path(files.labels)}")
 
 
 def _labels(table: pa.Table) -> UploadedLabels:

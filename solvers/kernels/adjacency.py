@@ -8,7 +8,8 @@ Nothing here depends on threads, and no time on the order of the records beyond 
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from peewit.solvers.kernels.compilation import njit
 
 
 @njit(cache=True, nogil=True, inline="always")

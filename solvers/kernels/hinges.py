@@ -5,7 +5,7 @@ A row that has one label has one of the two costs; one that may have either labe
 
 from typing import Any
 
-from numba import njit
+from peewit.solvers.kernels.compilation import njit
 
 
 @njit(cache=True, nogil=True)

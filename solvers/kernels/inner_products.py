@@ -6,8 +6,8 @@ Sums over rows run in fixed chunks, so that they depend on nothing but the numbe
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from peewit.solvers.kernels.compilation import njit
 from peewit.solvers.kernels.hash_signs import mix64
 from peewit.solvers.kernels.laplacian_products import CHUNK_ROWS
 

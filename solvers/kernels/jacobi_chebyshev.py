@@ -8,7 +8,8 @@ fetch than one of 8: all columns go through together, and rows are divided among
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from peewit.solvers.kernels.compilation import njit
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,8 @@ nothing but the number of rows, so results do not depend on threads or on the ot
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from peewit.solvers.kernels.compilation import njit
 
 CHUNK_ROWS = 4096
 

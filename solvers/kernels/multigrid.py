@@ -7,8 +7,8 @@ level are numbered so that those of one aggregate follow each other.
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from peewit.solvers.kernels.compilation import njit
 from peewit.solvers.kernels.laplacian_products import laplacian_rows
 
 _ROWS_IN_CACHE = 256

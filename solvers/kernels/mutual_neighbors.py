@@ -1,8 +1,7 @@
 """Loops over lists of neighbors."""
 
-from numba import njit
-
 from peewit.solvers.arrays import BoolArray, IntArray
+from peewit.solvers.kernels.compilation import njit
 
 
 @njit(cache=True, nogil=True)

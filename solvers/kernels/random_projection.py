@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from peewit.solvers.kernels.compilation import njit
 from peewit.solvers.kernels.hash_signs import mix64, sign_word
 
 _ONE = np.uint64(1)

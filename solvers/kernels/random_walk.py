@@ -12,7 +12,8 @@ bytes for a number they took twice as long at 200,000 nodes.
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from peewit.solvers.kernels.compilation import njit
 
 UNIT = np.float32(32.0)
 """What stands for 1 in a block of bytes."""

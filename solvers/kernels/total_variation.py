@@ -8,8 +8,8 @@ arithmetic, which keeps them exact opposites, and rows need nothing of each othe
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from peewit.solvers.kernels.compilation import njit
 from peewit.solvers.kernels.simplex import project_row
 
 

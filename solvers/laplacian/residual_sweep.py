@@ -4,10 +4,11 @@ One is the smoother of multigrid; with other factors they are steps of a random 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.arrays import FloatArray, IntArray, RealArray, frozen_all
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.laplacian_products import multiply_rows
 from peewit.solvers.kernels.multigrid import relax_rows, residual_rows
@@ -76,10 +77,14 @@ class Sweep:
 
     def residual(self, block: RealArray, rhs: RealArray, out: RealArray) -> None:
         """Fill ``out`` with the right-hand side minus the matrix times the block."""
-        matrix = self.indptr, self.indices, self.weight, self.shift
+        matrix: tuple[Any, Any, Any, Any] = frozen_all(
+            self.indptr, self.indices, self.weight, self.shift
+        )
         self.ranges.run(lambda a, b: residual_rows(*matrix, block, rhs, out, a, b))
 
     def relaxed(self, block: RealArray, rhs: RealArray, out: RealArray) -> None:
         """Fill ``out`` with the block after one more sweep."""
-        matrix = self.indptr, self.indices, self.weight, self.shift, self.factor
+        matrix: tuple[Any, Any, Any, Any, Any] = frozen_all(
+            self.indptr, self.indices, self.weight, self.shift, self.factor
+        )
         self.ranges.run(lambda a, b: relax_rows(*matrix, block, rhs, out, a, b))

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, Int32Array, RealArray, frozen
+from peewit.solvers.arrays import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    Int32Array,
+    RealArray,
+    frozen,
+    frozen_all,
+)
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.laplacian_products import (
     IN_REGISTERS,
@@ -120,7 +128,7 @@ class ShiftedLaplacian:
 
     def product(self, block: RealArray, out: RealArray) -> None:
         """Fill ``out`` with M @ block, projected where the space asks for it."""
-        matrix = self.indptr, self.indices, self.weight
+        matrix: tuple[Any, Any, Any] = frozen_all(self.indptr, self.indices, self.weight)
         n_columns = block.shape[1]
         if self.dtype == np.float32 and n_columns == 1:
             one, product = block[:, 0], out[:, 0]

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sp
 
-from peewit.solvers.arrays import FloatArray, IntArray
+from peewit.solvers.arrays import FloatArray, IntArray, frozen_all
 from peewit.solvers.features import Rows
 from peewit.solvers.kernels.sparse_rows import adjoint_rows, normal_rows, output_rows
 from peewit.solvers.linear.row_scaling import RowScaling
@@ -172,9 +172,9 @@ class SparseRows(HeldRows):
         return total
 
     def _arrays(self) -> tuple[Any, Any, Any, FloatArray, float]:
-        """What the kernels take first; mapped arrays as plain ones."""
-        starts, indices, data = map(
-            np.asarray, (self.matrix.indptr, self.matrix.indices, self.matrix.data)
+        """What the kernels take first."""
+        starts, indices, data = frozen_all(
+            self.matrix.indptr, self.matrix.indices, self.matrix.data
         )
         return starts, indices, data, self.scale, self.form.constant
 

@@ -6,10 +6,10 @@ and > 0, so that one running maximum per column tells whether all of it is good.
 arithmetic wraps; without compilation numpy warns of it, see ``blocks``.
 """
 
-import numba
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, Float32Array, Int32Array
+from peewit.solvers.kernels.compilation import njit
 
 GREATEST_WEIGHT = 0x7F7FFFFE
 """``bits - 1`` of the greatest finite float32."""
@@ -18,7 +18,7 @@ _ONE = np.uint32(1)
 _CHUNK = 1024  # rows that are looked at together
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def survey_edges(u: AnyArray, v: AnyArray, weight: AnyArray) -> tuple[np.uint32, np.uint32, int]:
     """What decides whether edges are good, and how many are self-loops.
 
@@ -46,7 +46,7 @@ def survey_edges(u: AnyArray, v: AnyArray, weight: AnyArray) -> tuple[np.uint32,
     return greatest_id, greatest_weight, n_self_loops
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def narrow_ids(values: AnyArray, narrow: Int32Array) -> np.uint64:
     """Fill ``narrow`` with the lower halves of ``values``; return the greatest value.
 
@@ -69,7 +69,7 @@ def narrow_ids(values: AnyArray, narrow: Int32Array) -> np.uint64:
     return greatest
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def fill_self_loops(
     u: Int32Array, v: Int32Array, weight: Float32Array | None, n_self_loops: int
 ) -> None:

@@ -10,10 +10,10 @@ cache line. A card array is passed three times, as the int16, float32 and int32 
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from peewit.solvers.kernels.compilation import njit
 from peewit.solvers.kernels.hash_signs import mix64
 
 CARD_PROBES = 28
@@ -38,25 +38,25 @@ _BATCH = 64
 _LEAST_AROUND = 1e-4
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def stream_key(seed: Any, stream: Any) -> Any:
     """Key of one stream of coins; streams of one seed are independent of each other."""
     return mix64(mix64(seed + _GOLDEN) ^ (stream * _GOLDEN))
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def hash_counter(key: Any, counter: Any) -> Any:
     """Hash number ``counter`` of a stream; its upper half is the coin, see `coin`."""
     return mix64(key + (counter + np.uint64(1)) * _GOLDEN)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def coin(random_bits: Any) -> Any:
     """Uniform number in [0, 1) from the upper 32 bits of a hash."""
     return np.float64(random_bits >> _SHIFT_32) * _UNIT
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def card_distance(cards: Any, first: Any, second: Any) -> Any:
     """Squared distance between the coordinates of two cards, in units of the scale squared.
 
@@ -72,7 +72,7 @@ def card_distance(cards: Any, first: Any, second: Any) -> Any:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def pack_cards(
     vectors: Float32Array,
     local_resistance: Float32Array,
@@ -91,7 +91,7 @@ def pack_cards(
         card_ints[node, card_ints.shape[1] - 1] = component[node]
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def leaning(chance: Any, near: Any, far: Any, near_surplus: Any, far_surplus: Any) -> Any:
     """``chance`` lowered by a pull, the sum over both ends of share times surplus; see `balancing`.
 
@@ -106,7 +106,7 @@ def leaning(chance: Any, near: Any, far: Any, near_surplus: Any, far_surplus: An
 
 
 # reassociation lets the sum over coordinates use vector registers: 2 times the speed
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def sample_arrivals(
     u: Int32Array,
     v: Int32Array,
@@ -201,7 +201,7 @@ def sample_arrivals(
     return n_kept
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def take_survivors(
     u: Int32Array,
     v: Int32Array,
@@ -228,7 +228,7 @@ def take_survivors(
         n_taken += lowered[record] > 0.0  # no branch, which coins would mispredict
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def add_degrees(
     u: Int32Array,
     v: Int32Array,
@@ -243,7 +243,7 @@ def add_degrees(
         degree[v[record]] += conductance
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def stale_leverages(
     u: Int32Array,
     v: Int32Array,
@@ -289,7 +289,7 @@ def stale_leverages(
                 leverage[record] = np.inf
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def choose_coarse(
     weight: Float32Array,
     keep_probability: Float32Array,
@@ -322,7 +322,7 @@ def choose_coarse(
     return n_chosen
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def score_records(
     u: Int32Array,
     v: Int32Array,
@@ -388,7 +388,7 @@ def score_records(
                 score[record] = weight[record] * min(factor * apart[offset] + rest, largest)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def count_survivors(
     keep_probability: Float32Array,
     score: Float32Array,
@@ -416,7 +416,7 @@ def count_survivors(
     return n_certain
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def lower_probabilities(
     keep_probability: Float32Array,
     score: Float32Array,
@@ -440,7 +440,7 @@ def lower_probabilities(
     return expected_survivors
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def throw_coins(
     keep_probability: Float32Array,
     lowered: Float32Array,
@@ -465,7 +465,7 @@ def throw_coins(
     return n_survivors
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def degree_variance(
     u: Int32Array,
     v: Int32Array,

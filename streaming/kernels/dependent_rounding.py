@@ -21,17 +21,17 @@ leans, a little, on what its own earlier coins did. Over 31 such rounds the tota
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, UInt32Array
+from peewit.solvers.kernels.compilation import njit
 from peewit.streaming.kernels.coins import coin, hash_counter, leaning, stream_key
 
 _BATCH = 64
 """Records whose nodes are brought into the cache together, before the coins that need them."""
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def throw_leaning_coins(
     u: Any,
     v: Any,
@@ -83,7 +83,7 @@ def throw_leaning_coins(
     return n_survivors
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def lower_and_throw(
     u: Any,
     v: Any,
@@ -123,7 +123,7 @@ def lower_and_throw(
     return n_survivors
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _set_shares(
     weight: Any, probability: Any, first: Any, second: Any, shares: Any, offset: int
 ) -> None:
@@ -134,7 +134,7 @@ def _set_shares(
     shares[1, offset] = min(scaled * second, np.float32(1.0))
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _throw_batch(
     u: Any,
     v: Any,

@@ -7,17 +7,17 @@ with vectors and sums apart an edge took 1.5 times as long at a million nodes.
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array
+from peewit.solvers.kernels.compilation import njit
 from peewit.solvers.kernels.components import find_root
 
 LANE_COLUMNS = 4
 """Vectors of one lane."""
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def add_edge_differences(
     u: Int32Array, v: Int32Array, weight: Float32Array, lane: FloatArray
 ) -> None:
@@ -36,7 +36,7 @@ def add_edge_differences(
             lane[j, LANE_COLUMNS + column] -= flow
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def join_ends(u: Int32Array, v: Int32Array, parent: Int32Array) -> int:
     """Join the trees of both ends of every edge in ``parent``; returns how many joins there were.
 
@@ -53,7 +53,7 @@ def join_ends(u: Int32Array, v: Int32Array, parent: Int32Array) -> int:
     return n_joins
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def all_roots(parent: Int32Array, root: Any) -> None:
     """Fill ``root`` with the root of every node."""
     for node in range(parent.size):

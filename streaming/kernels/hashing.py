@@ -5,10 +5,10 @@ one with multiply-xorshift. Integers are scrambled by a bijection, so equal hash
 Unsigned arithmetic wraps; without compilation numpy warns of it, see ``node_table.HashTable``.
 """
 
-import numba
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, Int64Array, UInt64Array
+from peewit.solvers.kernels.compilation import njit
 from peewit.solvers.kernels.hash_signs import mix64
 
 _PRIME_1 = np.uint64(0x9E3779B185EBCA87)
@@ -23,7 +23,7 @@ _B1, _B2, _B3 = (np.uint64(8 * value) for value in range(1, 4))
 _S27, _S29, _S31, _S32, _S33, _S37 = (np.uint64(value) for value in (27, 29, 31, 32, 33, 37))
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _half_word(data: AnyArray, at: np.uint64) -> np.uint64:
     """Four bytes, little-endian."""
     return (
@@ -34,13 +34,13 @@ def _half_word(data: AnyArray, at: np.uint64) -> np.uint64:
     )
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _word(data: AnyArray, at: np.uint64) -> np.uint64:
     """Eight bytes, little-endian; the compiler makes it one load."""
     return _half_word(data, at) | (_half_word(data, at + _U4) << _S32)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _last_word(data: AnyArray, first: np.uint64, length: np.uint64) -> np.uint64:
     """The last bytes of a string, at most eight; bytes may be seen twice, none is left out."""
     if length >= _U8:
@@ -55,7 +55,7 @@ def _last_word(data: AnyArray, first: np.uint64, length: np.uint64) -> np.uint64
     return np.uint64(0)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def hash_strings(
     offsets: Int64Array,
     data: AnyArray,
@@ -112,7 +112,7 @@ def hash_strings(
         fingerprints[begin + row * step] = lane_b & _HIGH_HALF
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def hash_integers(
     values: Int64Array, seed: np.uint64, hashes: UInt64Array, begin: int, step: int
 ) -> None:

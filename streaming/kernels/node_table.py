@@ -6,10 +6,10 @@ the upper bits of the hash, ``hash >> shift``: slot order is nearly hash order, 
 and writes memory in sequence. A taken slot sends a key to the next one (linear probing).
 """
 
-import numba
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, Int32Array, Int64Array, UInt64Array
+from peewit.solvers.kernels.compilation import njit
 
 DONE, COLLISION, FULL = 0, 1, 2
 """How ``map_rows`` ends: all rows mapped, two ids share a hash, ``max_nodes`` would be passed."""
@@ -20,7 +20,7 @@ _LOW_HALF = np.uint64(0x00000000FFFFFFFF)
 _LOOKAHEAD = 256  # endpoints whose slots are fetched together: memory latencies overlap
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _find(slots: UInt64Array, shift: np.uint64, key: np.uint64) -> np.uint64:
     """Position in ``slots`` of the key, or of the empty slot where it belongs."""
     last = np.uint64(len(slots)) - _ONE
@@ -30,7 +30,7 @@ def _find(slots: UInt64Array, shift: np.uint64, key: np.uint64) -> np.uint64:
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def map_rows(
     slots: UInt64Array,
     shift: np.uint64,
@@ -92,7 +92,7 @@ def map_rows(
     return DONE, n_added, n_endpoints
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def find_rows(
     slots: UInt64Array,
     shift: np.uint64,
@@ -119,7 +119,7 @@ def find_rows(
             ids[position] = -1
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def move_slots(slots: UInt64Array, larger: UInt64Array, larger_shift: np.uint64) -> None:
     """Copy every entry of ``slots`` into the empty table ``larger``, nearly in sequence."""
     for at in range(0, len(slots), 2):
@@ -129,7 +129,7 @@ def move_slots(slots: UInt64Array, larger: UInt64Array, larger_shift: np.uint64)
             larger[to + _ONE] = slots[at + 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def remove_keys(slots: UInt64Array, shift: np.uint64, hashes: UInt64Array) -> None:
     """Remove the entries with these hashes, which must be there, and close the gaps they leave."""
     size = np.uint64(len(slots))
@@ -150,7 +150,7 @@ def remove_keys(slots: UInt64Array, shift: np.uint64, hashes: UInt64Array) -> No
         slots[hole + _ONE] = _ZERO
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def gather_strings(
     src_offsets: Int64Array,
     src_data: AnyArray,

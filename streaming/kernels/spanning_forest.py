@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, Int32Array
+from peewit.solvers.kernels.compilation import njit
 from peewit.solvers.kernels.components import find_root
 
 N_CLASSES = 256
@@ -14,7 +14,7 @@ N_CLASSES = 256
 _MANTISSA_BITS = 23
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def classify(
     weight: Float32Array, keep_probability: Float32Array, classes: Any, counts: Any
 ) -> None:
@@ -29,7 +29,7 @@ def classify(
         counts[number] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def mark_forest(
     u: Int32Array,
     v: Int32Array,

@@ -1,9 +1,7 @@
 """Checks of the machine and of what is installed on it."""
 
-import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -15,8 +13,10 @@ from packaging.requirements import Requirement
 from sqlalchemy import select
 
 from peewit.service.database.timestamps import now
+from peewit.service.settings import takes_files
 from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, warning
 from peewit.service.upkeep.restore import MARK
+from peewit.solvers.kernels.cache_directory import cache_directory
 
 FREE_SHARE: Final = 0.05
 """Of the disk; with less there is a warning."""
@@ -44,11 +44,11 @@ def check_packages(patient: Patient) -> Iterator[Finding]:
 def check_compiled_code(patient: Patient) -> Iterator[Finding]:
     """Whether compiled kernels can be kept."""
     del patient
-    directory = Path(os.environ["NUMBA_CACHE_DIR"])  # set by prepare_environment
-    if not _takes_a_file(directory):
-        yield fault(
-            f"{directory} must take files, it does not; every process compiles anew or fails; "
-            "set NUMBA_CACHE_DIR to a directory that can be written",
+    directory = cache_directory()
+    if not takes_files(directory):
+        yield warning(
+            f"{directory or 'a cache directory'} must take files, it does not; every process "
+            "compiles anew; set NUMBA_CACHE_DIR to a directory that can be written",
         )
 
 
@@ -56,7 +56,7 @@ def check_home(patient: Patient) -> Iterator[Finding]:
     """Whether files can be published: written beside their place and renamed."""
     home, graphs = patient.settings.home, patient.settings.graphs_directory
     for directory in (home, graphs):
-        if directory.exists() and not _takes_a_file(directory):
+        if directory.exists() and not takes_files(directory):
             yield fault(f"{directory} must take files, it does not")
     if (home / MARK).exists():
         yield fault(f"a restore into {home} has not come to its end; run `peewit restore` again")
@@ -113,14 +113,6 @@ def check_clock(patient: Patient) -> Iterator[Finding]:
 def _close(path: Path) -> str:
     path.chmod(stat.S_IMODE(path.stat().st_mode) & ~(stat.S_IRWXO | stat.S_IWGRP))
     return "closed to others"
-
-
-def _takes_a_file(directory: Path) -> bool:
-    try:
-        with tempfile.TemporaryFile(dir=directory):
-            return True
-    except OSError:
-        return False
 
 
 def _checkpoint_bytes(directory: Path) -> int:

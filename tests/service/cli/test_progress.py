@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from peewit.service.cli.progress import IngestProgress, shown_time
+from peewit.service.cli.progress import CompileProgress, IngestProgress, shown_time
 from peewit.service.inbox.inbox_records import FileRecord
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Duplicate, Progress, Quarantined, StreamSummary
@@ -72,6 +72,33 @@ def test_line_tells_speed_and_time_left(edges: Path) -> None:
     line = out.getvalue()
     for part in ("25 edges in", "2 edges/s", "12 kept", "12,345 nodes", "MB", "30 s left"):
         assert part in line
+
+
+def test_whoever_waits_for_the_compiler_sees_it_count(edges: Path) -> None:
+    for is_terminal in (True, False):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=is_terminal, width=100)
+        with IngestProgress(console, [file_record(edges)]) as ingest:
+            ingest.compiling()
+        with CompileProgress(console) as progress:
+            progress()
+            progress()
+        told = "compiling, once for this installation: "
+        assert [f"{told}{count} kernels" in out.getvalue() for count in (1, 2, 3)] == [
+            is_terminal,
+            is_terminal,
+            False,
+        ]
+
+
+def test_a_line_of_compilations_makes_room_for_others_and_comes_back() -> None:
+    out = io.StringIO()
+    with CompileProgress(Console(file=out, force_terminal=True, width=100)) as progress:
+        progress()
+        progress.clear()
+        at = out.tell()
+        progress()
+        assert "2 kernels" in out.getvalue()[at:]
 
 
 def test_nothing_is_printed_more_often_than_every_few_seconds(edges: Path) -> None:

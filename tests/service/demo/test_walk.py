@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,16 @@ from peewit.service.database.engine import open_database
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels, write_shuffled
 from peewit.service.demo.walk import (
     LABELS_PER_CLASS,
+    SEED,
     DemoFiles,
     DemoResult,
+    _fresh_graph,
     _take_directory,
     demo_settings,
     run_demo,
 )
 from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.labels.store import LabelStore
 from peewit.service.settings import COMPILED, Settings
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
@@ -144,13 +148,42 @@ def own_graph(result: DemoResult, settings: Settings) -> Iterator[str]:
 def test_second_run_starts_afresh_and_spares_what_is_not_its_own(
     result: DemoResult, settings: Settings, own_graph: str
 ) -> None:
-    again = run_demo(settings, lambda _: None)
+    truth = {row["node"]: row["label"] for row in digit_labels().to_pylist()}
+    drawn = draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)["node"].to_pylist()
+    by_hand = next(name for name in truth if name not in drawn)
+    with closing(open_database(settings.database)) as database:
+        LabelStore(database).put(result.job.graph_id, [by_hand], [truth[by_hand]])
+    lines: list[str] = []
+    again = run_demo(settings, lines.append)
     assert again.job.graph_id != result.job.graph_id
-    assert again.evaluation == result.evaluation
+    assert any(
+        "100 put, 10 of each digit, 1 by hand kept, labels_seq 101" in each for each in lines
+    )
+    assert again.evaluation.n_judged == result.evaluation.n_judged - 1
     database = open_database(settings.database)
     records = {record.settings.name: record.id for record in Catalog(database).list()}
     database.close()
     assert records == {"digits": again.job.graph_id, "mine": own_graph}
+
+
+def test_labels_by_hand_outlive_another_run(tmp_path: Path) -> None:
+    settings = demo_settings(Settings(), tmp_path / "demo")
+    drawn = draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)
+    first, *others = drawn["node"].to_pylist()
+    by_hand = next(name for name in digit_labels()["node"].to_pylist() if name not in others)
+    with closing(open_database(settings.database)) as database:
+        graph = _fresh_graph(database, settings)
+        store = LabelStore(database)
+        labels = drawn["label"].to_pylist()
+        store.put(graph.id, [first, *others], labels)
+        store.put(graph.id, [by_hand, first], [3, "unclear"])  # one is new, one corrected
+        again = _fresh_graph(database, settings)
+        assert again.id != graph.id
+        kept = store.current(again.id)
+    assert dict(zip(kept.nodes.to_pylist(), kept.labels, strict=True)) == {
+        by_hand: 3,
+        first: "unclear",
+    }
 
 
 def test_home_that_a_server_uses_is_left_alone(tmp_path: Path) -> None:

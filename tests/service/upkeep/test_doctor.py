@@ -405,7 +405,8 @@ def test_open_secrets_are_closed(place: Place, tmp_path: Path) -> None:
 def test_a_directory_for_compiled_code_that_takes_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "none"))
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert "set NUMBA_CACHE_DIR" in the_finding(place, "compiled code").text
 
 
