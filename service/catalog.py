@@ -23,7 +23,7 @@ from peewit.service.database.clock import now
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, label_events
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 
 MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""

@@ -19,7 +19,6 @@ from rich.table import Table
 
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
-from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
 
@@ -61,16 +60,6 @@ class Session:
     def graph(self, name: str) -> GraphRecord:
         """The graph of a name; raises `GraphNotFound`."""
         return self.catalog.get(name)
-
-
-def feature_sets(session: Session) -> FeatureSets:
-    """The features of the graphs."""
-    settings = session.settings
-    return FeatureSets(
-        session.manifest.features,
-        settings.graphs_directory,
-        max_backlog_bytes=settings.max_backlog_bytes,
-    )
 
 
 @contextmanager

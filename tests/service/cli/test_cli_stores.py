@@ -2,13 +2,17 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 
-from peewit.service.cli import _MODULE_OF
+from peewit.service.cli import _MEMBERS, _app
+from peewit.service.cli.lazy_group import LazyGroup
 from tests.service.cli.conftest import REPOSITORY, Peewit
 
 
@@ -22,7 +26,7 @@ def edges(tmp_path: Path) -> Path:
 def test_help_lists_every_command_but_hidden_ones(peewit: Peewit, home: Path) -> None:
     done = peewit("--help")
     assert done.exit_code == 0
-    for name in _MODULE_OF.keys() - {"warm", "health"}:
+    for name in _MEMBERS.keys() - {"warm", "health"}:
         assert f"\n  {name} " in done.out
     assert "warm" not in done.out
     assert not home.exists()
@@ -234,3 +238,42 @@ def test_predictions_before_a_solve_say_what_to_do(peewit: Peewit, tmp_path: Pat
 def test_version_names_what_it_computes_with(peewit: Peewit) -> None:
     versions = peewit("version", "--json").json
     assert {"peewit", "python", "numba"} <= versions.keys()
+
+
+def _walk(group: Any, name: str) -> Iterator[tuple[str, str | None, Any]]:
+    for each, member in group.members.items():
+        command = group.get_command(None, each)
+        yield f"{name} {each}", member.help, command
+        if isinstance(command, LazyGroup):
+            yield from _walk(command, f"{name} {each}")
+
+
+def test_lines_of_help_are_those_of_the_commands() -> None:
+    for name, told, command in _walk(typer.main.get_command(_app), "peewit"):
+        first = " ".join((command.help or "").split("\n\n")[0].split())
+        assert told == (None if command.hidden else first), name
+
+
+_IS_HEAVY = """
+import sys
+from peewit.service.cli import main
+try:
+    main()
+finally:
+    names = {"dask", "fastapi", "numba", "numpy", "pyarrow", "scipy", "sklearn"}
+    heavy = names & sys.modules.keys()
+    assert not heavy, heavy
+"""
+
+
+@pytest.mark.usefixtures("processes", "home")
+@pytest.mark.parametrize("command", ["--help", "version", "graph list", "graph --help"])
+def test_light_commands_load_nothing_numeric(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _IS_HEAVY, *command.split()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
