@@ -1,5 +1,6 @@
 """`peewit graph list` and `graph delete`: light, as people call them often."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -53,6 +54,8 @@ def delete(
     with open_session() as session:
         record = session.graph(name)
         if not yes:
+            if not sys.stdin.isatty():
+                raise typer.BadParameter("nobody can be asked here; give --yes", param_hint="--yes")
             typer.confirm(f"Delete {name} with {record.progress.n_nodes:,} nodes?", abort=True)
         queue = JobQueue(session.database)
         session.catalog.delete(record.id, cancel_jobs=queue.cancel_graph)

@@ -277,3 +277,19 @@ def test_light_commands_load_nothing_numeric(command: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_delete_without_a_terminal_names_the_option(peewit: Peewit) -> None:
+    peewit("graph", "create", "g")
+    done = peewit("graph", "delete", "g")
+    assert done.exit_code == 2
+    assert "give --yes" in done.err
+    assert peewit("graph", "show", "g").exit_code == 0
+
+
+def test_a_file_in_no_directory_is_refused(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
+    done = peewit("labels", "export", "g", tmp_path / "none" / "x.csv")
+    assert done.exit_code == 1
+    assert f"no directory {tmp_path / 'none'}" in done.err
+    assert not (tmp_path / "none").exists()
