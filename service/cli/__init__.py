@@ -38,6 +38,7 @@ _MEMBERS: Final = {
     "estimate": Member(
         "solve", "Say what a solve would take, and whether it fits; exit with 1 where it does not."
     ),
+    "jobs": Member("jobs", "Jobs of the queue."),
     "certify": Member(
         "certify", "Measure how far a snapshot is from the raw edges that it stands for."
     ),

@@ -13,6 +13,10 @@ import typer
 
 from peewit.service.cli import _MEMBERS, _app
 from peewit.service.cli.lazy_group import LazyGroup
+from peewit.service.database.engine import open_database
+from peewit.service.jobs.job import JobSpec
+from peewit.service.jobs.queue import JobQueue
+from peewit.service.settings import Settings
 from tests.service.cli.conftest import REPOSITORY, Peewit
 
 
@@ -293,3 +297,18 @@ def test_a_file_in_no_directory_is_refused(peewit: Peewit, tmp_path: Path) -> No
     assert done.exit_code == 1
     assert f"no directory {tmp_path / 'none'}" in done.err
     assert not (tmp_path / "none").exists()
+
+
+def test_jobs_are_listed_shown_and_cancelled(peewit: Peewit, home: Path) -> None:
+    graph = peewit("graph", "create", "g", "--json").json["id"]
+    database = open_database(Settings(home=home).database)
+    job = JobQueue(database).submit(JobSpec(graph_id=graph, model="hfs", parameters={}))
+    database.close()
+    assert [each["id"] for each in peewit("jobs", "list", "--graph", "g", "--json").json] == [
+        job.id
+    ]
+    assert peewit("jobs", "list", "--status", "failed", "--json").json == []
+    assert job.id in peewit("jobs", "list").out
+    assert "queued" in peewit("jobs", "show", job.id).out
+    assert peewit("jobs", "cancel", job.id, "--json").json["status"] == "cancelled"
+    assert "no job 'x'" in peewit("jobs", "cancel", "x").err
