@@ -19,7 +19,7 @@ from peewit.service.jobs.queue import JobQueue
 
 app = command_group("Jobs of the queue.")
 
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="Its id, or the end of it.")]
 
 
 @app.command("list")
@@ -46,7 +46,8 @@ def list_jobs(
 def show(job_id: JobId, json: AsJson = False) -> None:
     """Show one job."""
     with open_session() as session:
-        job = JobQueue(session.database).get(job_id)
+        queue = JobQueue(session.database)
+        job = queue.get(queue.resolve(job_id))
     if json:
         print_json(job)
     else:
@@ -57,5 +58,6 @@ def show(job_id: JobId, json: AsJson = False) -> None:
 def cancel(job_id: JobId, json: AsJson = False) -> None:
     """Cancel a waiting job at once, ask a running one to stop."""
     with open_session() as session:
-        job = JobQueue(session.database).cancel(job_id)
+        queue = JobQueue(session.database)
+        job = queue.cancel(queue.resolve(job_id))
     tell(f"job {job.id} {job.status}", job, as_json=json)

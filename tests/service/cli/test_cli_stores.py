@@ -302,13 +302,18 @@ def test_a_file_in_no_directory_is_refused(peewit: Peewit, tmp_path: Path) -> No
 def test_jobs_are_listed_shown_and_cancelled(peewit: Peewit, home: Path) -> None:
     graph = peewit("graph", "create", "g", "--json").json["id"]
     database = open_database(Settings(home=home).database)
-    job = JobQueue(database).submit(JobSpec(graph_id=graph, model="hfs", parameters={}))
+    other, job = (
+        JobQueue(database).submit(JobSpec(graph_id=graph, model="hfs", parameters={}))
+        for _ in range(2)
+    )
     database.close()
-    assert [each["id"] for each in peewit("jobs", "list", "--graph", "g", "--json").json] == [
-        job.id
-    ]
+    listed = peewit("jobs", "list", "--graph", "g", "--json").json
+    assert [each["id"] for each in listed] == [job.id, other.id]
     assert peewit("jobs", "list", "--status", "failed", "--json").json == []
     assert job.id in peewit("jobs", "list").out
-    assert "queued" in peewit("jobs", "show", job.id).out
+    assert "queued" in peewit("jobs", "show", job.id[-8:]).out
+    unclear = peewit("jobs", "show", "").err
+    assert job.id in unclear
+    assert other.id in unclear
     assert peewit("jobs", "cancel", job.id, "--json").json["status"] == "cancelled"
     assert "no job 'x'" in peewit("jobs", "cancel", "x").err
