@@ -22,17 +22,15 @@ from sqlalchemy.exc import IntegrityError
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, label_events
 from peewit.service.database.timestamps import now
-from peewit.service.tables.uploads import LabelColumns
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
-from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns
+from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 
 MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _FIXED: Final = ("node_ids", "expected_nodes", "max_nodes", "seed")
-_TABLE_COLUMNS: Final = (*COLUMN_NAMES, *LabelColumns._fields)
+_TABLE_COLUMNS: Final = ("src", "dst", "weight", "node", "label")
 _MAX_COLUMN_NAME: Final = 1000
 _PURGE_ROWS: Final = 50_000
 _ACTIVE: Final = select(graphs).where(graphs.c.state == "active")
@@ -121,25 +119,6 @@ class AutoSolve:
             raise BadArgument("auto_solve.parameters", f"must be JSON values: {error}") from error
 
 
-def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
-    """Names of the columns of edges: those given, else the graph's, else the usual ones.
-
-    A weight that is given has to be there; that of the graph counts as 1 where it is missing.
-    """
-    for name in given or ():
-        if name not in COLUMN_NAMES:
-            raise BadArgument("columns", f"must name {', '.join(COLUMN_NAMES)} alone, got {name!r}")
-    named = {**graph, **(given or {})}
-    names = {name: named[name] for name in COLUMN_NAMES if name in named}
-    return EdgeColumns(**names, needs_weight="weight" in (given or {}))
-
-
-def label_columns(graph: Mapping[str, str], given: Mapping[str, str]) -> LabelColumns:
-    """Names of the columns of labels, in the same way."""
-    named = {**graph, **given}
-    return LabelColumns(**{name: named[name] for name in LabelColumns._fields if name in named})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
     """Settings of a graph, as people choose them.
@@ -224,7 +203,8 @@ class GraphSettings:
                 raise BadArgument(
                     f"columns.{name}", f"must have 1 to {_MAX_COLUMN_NAME} characters"
                 )
-        edge_columns(self.columns)
+            if column in (other for key, other in self.columns.items() if key != name):
+                raise BadArgument(f"columns.{name}", f"must be of its own, got {column!r} twice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,10 @@
 """Command line: parse, call, print; it decides nothing.
 
-One module holds one group of commands. A module is imported when one of its commands runs, after
-`prepare_environment`, so that numba reads the right settings and light commands start fast.
+One module holds one group of commands, or those of a group that load alike. It is imported when
+one of its commands runs, after `prepare_environment`, so that numba reads the right settings and
+light commands start fast.
 """
 
-import importlib
 import sys
 import traceback
 from typing import Any, Final
@@ -13,40 +13,66 @@ import structlog
 import typer
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
-from typer.core import TyperGroup
 
-from peewit.service.database.leases import LeaseExpired
+from peewit.service.cli.lazy_group import LazyGroup, Member
 from peewit.service.logs import configure_logging, log_choice
 from peewit.service.redaction import redacted
 from peewit.service.settings import Settings, prepare_environment
 
-_MODULE_OF: Final = {
-    "demo": "demo",
-    "serve": "roles",
-    "api": "roles",
-    "worker": "roles",
-    "ingest": "ingest",
-    "graph": "graphs",
-    "source": "sources",
-    "features": "features",
-    "labels": "labels",
-    "solve": "solve",
-    "estimate": "solve",
-    "certify": "certify",
-    "tune": "tune",
-    "predictions": "predictions",
-    "predict": "predict",
-    "evaluate": "predictions",
-    "suggest": "suggest",
-    "watch": "watch",
-    "plot": "plot",
-    "key": "keys",
-    "backup": "backup",
-    "restore": "backup",
-    "doctor": "doctor",
-    "version": "version_and_health",
-    "warm": "warm",
-    "health": "version_and_health",
+_MEMBERS: Final = {
+    "demo": Member("demo", "Label 1,797 digits from 100 labels."),
+    "serve": Member("roles", "Run api, ingest and worker on this machine."),
+    "api": Member("roles", "Answer HTTP requests."),
+    "worker": Member("roles", "Run the jobs that wait in the queue."),
+    "ingest": Member("ingest", "Bring edges into a graph."),
+    "graph": Member("graphs", "Graphs and their settings."),
+    "source": Member("sources", "What the ingest daemon reads."),
+    "features": Member(
+        "features", "Give nodes features; nodes that the graph does not know are created."
+    ),
+    "labels": Member("labels", "Labels of nodes."),
+    "solve": Member(
+        "solve",
+        "Predict every node's label: a class, or with --model hfs --set target=real a number.",
+    ),
+    "estimate": Member(
+        "solve", "Say what a solve would take, and whether it fits; exit with 1 where it does not."
+    ),
+    "jobs": Member("jobs", "Jobs of the queue."),
+    "certify": Member(
+        "certify", "Measure how far a snapshot is from the raw edges that it stands for."
+    ),
+    "tune": Member("tune", "Choose hyperparameters by cross-validation over the present labels."),
+    "predictions": Member("predictions", "Write the latest predictions."),
+    "predict": Member(
+        "predict",
+        "Predict points that are no nodes of the graph, by a model that was solved on features.",
+    ),
+    "evaluate": Member("predictions", "Compare predictions with true labels."),
+    "suggest": Member(
+        "suggest", "Say which nodes to label next: those whose label would help most."
+    ),
+    "watch": Member(
+        "watch", "Watch a graph: ingest, backlog, refused files and jobs, until Ctrl-C."
+    ),
+    "plot": Member(
+        "plot", "Draw the largest component of the newest snapshot, coloured by predicted class."
+    ),
+    "key": Member("keys", "Keys of the HTTP API."),
+    "backup": Member(
+        "backup",
+        "Copy all graphs, labels, jobs, predictions and keys into DIR, while everything runs.",
+    ),
+    "restore": Member(
+        "backup", "Bring a backup into an empty PEEWIT_HOME and an empty database, of either kind."
+    ),
+    "doctor": Member(
+        "doctor",
+        "Look at machine, database and files, also while everything runs; exit 1 for a fault.",
+    ),
+    "version": Member("version_and_health", "Show versions."),
+    "warm": Member("warm", None),
+    "health": Member("version_and_health", None),
 }
 """In the order of ``peewit --help``."""
 
@@ -62,26 +88,14 @@ _BUGS: Final = (KeyError, IndexError, UnicodeError, NotImplementedError, Recursi
 """What Python raises for reasons that only a programmer can act on; keeps its traceback."""
 
 
-class _Commands(TyperGroup):
-    """Commands by name, their modules imported at first use."""
+class _Commands(LazyGroup):
+    """All commands and groups."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """All names."""
-        del ctx
-        return list(_MODULE_OF)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name, or None."""
-        del ctx
-        if cmd_name not in _MODULE_OF:
-            return None
-        module = importlib.import_module(f"peewit.service.cli.{_MODULE_OF[cmd_name]}")
-        found = typer.main.get_command(module.app)
-        return found.commands.get(cmd_name, found) if isinstance(found, TyperGroup) else found
+    members = _MEMBERS
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command to run; the environment is prepared before its module is imported."""
-        if "--help" not in args:
+        if "--help" not in args and not ctx.resilient_parsing:
             prepare_environment(Settings())
             configure_logging("error")  # commands that stay say more
         return super().resolve_command(ctx, args)
@@ -89,7 +103,7 @@ class _Commands(TyperGroup):
 
 _app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
+    add_completion=True,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -109,7 +123,13 @@ def main() -> None:
         if isinstance(error, _BUGS):
             raise
         _tell(error)
-        sys.exit(_TAKEN_OVER if isinstance(error, LeaseExpired) else 1)
+        sys.exit(_TAKEN_OVER if _is_taken_over(error) else 1)
+
+
+def _is_taken_over(error: Exception) -> bool:
+    from peewit.service.database.leases import LeaseExpired  # noqa: PLC0415 - only errors need it
+
+    return isinstance(error, LeaseExpired)
 
 
 def _tell(error: Exception) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import typer
 
-from peewit.service.catalog import GraphRecord, edge_columns
+from peewit.service.catalog import GraphRecord
 from peewit.service.cli.session import Session, print_json, print_rows
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.ingest.ingestor import stream_settings
 from peewit.service.redaction import shown_url
+from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import BadRow, EdgeFile
 from peewit.streaming.edges.reader import read_part

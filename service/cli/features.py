@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.cli.feature_stores import feature_sets
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, renewer_for
 from peewit.service.cli.progress import RowProgress
 from peewit.service.cli.session import (
@@ -16,7 +17,6 @@ from peewit.service.cli.session import (
     GraphName,
     Session,
     command_group,
-    feature_sets,
     open_session,
     print_json,
     say,

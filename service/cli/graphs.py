@@ -1,285 +1,40 @@
 """`peewit graph`: graphs, their settings and their sparsified edges."""
 
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Annotated
+from typing import Final
 
 import typer
 
-from peewit.service.catalog import GraphSettings
-from peewit.service.cli.graph_options import (
-    AutoModel,
-    AutoParameters,
-    Columns,
-    Epsilon,
-    KeepRaw,
-    MaxEdges,
-    SettingOptions,
-    SnapshotEdges,
-    SnapshotSeconds,
+from peewit.service.cli.lazy_group import LazyGroup, Member
+
+_MEMBERS: Final = {
+    "create": Member("graph_settings", "Create an empty graph."),
+    "set": Member(
+        "graph_settings", "Change settings of a graph; they hold from the next block on."
+    ),
+    "list": Member("graph_list", "List all graphs."),
+    "show": Member(
+        "graph_settings", "Show one graph: settings, what came in, what was kept, what waits."
+    ),
+    "delete": Member(
+        "graph_list",
+        "Delete a graph with its labels and predictions; its files go after a time of grace.",
+    ),
+    "export": Member("graph_export", "Write the sparsified edges of a snapshot: src, dst, weight."),
+    "knn": Member("knn", "Make edges between nodes whose features are near, and ingest them."),
+}
+
+
+class _GraphCommands(LazyGroup):
+    """Only ``list`` and ``delete`` start fast: the others load what they work with."""
+
+    members = _MEMBERS
+
+
+app = typer.Typer(
+    cls=_GraphCommands, no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
-from peewit.service.cli.knn import knn
-from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    as_text,
-    command_group,
-    feature_sets,
-    open_session,
-    print_fields,
-    print_json,
-    print_rows,
-    say,
-    tell,
-)
-from peewit.service.cli.table_files import given, write_table
-from peewit.service.graphs.export import snapshot_edges
-from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.inbox.feature_sets import FeaturesStatus
-from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.jobs.queue import JobQueue
-from peewit.service.labels.store import LabelStore
-from peewit.service.tables.uploads import LabelValue
-from peewit.streaming.edges.blocks import NODE_KINDS
-from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.certificate_store import CertificateStore
-from peewit.streaming.snapshots.store import SnapshotStore
-
-app = command_group("Graphs and their settings.")
-app.command()(knn)
 
 
-@app.command()
-def create(
-    name: GraphName,
-    node_ids: Annotated[
-        str | None, typer.Option(help=f"Kind of the node ids: {', '.join(NODE_KINDS)}.")
-    ] = None,
-    epsilon: Epsilon = None,
-    max_edges: MaxEdges = None,
-    expected_nodes: Annotated[int | None, typer.Option(help="Nodes to be ready for.")] = None,
-    max_nodes: Annotated[int | None, typer.Option(help="Most nodes the graph may have.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all random choices.")] = None,
-    keep_raw: KeepRaw = None,
-    snapshot_edges: SnapshotEdges = None,
-    snapshot_seconds: SnapshotSeconds = None,
-    auto_solve: AutoModel = None,
-    parameters: AutoParameters = None,
-    columns: Columns = None,
-    json: AsJson = False,
-) -> None:
-    """Create an empty graph."""
-    fixed = given(node_ids=node_ids, expected_nodes=expected_nodes, max_nodes=max_nodes, seed=seed)
-    try:
-        options = SettingOptions(
-            epsilon=epsilon,
-            max_edges=max_edges,
-            keep_raw=keep_raw,
-            snapshot_edges=snapshot_edges,
-            snapshot_seconds=snapshot_seconds,
-            auto_solve=auto_solve,
-            parameters=parameters,
-            columns=columns,
-        )
-        settings = options.applied(GraphSettings(name=name, **fixed))
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    with open_session() as session:
-        record = session.catalog.create(settings)
-    tell(f"created {name}; bring edges with `peewit ingest {name} PATH`", record, as_json=json)
-
-
-@app.command("set")
-def set_settings(
-    name: GraphName,
-    epsilon: Epsilon = None,
-    max_edges: MaxEdges = None,
-    keep_raw: KeepRaw = None,
-    snapshot_edges: SnapshotEdges = None,
-    snapshot_seconds: SnapshotSeconds = None,
-    auto_solve: AutoModel = None,
-    parameters: AutoParameters = None,
-    columns: Columns = None,
-    rename: Annotated[str | None, typer.Option(help="New name.")] = None,
-    json: AsJson = False,
-) -> None:
-    """Change settings of a graph; they hold from the next block on."""
-    options = SettingOptions(
-        epsilon=epsilon,
-        max_edges=max_edges,
-        keep_raw=keep_raw,
-        snapshot_edges=snapshot_edges,
-        snapshot_seconds=snapshot_seconds,
-        auto_solve=auto_solve,
-        parameters=parameters,
-        columns=columns,
-    )
-
-    def change(settings: GraphSettings) -> GraphSettings:
-        try:
-            changed = options.applied(settings)
-            return changed if rename is None else replace(changed, name=rename)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
-
-    with open_session() as session:
-        record = session.catalog.update(
-            session.graph(name).id, change, request_solve=request_auto_solve
-        )
-    if json:
-        print_json(record)
-    else:
-        print_fields(_setting_fields(record.settings))
-
-
-@app.command("list")
-def list_graphs(json: AsJson = False) -> None:
-    """List all graphs."""
-    with open_session() as session:
-        records = session.catalog.list()
-    if json:
-        print_json(records)
-        return
-    print_rows(
-        ("name", "nodes", "edges seen", "edges kept", "epsilon", "snapshot", "labels_seq"),
-        (
-            (
-                each.settings.name,
-                each.progress.n_nodes,
-                each.progress.edges_seen,
-                each.progress.edges_kept,
-                each.settings.epsilon,
-                each.progress.snapshot,
-                each.labels_seq,
-            )
-            for each in records
-        ),
-    )
-
-
-@app.command()
-def show(name: GraphName, json: AsJson = False) -> None:
-    """Show one graph: settings, what came in, what was kept, what waits."""
-    with open_session() as session:
-        record = session.graph(name)
-        backlog = session.manifest.backlog(record.id)
-        counts = session.manifest.counts(record.id)
-        classes = LabelStore(session.database).class_counts(record.id)
-        paths = GraphPaths(root=session.settings.graphs_directory / record.id)
-        snapshots = SnapshotStore(paths.snapshots)
-        newest = snapshots.latest()
-        note = "" if newest is None else snapshots.meta(newest).note
-        certificate = CertificateStore(paths.snapshots).newest()
-        features = feature_sets(session).status(record)
-    if json:
-        print_json(
-            {
-                **asdict(record),
-                "backlog": backlog,
-                "files": dict(counts),
-                "labels": [{"label": label, "n_nodes": n} for label, n in classes.items()],
-                "note": note,
-                "certificate": certificate,
-                "features": features,
-            }
-        )
-        return
-    progress = record.progress
-    print_fields(
-        {
-            **_setting_fields(record.settings),
-            "nodes": progress.n_nodes,
-            "edges seen": progress.edges_seen,
-            "edges kept": progress.edges_kept,
-            "self-loops dropped": progress.self_loops,
-            "epsilon expected": progress.epsilon_expected,
-            "epsilon certified": certificate
-            and f"{as_text(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
-            "snapshot": progress.snapshot,
-            "files": {status: count for status, count in counts.items() if count} or None,
-            "backlog": f"{backlog.n_files:,} files, {backlog.n_bytes:,} bytes",
-            "labels": _labels_text(classes),
-            "labels_seq": record.labels_seq,
-            "features_version": record.features_version,
-            "features": _features_text(features),
-            "created": record.created_at,
-        }
-    )
-    if note:
-        say(f"note: {note}")
-
-
-def _features_text(features: FeaturesStatus) -> str | None:
-    """How many nodes have a row, how long it is, and what waits or went wrong."""
-    parts = []
-    if features.present is not None:
-        kind = "sparse " if features.present.is_sparse else ""
-        rows, columns = features.present.n_rows, features.present.n_columns
-        parts.append(f"{rows:,} {kind}rows of {columns:,}, {features.n_missing:,} nodes without")
-    if features.n_pending:
-        parts.append(f"{features.n_pending:,} sets wait")
-    if features.refused is not None:
-        parts.append(f"the last set was refused: {features.refused.fault}")
-    return "; ".join(parts) or None
-
-
-def _labels_text(counts: dict[LabelValue, int]) -> str:
-    """How many nodes are labeled, and with what."""
-    n_nodes = f"{sum(counts.values()):,} nodes"
-    if any(isinstance(label, float) for label in counts):
-        return f"{n_nodes} with {len(counts):,} different values"
-    return f"{n_nodes} in {len(counts)} classes"
-
-
-@app.command()
-def delete(
-    name: GraphName,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    json: AsJson = False,
-) -> None:
-    """Delete a graph with its labels and predictions; its files go after a time of grace."""
-    with open_session() as session:
-        record = session.graph(name)
-        if not yes:
-            typer.confirm(f"Delete {name} with {record.progress.n_nodes:,} nodes?", abort=True)
-        queue = JobQueue(session.database)
-        session.catalog.delete(record.id, cancel_jobs=queue.cancel_graph)
-    tell(f"deleted {name}", {"deleted": record.id}, as_json=json)
-
-
-@app.command()
-def export(
-    name: GraphName,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help=".parquet, .csv, .ndjson or .arrow")
-    ],
-    snapshot: Annotated[int | None, typer.Option(help="Which; the newest by default.")] = None,
-    json: AsJson = False,
-) -> None:
-    """Write the sparsified edges of a snapshot: src, dst, weight."""
-    with open_session() as session:
-        record = session.graph(name)
-        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
-        edges = snapshot_edges(record, session.settings.graphs_directory, nodes, snapshot)
-        write_table(output, edges.schema, edges.batches())
-    text = f"wrote {edges.n_edges:,} edges of snapshot {edges.number} to {output}"
-    value = {"path": output, "snapshot": edges.number, "n_edges": edges.n_edges}
-    tell(text, value, as_json=json)
-
-
-def _setting_fields(settings: GraphSettings) -> dict[str, object]:
-    every, auto = settings.snapshot_every, settings.auto_solve
-    return {
-        "name": settings.name,
-        "node_ids": settings.node_ids,
-        "epsilon asked": settings.epsilon,
-        "max_edges": settings.max_edges,
-        "expected_nodes": settings.expected_nodes,
-        "max_nodes": settings.max_nodes,
-        "seed": str(settings.seed),
-        "keep_raw": settings.keep_raw,
-        "snapshot_every": every
-        and f"{as_text(every.edges)} edges, {as_text(every.seconds)} seconds",
-        "columns": ", ".join(f"{name}={each}" for name, each in settings.columns.items()) or None,
-        "auto_solve": auto and f"{auto.model} {as_text(auto.parameters)}".rstrip(),
-    }
+@app.callback()
+def _graph() -> None:
+    """Graphs and their settings."""

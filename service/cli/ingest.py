@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from peewit.service.catalog import GraphRecord, edge_columns
+from peewit.service.catalog import GraphRecord
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.dry_run import dry_run
 from peewit.service.cli.progress import IngestProgress, fault_text
@@ -42,6 +42,7 @@ from peewit.service.process_lifetime import (
 )
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
+from peewit.service.tables.column_names import edge_columns
 from peewit.solvers.kernels.compilation import told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths

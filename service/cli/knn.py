@@ -11,6 +11,7 @@ from peewit.service.cli.session import (
     GraphName,
     Session,
     as_text,
+    command_group,
     open_session,
     print_json,
     say,
@@ -24,9 +25,12 @@ from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.graph_paths import GraphPaths
 
+app = command_group()
+
 _ENOUGH_RECALL = 0.9
 
 
+@app.command()
 def knn(
     name: GraphName,
     k: Annotated[int | None, typer.Option("--k", help="Neighbors of each node; 10.")] = None,

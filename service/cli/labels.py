@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from peewit.service.catalog import label_columns
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -27,6 +26,7 @@ from peewit.service.cli.table_files import (
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
+from peewit.service.tables.column_names import label_columns
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group("Labels of nodes.")

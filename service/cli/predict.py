@@ -104,7 +104,8 @@ def _job(session: Session, store: PredictionStore, name: str, job_id: str | None
     """The job that was named, or the freshest that predicts new points."""
     graph = session.graph(name)
     if job_id is not None:
-        job = JobQueue(session.database).get(job_id)
+        queue = JobQueue(session.database)
+        job = queue.get(queue.resolve(job_id))
         if job.graph_id != graph.id:
             raise UnknownJob(f"no job {job_id!r} of graph {name}")
         return job

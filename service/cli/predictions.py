@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.catalog import label_columns
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -35,6 +34,7 @@ from peewit.service.predictions.evaluation import evaluate as compare
 from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
+from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.formats import encode
 from peewit.streaming.edges.table_formats import Format
 

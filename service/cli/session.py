@@ -19,7 +19,6 @@ from rich.table import Table
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
 from peewit.service.database.engine import Database, open_database
-from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
 
@@ -74,16 +73,6 @@ class Session:
         self.catalog.update(graph.id, with_new)
         shown = ", ".join(f"{name}={each}" for name, each in new.items())
         say(f"{graph.settings.name} keeps the columns {shown}")
-
-
-def feature_sets(session: Session) -> FeatureSets:
-    """The features of the graphs."""
-    settings = session.settings
-    return FeatureSets(
-        session.manifest.features,
-        settings.graphs_directory,
-        max_backlog_bytes=settings.max_backlog_bytes,
-    )
 
 
 @contextmanager

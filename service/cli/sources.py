@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.catalog import edge_columns
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.session import (
     AsJson,
@@ -28,6 +27,7 @@ from peewit.service.cli.table_files import (
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained
 from peewit.service.redaction import shown_url
+from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.sources import EdgeFiles
 
 app = command_group("What the ingest daemon reads.")

@@ -70,7 +70,8 @@ def write_bytes(path: Path, pieces: Iterable[bytes]) -> None:
         with temporary.open("wb") as file:
             file.writelines(pieces)
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        raise NotADirectoryError(f"no directory {path.parent} to write {path.name} into; make it")
     publish_file(path, write)
 
 

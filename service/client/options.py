@@ -63,6 +63,8 @@ class Connected(Generic[Transport]):
         self.timeout_seconds = timeout_seconds
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"url must begin with http:// or https://, got {self.url!r}")
+        if self.url.rstrip("/").endswith("/v1"):
+            raise ValueError(f"url goes without /v1, got {self.url!r}")
         if not timeout_seconds > 0:
             raise ValueError(f"timeout_seconds must be positive, got {timeout_seconds}")
         key = api_key or os.environ.get("PEEWIT_API_KEY")

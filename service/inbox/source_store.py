@@ -6,11 +6,12 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
-from peewit.service.catalog import edge_columns, lock_graph
+from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, graphs, sources
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord, TooManySources
+from peewit.service.tables.column_names import edge_columns
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.column_mapping import EdgeColumns
 

@@ -106,6 +106,17 @@ class JobQueue:
         with self._database.read() as connection:
             return job_from_row(_find(connection, select(jobs), job_id))
 
+    def resolve(self, ending: str) -> str:
+        """The one id that ends so, as people see its last eight characters; or `UnknownJob`."""
+        ends_so = jobs.c.id.endswith(ending, autoescape=True)
+        with self._database.read() as connection:
+            found = connection.execute(select(jobs.c.id).where(ends_so).limit(10)).scalars().all()
+        if len(found) == 1:
+            return str(found[0])
+        if ending in found or not found:
+            return ending
+        raise UnknownJob(f"several jobs end with {ending!r}: {', '.join(sorted(found))}")
+
     def list(
         self,
         *,

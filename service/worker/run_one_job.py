@@ -1,8 +1,9 @@
 """One job, waited for: commands and the demo run it themselves while no worker is alive."""
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Event
+from time import monotonic, sleep
 from typing import Final
 
 from peewit.service.database.engine import Database
@@ -12,7 +13,8 @@ from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 
-_POLL_SECONDS: Final = 0.2
+_FIRST_POLL_SECONDS: Final = 0.02
+_LAST_POLL_SECONDS: Final = 0.5
 
 
 def run_until_finished(
@@ -24,6 +26,8 @@ def run_until_finished(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Job:
     """Wait for a job, running it here whenever no worker is alive.
+
+    The pause between two looks is a quarter of the time waited so far, at most half a second.
 
     Parameters
     ----------
@@ -52,10 +56,11 @@ def run_until_finished(
     is_over = Event()
     running: Future[Job] | None = None
     seen: Job | None = None
+    started = monotonic()
     with ThreadPoolExecutor(1, thread_name_prefix="one-job") as pool:
         try:
             while True:
-                job = queue.wait(job_id, 0.0 if seen is None else _POLL_SECONDS)
+                job = queue.get(job_id)
                 if on_change is not None and job != seen:
                     on_change(job)
                 seen = job
@@ -66,6 +71,12 @@ def run_until_finished(
                     running = None
                 if running is None and not registry.alive(job.lane):
                     running = pool.submit(worker.run_one, job_id, should_stop=is_over.is_set)
+                pause = max((monotonic() - started) / 4, _FIRST_POLL_SECONDS)
+                pause = min(pause, _LAST_POLL_SECONDS)
+                if running is None:
+                    sleep(pause)
+                else:
+                    wait([running], pause)
         finally:
             is_over.set()
     return queue.get(job_id)

@@ -4,19 +4,16 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import INT32_MAX, Float32Array, Int32Array, frozen
 from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.node_kinds import NODE_KINDS as NODE_KINDS  # noqa: PLC0414 - of blocks
+from peewit.streaming.edges.node_kinds import NodeKind as NodeKind  # noqa: PLC0414 - as above
 from peewit.streaming.kernels.block_columns import fill_self_loops
-
-NodeKind = Literal["string", "int64", "dense"]
-"""What a node id is: any string, any 64-bit integer, or a number in [0, max_nodes)."""
-
-NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 
 MAX_NODES = INT32_MAX
 """Dense ids are int32, so a graph has at most this many nodes."""

@@ -23,9 +23,10 @@ from peewit.service.api.routes.query_parameters import (
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.sources_and_pushes import push_of
 from peewit.service.api.stores import GraphHere, StoresHere
-from peewit.service.catalog import GraphNotFound, edge_columns
+from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound
 from peewit.service.jobs.job import IdempotencyConflict
+from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.sources_and_pushes import Push
 from peewit.streaming.edges.blocks import BadEdges

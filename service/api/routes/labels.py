@@ -27,9 +27,10 @@ from peewit.service.api.schemas.bodies_and_problems import answer_of
 from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
-from peewit.service.catalog import GraphNotFound, label_columns
+from peewit.service.catalog import GraphNotFound
 from peewit.service.labels.label_entry import LabelsRefused, UnknownNodes, encode_labels
 from peewit.service.labels.store import BadLabels, LabelReceipt
+from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import (
     BadUpload,
     LabelColumns,

@@ -13,7 +13,7 @@ from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, PageSi
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.sources_and_pushes import SourceIn, file_of, source_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.catalog import GraphNotFound, GraphRecord, edge_columns
+from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.confinement import SourceRefused, SourceRules
 from peewit.service.inbox.inbox_records import (
     FileNotListed,
@@ -22,6 +22,7 @@ from peewit.service.inbox.inbox_records import (
     SourceRecord,
     TooManySources,
 )
+from peewit.service.tables.column_names import edge_columns
 from peewit.service.wire.sources_and_pushes import File, FilePage, Retry, Source, SourceList
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.sources import EdgeFiles

@@ -2,13 +2,21 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 
-from peewit.service.cli import _MODULE_OF
+from peewit.service.cli import _MEMBERS, _app
+from peewit.service.cli.lazy_group import LazyGroup
+from peewit.service.database.engine import open_database
+from peewit.service.jobs.job import JobSpec
+from peewit.service.jobs.queue import JobQueue
+from peewit.service.settings import Settings
 from tests.service.cli.conftest import REPOSITORY, Peewit
 
 
@@ -22,7 +30,7 @@ def edges(tmp_path: Path) -> Path:
 def test_help_lists_every_command_but_hidden_ones(peewit: Peewit, home: Path) -> None:
     done = peewit("--help")
     assert done.exit_code == 0
-    for name in _MODULE_OF.keys() - {"warm", "health"}:
+    for name in _MEMBERS.keys() - {"warm", "health"}:
         assert f"\n  {name} " in done.out
     assert "warm" not in done.out
     assert not home.exists()
@@ -234,3 +242,78 @@ def test_predictions_before_a_solve_say_what_to_do(peewit: Peewit, tmp_path: Pat
 def test_version_names_what_it_computes_with(peewit: Peewit) -> None:
     versions = peewit("version", "--json").json
     assert {"peewit", "python", "numba"} <= versions.keys()
+
+
+def _walk(group: Any, name: str) -> Iterator[tuple[str, str | None, Any]]:
+    for each, member in group.members.items():
+        command = group.get_command(None, each)
+        yield f"{name} {each}", member.help, command
+        if isinstance(command, LazyGroup):
+            yield from _walk(command, f"{name} {each}")
+
+
+def test_lines_of_help_are_those_of_the_commands() -> None:
+    for name, told, command in _walk(typer.main.get_command(_app), "peewit"):
+        first = " ".join((command.help or "").split("\n\n")[0].split())
+        assert told == (None if command.hidden else first), name
+
+
+_IS_HEAVY = """
+import sys
+from peewit.service.cli import main
+try:
+    main()
+finally:
+    names = {"dask", "fastapi", "numba", "numpy", "pyarrow", "scipy", "sklearn"}
+    heavy = names & sys.modules.keys()
+    assert not heavy, heavy
+"""
+
+
+@pytest.mark.usefixtures("processes", "home")
+@pytest.mark.parametrize("command", ["--help", "version", "graph list", "graph --help"])
+def test_light_commands_load_nothing_numeric(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _IS_HEAVY, *command.split()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_delete_without_a_terminal_names_the_option(peewit: Peewit) -> None:
+    peewit("graph", "create", "g")
+    done = peewit("graph", "delete", "g")
+    assert done.exit_code == 2
+    assert "give --yes" in done.err
+    assert peewit("graph", "show", "g").exit_code == 0
+
+
+def test_a_file_in_no_directory_is_refused(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
+    done = peewit("labels", "export", "g", tmp_path / "none" / "x.csv")
+    assert done.exit_code == 1
+    assert f"no directory {tmp_path / 'none'}" in done.err
+    assert not (tmp_path / "none").exists()
+
+
+def test_jobs_are_listed_shown_and_cancelled(peewit: Peewit, home: Path) -> None:
+    graph = peewit("graph", "create", "g", "--json").json["id"]
+    database = open_database(Settings(home=home).database)
+    other, job = (
+        JobQueue(database).submit(JobSpec(graph_id=graph, model="hfs", parameters={}))
+        for _ in range(2)
+    )
+    database.close()
+    listed = peewit("jobs", "list", "--graph", "g", "--json").json
+    assert [each["id"] for each in listed] == [job.id, other.id]
+    assert peewit("jobs", "list", "--status", "failed", "--json").json == []
+    assert job.id in peewit("jobs", "list").out
+    assert "queued" in peewit("jobs", "show", job.id[-8:]).out
+    unclear = peewit("jobs", "show", "").err
+    assert job.id in unclear
+    assert other.id in unclear
+    assert peewit("jobs", "cancel", job.id, "--json").json["status"] == "cancelled"
+    assert "no job 'x'" in peewit("jobs", "cancel", "x").err

@@ -333,3 +333,9 @@ def test_key_opens_what_it_is_for(
         assert keys["read"] not in repr(reader)
     with Client(api_key=keys["admin"]) as admin:
         assert admin.create_graph("g").name == "g"
+
+
+@pytest.mark.parametrize("url", ["http://h/v1", "http://h/v1/"])
+def test_an_address_with_the_version_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="without /v1"):
+        Client(url)

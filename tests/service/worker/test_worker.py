@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from sqlalchemy import update
+from sqlalchemy import event, update
 
 from peewit.service.catalog import AutoSolve, Catalog, GraphSettings
 from peewit.service.database.engine import Database, open_database
@@ -330,3 +330,19 @@ def test_a_result_outlasts_a_database_that_is_away_when_the_job_ends(
     assert service.kinds(job).count("succeeded") == 1
     assert service.predictions.read(ended).meta.job_id == job.id
     service.database.close()
+
+
+def test_a_wait_looks_less_and_less_often(tmp_path: Path) -> None:
+    database = open_database(Settings(home=tmp_path).database)
+    graph = Catalog(database).create(GraphSettings(name="g"))
+    spec = JobSpec(graph_id=graph.id, model="hfs", parameters={})
+    job = JobQueue(database).submit(spec)
+    WorkerRegistry(database).register("w", ("fast", "heavy"))
+    statements: list[str] = []
+    event.listen(database.engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
+    end = time.monotonic() + 2.0
+    run_until_finished(
+        database, Settings(home=tmp_path), job.id, should_stop=lambda: time.monotonic() > end
+    )
+    database.close()
+    assert len([each for each in statements if each.startswith("SELECT")]) < 45

@@ -1,0 +1,39 @@
+"""`peewit graph export`: the sparsified edges of a snapshot."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    open_session,
+    tell,
+)
+from peewit.service.cli.table_files import write_table
+from peewit.service.graphs.export import snapshot_edges
+from peewit.service.graphs.known_nodes import KnownNodes
+
+app = command_group()
+
+
+@app.command()
+def export(
+    name: GraphName,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help=".parquet, .csv, .ndjson or .arrow")
+    ],
+    snapshot: Annotated[int | None, typer.Option(help="Which; the newest by default.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Write the sparsified edges of a snapshot: src, dst, weight."""
+    with open_session() as session:
+        record = session.graph(name)
+        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
+        edges = snapshot_edges(record, session.settings.graphs_directory, nodes, snapshot)
+        write_table(output, edges.schema, edges.batches())
+    text = f"wrote {edges.n_edges:,} edges of snapshot {edges.number} to {output}"
+    value = {"path": output, "snapshot": edges.number, "n_edges": edges.n_edges}
+    tell(text, value, as_json=json)

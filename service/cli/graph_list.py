@@ -1,0 +1,62 @@
+"""`peewit graph list` and `graph delete`: light, as people call them often."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    open_session,
+    print_json,
+    print_rows,
+    tell,
+)
+from peewit.service.jobs.queue import JobQueue
+
+app = command_group()
+
+
+@app.command("list")
+def list_graphs(json: AsJson = False) -> None:
+    """List all graphs."""
+    with open_session() as session:
+        records = session.catalog.list()
+    if json:
+        print_json(records)
+        return
+    print_rows(
+        ("name", "nodes", "edges seen", "edges kept", "epsilon", "snapshot", "labels_seq"),
+        (
+            (
+                each.settings.name,
+                each.progress.n_nodes,
+                each.progress.edges_seen,
+                each.progress.edges_kept,
+                each.settings.epsilon,
+                each.progress.snapshot,
+                each.labels_seq,
+            )
+            for each in records
+        ),
+    )
+
+
+@app.command()
+def delete(
+    name: GraphName,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Delete a graph with its labels and predictions; its files go after a time of grace."""
+    with open_session() as session:
+        record = session.graph(name)
+        if not yes:
+            if not sys.stdin.isatty():
+                raise typer.BadParameter("nobody can be asked here; give --yes", param_hint="--yes")
+            typer.confirm(f"Delete {name} with {record.progress.n_nodes:,} nodes?", abort=True)
+        queue = JobQueue(session.database)
+        session.catalog.delete(record.id, cancel_jobs=queue.cancel_graph)
+    tell(f"deleted {name}", {"deleted": record.id}, as_json=json)

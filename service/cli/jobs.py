@@ -1,0 +1,63 @@
+"""`peewit jobs`: the queue, seen and stopped by people."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from peewit.service.cli.session import (
+    AsJson,
+    command_group,
+    open_session,
+    print_fields,
+    print_json,
+    print_rows,
+    tell,
+)
+from peewit.service.jobs.job import JobStatus
+from peewit.service.jobs.queue import JobQueue
+
+app = command_group("Jobs of the queue.")
+
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="Its id, or the end of it.")]
+
+
+@app.command("list")
+def list_jobs(
+    graph: Annotated[str | None, typer.Option(help="Name of a graph; of all by default.")] = None,
+    status: Annotated[JobStatus | None, typer.Option(help="Where they stand.")] = None,
+    n_jobs: Annotated[int, typer.Option("-n", min=1, help="Most jobs.")] = 50,
+    json: AsJson = False,
+) -> None:
+    """List jobs, newest first."""
+    with open_session() as session:
+        graph_id = None if graph is None else session.graph(graph).id
+        found = JobQueue(session.database).list(graph_id=graph_id, status=status, limit=n_jobs).jobs
+    if json:
+        print_json(found)
+        return
+    print_rows(
+        ("job", "kind", "model", "status", "created"),
+        ((each.id, each.kind, each.model, str(each.status), each.created_at) for each in found),
+    )
+
+
+@app.command()
+def show(job_id: JobId, json: AsJson = False) -> None:
+    """Show one job."""
+    with open_session() as session:
+        queue = JobQueue(session.database)
+        job = queue.get(queue.resolve(job_id))
+    if json:
+        print_json(job)
+    else:
+        print_fields(asdict(job))
+
+
+@app.command()
+def cancel(job_id: JobId, json: AsJson = False) -> None:
+    """Cancel a waiting job at once, ask a running one to stop."""
+    with open_session() as session:
+        queue = JobQueue(session.database)
+        job = queue.cancel(queue.resolve(job_id))
+    tell(f"job {job.id} {job.status}", job, as_json=json)

@@ -1,0 +1,70 @@
+"""Groups of commands whose modules are imported when a command runs.
+
+Help and completion need a name and a line of help only, and take them from the group's table.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+class Member(NamedTuple):
+    """A command of a group.
+
+    Attributes
+    ----------
+    module : str
+        Module of `peewit.service.cli` whose ``app`` has the command.
+    help : str, optional
+        First line of the command's docstring; None hides the command.
+    """
+
+    module: str
+    help: str | None
+
+
+class LazyGroup(TyperGroup):
+    """Commands by name, their modules imported at first use.
+
+    Attributes
+    ----------
+    members : mapping of str to Member
+        In the order of ``--help``.
+    """
+
+    members: ClassVar[Mapping[str, Member]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names."""
+        del ctx
+        return list(self.members)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name, or None."""
+        del ctx
+        if cmd_name not in self.members:
+            return None
+        module = import_module(f"peewit.service.cli.{self.members[cmd_name].module}")
+        found = typer.main.get_command(module.app)
+        return found.commands.get(cmd_name, found) if isinstance(found, TyperGroup) else found
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the names and their lines of help."""
+        self._summary().format_commands(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Names and options that begin so."""
+        summary = self._summary()
+        context = typer.Context(summary, parent=ctx.parent, info_name=ctx.info_name)
+        return summary.shell_complete(context, incomplete)
+
+    def _summary(self) -> TyperGroup:
+        """The group with commands that only have their help."""
+        commands: Any = {
+            name: TyperCommand(name, help=member.help, hidden=member.help is None)
+            for name, member in self.members.items()
+        }
+        return TyperGroup(name=self.name, commands=commands, params=self.params)

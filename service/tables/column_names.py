@@ -1,0 +1,26 @@
+"""Names of the columns of tables: what a call gives, else the graph, else the usual ones."""
+
+from collections.abc import Mapping
+
+from peewit.service.tables.uploads import LabelColumns
+from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns
+
+
+def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
+    """Names of the columns of edges: those given, else the graph's, else the usual ones.
+
+    A weight that is given has to be there; that of the graph counts as 1 where it is missing.
+    """
+    for name in given or ():
+        if name not in COLUMN_NAMES:
+            raise BadArgument("columns", f"must name {', '.join(COLUMN_NAMES)} alone, got {name!r}")
+    named = {**graph, **(given or {})}
+    names = {name: named[name] for name in COLUMN_NAMES if name in named}
+    return EdgeColumns(**names, needs_weight="weight" in (given or {}))
+
+
+def label_columns(graph: Mapping[str, str], given: Mapping[str, str]) -> LabelColumns:
+    """Names of the columns of labels, in the same way."""
+    named = {**graph, **given}
+    return LabelColumns(**{name: named[name] for name in LabelColumns._fields if name in named})
