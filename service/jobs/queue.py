@@ -45,6 +45,8 @@ from peewit.solvers.arguments import BadArgument
 LEASE_SECONDS: Final = 6.0
 """A job is taken over when its worker has been silent for so long."""
 
+_LEAST_ENDING: Final = 6
+_MOST_FOUND: Final = 10
 _FIRST_POLL_SECONDS: Final = 0.02
 _LAST_POLL_SECONDS: Final = 0.25
 
@@ -107,15 +109,25 @@ class JobQueue:
             return job_from_row(_find(connection, select(jobs), job_id))
 
     def resolve(self, ending: str) -> str:
-        """The one id that ends so, as people see its last eight characters; or `UnknownJob`."""
+        """The one id that ends so, as people see its last eight characters; or `UnknownJob`.
+
+        Fewer than six characters name no job: a slip must not cancel one.
+        """
+        if len(ending) < _LEAST_ENDING:
+            raise UnknownJob(
+                f"a job is named by its id, or by at least {_LEAST_ENDING} characters of its end, "
+                f"got {ending!r}"
+            )
         ends_so = jobs.c.id.endswith(ending, autoescape=True)
+        candidates = select(jobs.c.id).where(ends_so).limit(_MOST_FOUND)
         with self._database.read() as connection:
-            found = connection.execute(select(jobs.c.id).where(ends_so).limit(10)).scalars().all()
+            found = connection.execute(candidates).scalars().all()
         if len(found) == 1:
             return str(found[0])
         if ending in found or not found:
             return ending
-        raise UnknownJob(f"several jobs end with {ending!r}: {', '.join(sorted(found))}")
+        more = " and more" if len(found) == _MOST_FOUND else ""
+        raise UnknownJob(f"several jobs end with {ending!r}: {', '.join(sorted(found))}{more}")
 
     def list(
         self,

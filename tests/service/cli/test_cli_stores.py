@@ -312,8 +312,23 @@ def test_jobs_are_listed_shown_and_cancelled(peewit: Peewit, home: Path) -> None
     assert peewit("jobs", "list", "--status", "failed", "--json").json == []
     assert job.id in peewit("jobs", "list").out
     assert "queued" in peewit("jobs", "show", job.id[-8:]).out
-    unclear = peewit("jobs", "show", "").err
-    assert job.id in unclear
-    assert other.id in unclear
+    for short in ("", job.id[-5:]):
+        assert "at least 6 characters" in peewit("jobs", "cancel", short).err
     assert peewit("jobs", "cancel", job.id, "--json").json["status"] == "cancelled"
-    assert "no job 'x'" in peewit("jobs", "cancel", "x").err
+    assert "no job 'xxxxxx'" in peewit("jobs", "cancel", "xxxxxx").err
+
+
+def test_an_end_of_several_jobs_names_them_all(
+    peewit: Peewit, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = peewit("graph", "create", "g", "--json").json["id"]
+    made = iter(("1234567890abcdef", "fedcba1234abcdef"))
+    monkeypatch.setattr("peewit.service.jobs.queue.token_hex", lambda _bytes: next(made))
+    database = open_database(Settings(home=home).database)
+    ids = [
+        JobQueue(database).submit(JobSpec(graph_id=graph, model="hfs", parameters={})).id
+        for _ in range(2)
+    ]
+    database.close()
+    unclear = peewit("jobs", "show", "abcdef").err
+    assert all(each in unclear for each in ids)

@@ -332,6 +332,7 @@ def test_a_result_outlasts_a_database_that_is_away_when_the_job_ends(
     service.database.close()
 
 
+@pytest.mark.slow
 def test_a_wait_looks_less_and_less_often(tmp_path: Path) -> None:
     database = open_database(Settings(home=tmp_path).database)
     graph = Catalog(database).create(GraphSettings(name="g"))
