@@ -5,10 +5,11 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from tempfile import SpooledTemporaryFile
-from typing import Annotated, Any, BinaryIO, Final, cast
+from typing import IO, Annotated, Any, BinaryIO, Final, cast
 
 import anyio
 import orjson
+import pyarrow as pa
 from fastapi import Depends, Request
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from peewit.service.api.stores import Stores, StoresHere
 from peewit.service.tables.uploads import BadUpload, decoding_bytes
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.bad_table import named_faults
 from peewit.streaming.edges.table_formats import Format
 
 JSON: Final = "application/json"
@@ -30,6 +32,9 @@ LEAST_BYTES_PER_SECOND: Final = 1024
 
 _IN_MEMORY_BYTES: Final = 1 << 20
 """A larger body goes to a file of the home's disk, which has no name and ends with the request."""
+
+
+_ENCODINGS: Final = {"identity": None, "gzip": "gzip", "x-gzip": "gzip", "zstd": "zstd"}
 
 
 class BodyTooLarge(ValueError):
@@ -227,16 +232,46 @@ async def _spool(request: Request, stores: Stores) -> AsyncIterator[tuple[Binary
             else:
                 await run_in_threadpool(file.write, chunk)
         file.seek(0)
-        yield cast("BinaryIO", file), digest.hexdigest(), n_bytes
+        encoding = _encoding_of(request.headers)
+        if encoding is None:
+            yield cast("BinaryIO", file), digest.hexdigest(), n_bytes
+            return
+        is_table = Format.of_media_type(_media_type(request.headers)) is not None
+        max_bytes = stores.settings.max_body_bytes if is_table else MAX_JSON_BYTES
+        with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(stores.settings.home)) as plain:
+            n_bytes = await run_in_threadpool(_decode, file, encoding, plain, max_bytes)
+            yield cast("BinaryIO", plain), digest.hexdigest(), n_bytes
+
+
+def _decode(coded: IO[bytes], encoding: str, plain: IO[bytes], max_bytes: int) -> int:
+    """Write the content of a coded body to a file, and its length; BodyTooLarge beyond the cap."""
+    n_bytes = 0
+    source = pa.PythonFile(coded, mode="r")
+    with (
+        named_faults(f"the body must be {encoding}, as Content-Encoding says"),
+        pa.CompressedInputStream(source, encoding) as content,
+    ):
+        while chunk := content.read(_IN_MEMORY_BYTES):
+            n_bytes += len(chunk)
+            _require_within(max_bytes, n_bytes)
+            plain.write(chunk)
+    plain.seek(0)
+    return n_bytes
+
+
+def _encoding_of(headers: Headers) -> str | None:
+    """How the body is compressed, as Arrow calls it; None where it is not."""
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in _ENCODINGS:
+        raise BodyTypeUnknown(
+            "Content-Encoding", f"must be {', '.join(_ENCODINGS)} or left out, got {encoding}"
+        )
+    return _ENCODINGS[encoding]
 
 
 def _format_of(request: Request) -> Format | None:
     """The table format that the headers name, if they name one."""
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
-        raise BodyTypeUnknown(
-            "Content-Encoding", f"must be identity, got {encoding}; send plain bytes"
-        )
+    _encoding_of(request.headers)
     return Format.of_media_type(_media_type(request.headers))
 
 

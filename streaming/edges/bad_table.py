@@ -62,16 +62,18 @@ class BadUpload(BadTable):
 
 
 @contextmanager
-def named_faults(rule: str, *, argument: str | None = None) -> Iterator[None]:
-    """Turn Arrow's errors about a file or column that it cannot read into `BadUpload`."""
+def named_faults(rule: str, *, argument: str | None = None, first_line: int = 2) -> Iterator[None]:
+    """Turn Arrow's errors about a file or column that it cannot read into `BadUpload`.
+
+    Of CSV, ``first_line`` is the line of the first row; Arrow counts lines from 1.
+    """
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         match = _CSV_ROW.search(str(error))
         if match is None:
             raise BadUpload(f"{rule} ({excerpt(error, 200)})", argument=argument) from error
-        # Arrow counts lines from 1 and the header is the first.
-        row = int(match["line"]) - 2
+        row = int(match["line"]) - first_line
         raise BadUpload(f"{rule} ({excerpt(match['rest'], 200)})", row=row) from error
 
 

@@ -33,16 +33,13 @@ class _Layout:
         Its columns, by position where it has no header line.
     separator : str
         Between two fields.
-    n_comments : int
-        Lines before the header.
-    has_header : bool
-        Whether the line after those names the columns.
+    first_line : int
+        Line of the first row, from 1: after comments and header.
     """
 
     names: list[str]
     separator: str
-    n_comments: int
-    has_header: bool
+    first_line: int
 
 
 class _Rejoined(io.RawIOBase):
@@ -110,14 +107,14 @@ def csv_batches(
         column_types=dict.fromkeys(wanted, pa.string()),
         strings_can_be_null=False,
     )
-    with named_faults("the CSV is damaged"):
+    with named_faults("the CSV is damaged", first_line=layout.first_line):
         yield from _opened(file, layout, options, on_damaged)
 
 
-def csv_header(file: BinaryIO, wanted: Sequence[str]) -> tuple[list[str], "OpenCSV"]:
-    """Names of the columns, and how to read the rows of some of them."""
+def csv_header(file: BinaryIO, wanted: Sequence[str]) -> tuple[list[str], int, "OpenCSV"]:
+    """Names of the columns, the line of the first row, and how to read rows of some columns."""
     layout, rejoined = _layout(file, wanted)
-    return layout.names, lambda options: _opened(rejoined, layout, options)
+    return layout.names, layout.first_line, lambda options: _opened(rejoined, layout, options)
 
 
 def n_csv_columns(file: BinaryIO) -> int:
@@ -146,8 +143,8 @@ def _opened(
             file,
             read_options=pa.csv.ReadOptions(
                 use_threads=False,  # with threads no row is named in errors
-                skip_rows=layout.n_comments,
-                column_names=None if layout.has_header else layout.names,
+                skip_rows=layout.first_line - 1,
+                column_names=layout.names,  # Arrow reads no header that was not counted
             ),
             parse_options=pa.csv.ParseOptions(
                 delimiter=layout.separator,
@@ -163,9 +160,8 @@ def _opened(
 def _leave_out(
     layout: _Layout, on_damaged: Callable[[int, str, str], None], row: pa.csv.InvalidRow
 ) -> str:
-    first_line = 1 + layout.n_comments + layout.has_header
     rule = f"a row must have {row.expected_columns} fields, got {row.actual_columns}"
-    on_damaged(row.number - first_line, rule, excerpt(" ".join(row.text.split())))
+    on_damaged(row.number - layout.first_line, rule, excerpt(" ".join(row.text.split())))
     return "skip"
 
 
@@ -177,7 +173,7 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
         raise BadUpload(f"a line must have at most {_HEAD_BYTES} bytes", row=0)
     lines = head.removeprefix(_BYTE_ORDER_MARK).splitlines()
     n_comments = 0
-    while n_comments < len(lines) and lines[n_comments].lstrip()[:1] in {b"#", b"%"}:
+    while n_comments < len(lines) and lines[n_comments].lstrip()[:1] in {b"", b"#", b"%"}:
         n_comments += 1
     if n_comments == len(lines):
         raise BadUpload("it must be CSV with a header line")
@@ -187,7 +183,7 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
         rule = "it must be CSV in UTF-8, with a header line"
         raise BadUpload(rule, value=excerpt(lines[n_comments])) from error
     has_header = not (wanted and wanted[0].startswith("#"))
-    fields = {each: next(csv.reader([first], delimiter=each), []) for each in _SEPARATORS}
+    fields = {each: _fields(first, each) for each in _SEPARATORS}
 
     def fit(separator: str) -> tuple[int, int]:
         names = fields[separator]
@@ -205,8 +201,16 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
         raise BadUpload(rule, value=excerpt(first))
     if not has_header:
         names = [f"#{number}" for number in range(1, len(names) + 1)]
-    layout = _Layout(names=names, separator=separator, n_comments=n_comments, has_header=has_header)
+    layout = _Layout(names=names, separator=separator, first_line=1 + n_comments + has_header)
     return layout, cast("BinaryIO", _Rejoined(head, file))
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    """The fields of a line; none where it cannot be cut so."""
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:  # a field longer than any name
+        return []
 
 
 def _is_data(fields: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ def csv_features(
     check: Callable[[Sequence[str]], None] = lambda _names: None,
 ) -> Iterator[pa.RecordBatch]:
     """The column of the node, unless ``node_kind`` is None, and all others as one list."""
-    names, opened = csv_header(file, (node,))
+    names, first_line, opened = csv_header(file, (node,))
     check(names)
     columns = [name for name in names if name != node]
     has_node = node_kind is None or node in names
@@ -38,7 +38,8 @@ def csv_features(
         strings_can_be_null=False,
     )
     first_row = 0
-    with named_faults("every column but that of the node must hold numbers"):
+    rule = "every column but that of the node must hold numbers"
+    with named_faults(rule, first_line=first_line):
         for batch in opened(options):
             rows = np.column_stack(
                 [batch.column(name).to_numpy(zero_copy_only=False) for name in columns]

@@ -102,7 +102,7 @@ def test_a_setting_that_is_fixed_is_named(refusing: Api) -> None:
     ("path", "expected", "header", "argument"),
     [
         (EDGES, 415, {"Content-Type": "text/plain"}, "Content-Type"),
-        (EDGES, 415, {"Content-Encoding": "gzip"}, "Content-Encoding"),
+        (EDGES, 415, {"Content-Encoding": "br"}, "Content-Encoding"),
         (EDGES, 422, {"Idempotency-Key": ""}, "idempotency-key"),
     ],
 )

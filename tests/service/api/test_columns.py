@@ -1,6 +1,10 @@
-"""Columns of other names in pushes, sources and labels over HTTP."""
+"""Columns of other names in pushes, sources and labels over HTTP, and packed bodies."""
 
+import gzip
 from pathlib import Path
+
+import pyarrow as pa
+import pytest
 
 from tests.service.api.conftest import CSV, Api
 
@@ -59,3 +63,26 @@ def test_json_labels_beyond_64_bits_are_refused_not_rounded(api: Api) -> None:
     headers = {"Content-Type": "application/json"}
     problem = api.problem("PUT", "/graphs/g/labels", 422, content=body, headers=headers)
     assert "2^63" in problem["detail"]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_bodies_may_be_packed_within_their_limits(api: Api, encoding: str) -> None:
+    def packed(content: bytes) -> bytes:
+        is_gzip = encoding == "gzip"
+        return gzip.compress(content) if is_gzip else pa.compress(content, encoding, asbytes=True)
+
+    api.call("POST", "/graphs", 201, json={"name": "g"})
+    headers = {"Content-Type": CSV, "Content-Encoding": encoding}
+    edges = packed(b"src,dst\na,b\n")
+    api.call("POST", "/graphs/g/edges", 202, content=edges, headers=headers)
+    api.ingest("g")
+    labels = packed(b'{"labels": [{"node": "a", "label": "x"}]}')
+    json = headers | {"Content-Type": "application/json"}
+    put = api.call("PUT", "/graphs/g/labels", 200, content=labels, headers=json)
+    assert put.json()["accepted"] == 1
+    cut = api.problem("POST", "/graphs/g/edges", 422, content=edges[:-5], headers=headers)
+    assert encoding in cut["detail"]
+    bomb = packed(b" " * (17 << 20))
+    api.problem("PUT", "/graphs/g/labels", 413, content=bomb, headers=json)
+    plain = api.problem("POST", "/graphs/g/edges", 422, content=b"src,dst\n", headers=headers)
+    assert encoding in plain["detail"]

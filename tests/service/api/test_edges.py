@@ -187,8 +187,8 @@ def test_an_unknown_content_type_is_refused(refusing: Api, media_type: str) -> N
     assert Format.CSV.media_type in problem["detail"]
 
 
-def test_a_compressed_body_is_refused(refusing: Api) -> None:
-    headers = {"Content-Type": CSV, "Content-Encoding": "gzip"}
+def test_an_unknown_encoding_of_a_body_is_refused(refusing: Api) -> None:
+    headers = {"Content-Type": CSV, "Content-Encoding": "br"}
     refusing.problem("POST", "/graphs/g/edges", 415, content=b"x", headers=headers)
 
 
