@@ -36,7 +36,7 @@ from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from peewit.streaming.sparsify_call import sparsify
 
 _N_NODES: Final = 80

@@ -31,7 +31,7 @@ _MAX_SHIFT = 16  # nodes are counted from the start of their bucket in 16 bits
 
 
 class EdgeChunk(Protocol):
-    """Some edge records; `peewit.streaming.sparsifier.state.Records` is one."""
+    """Some edge records; `peewit.streaming.sparsifier.settings_and_state.Records` is one."""
 
     @property
     def u(self) -> Any:

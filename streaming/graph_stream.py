@@ -29,7 +29,7 @@ from peewit.streaming.nodes.index import Nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.state import SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.stream.absorption import Absorption
 from peewit.streaming.stream.commitment import Commitment
 from peewit.streaming.stream.publication import Publication

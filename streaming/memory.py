@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.sparsifier.sample_size import expected_size
-from peewit.streaming.sparsifier.state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 RECORD_BYTES = 26
 """A record (20), its new probability (4), its class and its mark while it is resparsified."""

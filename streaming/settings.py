@@ -7,8 +7,8 @@ from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS
 from peewit.streaming.memory import plan_memory
 from peewit.streaming.sparsifier.sample_size import expected_size
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from peewit.streaming.sparsifier.sparsifier import ARRIVAL_LANES
-from peewit.streaming.sparsifier.state import SparsifierSettings
 
 SMALLEST_PART_ROWS = 1 << 13
 

@@ -36,8 +36,8 @@ from peewit.streaming.sparsifier.kelner_levin import (
     copies_graph,
     kelner_levin,
 )
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon, sparsifier_graph, thinned
-from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
 
 GROUP_BLOCKS: Final = 8
 """Blocks that are scored against one embedding."""

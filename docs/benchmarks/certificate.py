@@ -34,7 +34,7 @@ from peewit.streaming.passes.raw_edge_spool import Spool
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 N_VECTORS = 4
 

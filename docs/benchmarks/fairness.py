@@ -20,7 +20,7 @@ from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array
 from peewit.streaming.kernels.coins import throw_coins
 from peewit.streaming.kernels.dependent_rounding import throw_leaning_coins
 from peewit.streaming.sparsifier.sample_size import expected_size
-from peewit.streaming.sparsifier.state import Coins, SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import Coins, SparsifierSettings
 from tests.streaming.graphs import EdgeList, sparsified
 
 COINS: tuple[Coins, ...] = ("dependent", "independent")

@@ -20,8 +20,8 @@ from docs.benchmarks.graphs import four_gaussians
 from docs.benchmarks.peers import draws_for, leverages, spielman_srivastava, uniform
 from docs.benchmarks.spectra import extremes
 from peewit.solvers.graph import Graph
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, resparsify, sparsifier_graph
-from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
 from tests.streaming.graphs import EdgeList
 
 

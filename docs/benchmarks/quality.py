@@ -21,8 +21,8 @@ from docs.benchmarks.graphs import four_rectangles, mnist, small_clusters
 from docs.benchmarks.peers import draws_for, leverages, spielman_srivastava, uniform
 from docs.benchmarks.spectra import extremes
 from peewit.solvers.graph import Graph
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon, sparsifier_graph, thinned
-from peewit.streaming.sparsifier.state import SparsifierSettings
 from tests.streaming.graphs import (
     EdgeList,
     core_with_paths,

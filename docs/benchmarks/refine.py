@@ -30,7 +30,7 @@ from peewit.streaming.graph_stream import Stream
 from peewit.streaming.passes.raw_edge_passes import snapshot_edges
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 N_CLASSES = 10
 N_LABELS = 100

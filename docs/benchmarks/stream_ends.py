@@ -29,7 +29,7 @@ from scipy.sparse.csgraph import connected_components
 from peewit.solvers.graph import Graph
 from peewit.streaming.snapshots.checkpoints import EMPTY, Checkpoint, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
-from peewit.streaming.sparsifier.state import Records, SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierState
 from tests.reference.adjacency import symmetric_matrix
 
 CHUNK = 1_000_000

@@ -17,6 +17,7 @@ from pydantic.json_schema import models_json_schema
 
 from peewit.service.api import errors
 from peewit.service.api.bodies import BodyCap
+from peewit.service.api.draining import Stopping
 from peewit.service.api.long_poll import Arrivals
 from peewit.service.api.request_metrics import RequestMetrics
 from peewit.service.api.request_middleware import HttpRules, Observed
@@ -30,13 +31,12 @@ from peewit.service.api.routes import (
     predictions,
     server,
     snapshots,
-    sources,
+    sources_and_files,
     suggestions,
 )
 from peewit.service.api.schemas.bodies_and_problems import Problem
 from peewit.service.api.schemas.labels import LabelsIn
 from peewit.service.api.schemas.predictions import PointsIn
-from peewit.service.api.shutdown import Stopping
 from peewit.service.api.stores import Stores
 from peewit.service.api.streams import StreamEnds, Streams
 from peewit.service.api.throttling import RateLimits
@@ -50,7 +50,7 @@ _RESOURCES: Final = (
     graphs,
     edges,
     features,
-    sources,
+    sources_and_files,
     jobs,
     new_points,
     snapshots,

@@ -31,7 +31,7 @@ from peewit.service.api.streams import KeyRevoked
 from peewit.service.api.tables import FormatNotOffered
 from peewit.service.api.throttling import TooBusy, TooManyRequests
 from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
-from peewit.service.database.full_disk import is_disk_full
+from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.inbox.confinement import SourceRefused
 from peewit.service.inbox.feature_log import FeatureSetNotFound
 from peewit.service.inbox.inbox_records import (

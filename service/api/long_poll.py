@@ -8,7 +8,7 @@ from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from peewit.service.api.shutdown import stopping_of
+from peewit.service.api.draining import stopping_of
 from peewit.service.api.streams import streams_of
 from peewit.service.database.read_cache import arriving
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from peewit.service.api.shutdown import Stopping
+from peewit.service.api.draining import Stopping
 from peewit.service.database.engine import Database
 from peewit.service.database.migrations import DatabaseVersionError, require_present
 from peewit.service.settings import Settings

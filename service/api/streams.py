@@ -16,8 +16,8 @@ from fastapi import Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from peewit.service.api.draining import stopping_of
 from peewit.service.api.key_store import KeyRecord, KeyStore
-from peewit.service.api.shutdown import stopping_of
 from peewit.service.api.throttling import TooBusy, TooManyRequests
 
 CHECK_KEYS_SECONDS: Final = 0.5

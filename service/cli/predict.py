@@ -24,7 +24,7 @@ from peewit.service.cli.table_files import (
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
 from peewit.service.jobs.job import Job, UnknownJob
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.predictions.new_points import checked_points
+from peewit.service.predictions.checked_points import checked_points
 from peewit.service.predictions.predictors import (
     NotInductive,
     inductive_models,

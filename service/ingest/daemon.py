@@ -22,8 +22,8 @@ from sqlalchemy.exc import OperationalError
 from structlog.contextvars import bound_contextvars
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
+from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database
-from peewit.service.database.full_disk import is_disk_full
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.inbox.inbox_records import SourceRecord

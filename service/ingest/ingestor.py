@@ -37,7 +37,7 @@ from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import FileUnreadable, Interrupted, Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.sparsifier.state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 _UNREADABLE_FILES: Final = 3
 """So many files of a source that cannot be read, and the others of it are not tried either."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
-from peewit.solvers.laplacian.full_graph_system import LEAST_PASSES
+from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.models.harmonic import StableHFS

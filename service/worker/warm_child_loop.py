@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from peewit.service.database.full_disk import is_disk_full
+from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.kind_list import kind_of
 from peewit.service.tasks.tasks_and_messages import Answer, Failed, Stop, Task

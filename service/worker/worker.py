@@ -20,8 +20,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from structlog.contextvars import bound_contextvars
 
 from peewit.service.catalog import Catalog, GraphNotFound
+from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database
-from peewit.service.database.full_disk import is_disk_full
 from peewit.service.jobs.auto_solve import renew_given_up
 from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost
 from peewit.service.jobs.worker_registry import WorkerRegistry

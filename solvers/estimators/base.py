@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.documentation import with_parameters
-from peewit.solvers.estimators.neighborhood import Neighborhood
+from peewit.solvers.estimators.graph_of_features import Neighborhood
 from peewit.solvers.estimators.targets import ClassTargets, Marker
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of

@@ -15,8 +15,8 @@ from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.cheeger_partition import PartitionDescent
 from peewit.solvers.variation.hinge_fit import HingeFit
+from peewit.solvers.variation.penalty_inverses import Smoothing, SpaceInverse
 from peewit.solvers.variation.proximal_step import TotalVariation
-from peewit.solvers.variation.quadratic_penalties import Smoothing, SpaceInverse
 
 _HISTORY: Final = 40
 """Energies that the stats show."""

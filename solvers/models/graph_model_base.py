@@ -13,7 +13,7 @@ from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.multigrid import Multigrid
 from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.models.base import KEPT_BYTES, Model, refuse_features
-from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.models.laplacian_kernel import LabeledKernel
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution, grown
 from peewit.solvers.status import Status

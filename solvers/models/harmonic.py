@@ -16,15 +16,15 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.kernels.laplacian_products import subtract_by_component
 from peewit.solvers.labels import Labels, Targets
-from peewit.solvers.laplacian.full_graph_system import FullSystem
 from peewit.solvers.laplacian.solver import LinearSolution
+from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.base import ScoreKind, check_targets
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.certainty import uncertain
 from peewit.solvers.models.class_balance import ClassShares, asked_shares
 from peewit.solvers.models.class_mass import normalized_masses
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
-from peewit.solvers.models.labeled_kernel import KernelFunction, accepted
+from peewit.solvers.models.laplacian_kernel import KernelFunction, accepted
 from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.refinable_base import Refinable

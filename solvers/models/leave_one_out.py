@@ -17,7 +17,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.labels import Labels, Targets
-from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.models.laplacian_kernel import LabeledKernel
 from peewit.solvers.status import Status
 
 MAX_KERNEL_NODES = 200

@@ -25,7 +25,7 @@ from peewit.solvers.models.class_balance import (
     share_miss,
 )
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
-from peewit.solvers.models.labeled_kernel import accepted
+from peewit.solvers.models.laplacian_kernel import accepted
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 

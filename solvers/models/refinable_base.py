@@ -9,7 +9,7 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import Labels, Targets
-from peewit.solvers.laplacian.full_graph_system import FullSystem, Product, solve_full
+from peewit.solvers.laplacian.unsparsified_system import FullSystem, Product, solve_full
 from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status

@@ -15,7 +15,7 @@ from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.fidelity import HingeFidelity
 from peewit.solvers.variation.hinge_fit import HingeFit
-from peewit.solvers.variation.quadratic_penalties import GraphInverse, PenaltyInverse
+from peewit.solvers.variation.penalty_inverses import GraphInverse, PenaltyInverse
 from peewit.solvers.variation.simplex_splitting import SimplexSplitting, on_simplex
 
 _RIDGE: Final = 1e-4

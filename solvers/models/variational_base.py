@@ -21,7 +21,7 @@ from peewit.solvers.models.point_model_base import PointProblem, Points
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
-from peewit.solvers.variation.quadratic_penalties import SpaceInverse
+from peewit.solvers.variation.penalty_inverses import SpaceInverse
 from peewit.solvers.variation.simplex_splitting import on_simplex
 
 FEW_LABELS: Final = 5

@@ -18,8 +18,8 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.status import Status
 from peewit.solvers.variation.cheeger_ratio import partition_balances, ratio
+from peewit.solvers.variation.penalty_inverses import Smoothing
 from peewit.solvers.variation.proximal_step import TotalVariation
-from peewit.solvers.variation.quadratic_penalties import Smoothing
 
 STEPS: Final = (200.0, 60.0, 20.0, 6.0, 2.0)
 """How far the subgradient of the balance pushes, longest first: short steps stop at borders that

@@ -10,7 +10,7 @@ from peewit.solvers.gram.feature_spaces import symmetric
 from peewit.solvers.iteration_loop import Teller, untold
 from peewit.solvers.status import Status, first_failure
 from peewit.solvers.svm.dual import box_program
-from peewit.solvers.variation.quadratic_penalties import PenaltyInverse
+from peewit.solvers.variation.penalty_inverses import PenaltyInverse
 
 _CHUNK_COLUMNS: Final = 64
 

@@ -8,7 +8,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.kernels.simplex import project_rows
 from peewit.solvers.status import Status
 from peewit.solvers.variation.fidelity import HingeFidelity
-from peewit.solvers.variation.quadratic_penalties import PenaltyInverse
+from peewit.solvers.variation.penalty_inverses import PenaltyInverse
 
 
 def on_simplex(values: FloatArray) -> FloatArray:

@@ -9,8 +9,8 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.status import Status
 from peewit.solvers.variation.fidelity import Fidelity
+from peewit.solvers.variation.penalty_inverses import Smoothing
 from peewit.solvers.variation.proximal_step import TotalVariation
-from peewit.solvers.variation.quadratic_penalties import Smoothing
 
 Normalization = Literal["none", "sqrt", "as-printed"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("none", "sqrt", "as-printed")

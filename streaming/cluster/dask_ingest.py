@@ -61,8 +61,8 @@ from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.nodes.index import DenseNodes, NodeIndex, Nodes
 from peewit.streaming.sparsifier.merge_tree import fold_tree, leaf, merge, without_embedding
 from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import buffer_cap
-from peewit.streaming.sparsifier.state import SparsifierState
 
 CONNECT_SECONDS = 10.0
 """A scheduler that does not answer by then is reported."""

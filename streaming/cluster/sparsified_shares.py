@@ -29,8 +29,8 @@ from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds
 from peewit.streaming.nodes.index import DenseNodes, NodeCollision, NodeIndex, Nodes
 from peewit.streaming.sparsifier.merge_tree import merge, without_embedding
 from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify
-from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
 
 SHARE_ROWS = 1 << 23
 """A row group is cut between shares only beyond this: whoever reads on skips what lies before."""

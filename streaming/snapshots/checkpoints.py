@@ -3,8 +3,8 @@
 A checkpoint is a directory published whole; ``current.json`` names both and is replaced in one
 step, so that a process killed at any line resumes from a matching pair. What two checkpoints have
 in common is written once and linked: records, embedding, and the list of absorbed files, which is
-kept in the segments of the node index. What the numbers mean is ``records``' and ``pipeline``'s
-business.
+kept in the segments of the node index. What the numbers mean is
+`settings_and_state`'s and `graph_stream`'s business.
 """
 
 import json
@@ -42,7 +42,7 @@ from peewit.streaming.snapshots.record_segments import (
     write_records,
 )
 from peewit.streaming.sparsifier.node_resistances import NodeCards
-from peewit.streaming.sparsifier.state import SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 
 _CARDS = "cards.npy"
 _SURPLUS = "surplus.npy"

@@ -15,7 +15,7 @@ import numpy as np
 
 from peewit.solvers.arrays import AnyArray
 from peewit.streaming.durable_files import link_file, naming
-from peewit.streaming.sparsifier.state import Records
+from peewit.streaming.sparsifier.settings_and_state import Records
 
 _COLUMNS = {
     item.name: getattr(Records.empty(), item.name).dtype.newbyteorder("<")

@@ -30,7 +30,7 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status
 from peewit.streaming.kernels.coins import choose_coarse, stale_leverages
 from peewit.streaming.sparsifier.node_resistances import NodeCards
-from peewit.streaming.sparsifier.state import Records, SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierSettings
 
 EMBEDDING_RTOL = 0.1
 """Relative error of the projected term allowed in every direction, the smallest cut's included."""

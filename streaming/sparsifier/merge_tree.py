@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import is_full, resparsify
-from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
 
 _T = TypeVar("_T")
 

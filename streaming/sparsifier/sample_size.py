@@ -2,7 +2,7 @@
 
 An edge of leverage ``w R`` is kept with probability ``min(1, c w R)``, ``c = ln(n) / epsilon^2``
 (B10'). The logarithm is the price of independence: some node of n has bad luck with all
-of its coins. Coins that even out the degrees (`kernels.balancing`) leave nothing of that. What is
+of its coins. Coins that even out the degrees leave nothing of that. What is
 left of the noise between neighbors is a symmetric matrix of independent entries, whose norm is
 ``2 / sqrt(k)`` where nodes keep k edges, whatever n is (the semicircle; for entries of unequal
 variance Bandeira and van Handel, arXiv:1408.6185). So that part of a resistance which the degrees
@@ -12,7 +12,7 @@ margin below 1; the rest, which tells of bottlenecks, keeps the logarithm.
 
 import math
 
-from peewit.streaming.sparsifier.state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 AIM = 0.7
 """Part of epsilon that evened-out coins may use up, theta above."""

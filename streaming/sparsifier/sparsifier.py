@@ -2,7 +2,7 @@
 
 A *record* is a stored edge ``(u, v, weight, keep_probability)``: one coin per edge, weight
 ``weight / keep_probability`` in the sparsifier, hence unbiased (section B.6); dependent coins
-nearly so, see `kernels.balancing`. Records arrive scored by the last resistance embedding,
+nearly so, see `kernels.dependent_rounding`. Records arrive scored by the last resistance embedding,
 without a solve (section B.5); when the buffer reaches its cap they are resparsified: a new
 embedding, ``p' = min(p, ...)``, one more coin. No files and no clock in here.
 """
@@ -20,7 +20,11 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.coins import degree_variance, sample_arrivals
 from peewit.streaming.sparsifier.sample_size import expected_size, sampling_constant
-from peewit.streaming.sparsifier.state import Records, SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import (
+    Records,
+    SparsifierSettings,
+    SparsifierState,
+)
 from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, thin
 
 BUFFER_FACTOR = 8.0

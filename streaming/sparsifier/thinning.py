@@ -28,7 +28,7 @@ from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_f
 from peewit.streaming.sparsifier.buffer_resistances import counted_resistances
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.sample_size import local_factor
-from peewit.streaming.sparsifier.state import Records, SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierSettings
 
 LANE_RECORDS = 1 << 21
 """Coins of so many records are thrown in a lane, with surpluses of its own, at least."""

@@ -21,8 +21,8 @@ from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import Checkpoint
+from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
-from peewit.streaming.sparsifier.state import SparsifierState
 
 if TYPE_CHECKING:
     from peewit.streaming.cluster.dask_ingest import Cluster

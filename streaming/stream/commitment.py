@@ -16,7 +16,7 @@ from peewit.streaming.snapshots.checkpoints import (
     CheckpointStore,
     FilePosition,
 )
-from peewit.streaming.sparsifier.state import SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 
 _LEAST_INTERVAL: Final = 20.0
 """Checkpoints before long work lie so many times apart as one takes."""

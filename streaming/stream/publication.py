@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon
-from peewit.streaming.sparsifier.state import SparsifierState
 
 
 class Publication:

@@ -18,8 +18,8 @@ from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
 from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database, open_database
-from peewit.service.database.full_disk import is_disk_full
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor

@@ -26,7 +26,7 @@ import pyarrow as pa
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
 from peewit.service.database.engine import open_database
 from peewit.service.inbox.feature_tables import table_blocks
-from peewit.service.predictions.new_points import checked_points
+from peewit.service.predictions.checked_points import checked_points
 from peewit.service.tables.uploads import (
     BadUpload,
     LabelValue,

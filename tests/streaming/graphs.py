@@ -8,8 +8,12 @@ from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.edge_merging import WeightedEdges
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.sparsifier.settings_and_state import (
+    Records,
+    SparsifierSettings,
+    SparsifierState,
+)
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify
-from peewit.streaming.sparsifier.state import Records, SparsifierSettings, SparsifierState
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ from peewit.streaming.passes.raw_edge_spool import Spool
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
-from peewit.streaming.sparsifier.state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

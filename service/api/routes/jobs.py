@@ -11,6 +11,7 @@ from fastapi import Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from peewit.service.api.auth import requires
+from peewit.service.api.draining import stopping_of
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import (
@@ -22,7 +23,6 @@ from peewit.service.api.routes.query_parameters import (
 )
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of
 from peewit.service.api.schemas.jobs import JobIn, SolveIn, job_of
-from peewit.service.api.shutdown import stopping_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.streams import streams_of
 from peewit.service.catalog import GraphNotFound

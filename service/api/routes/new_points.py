@@ -27,7 +27,7 @@ from peewit.service.api.tables import (
     table_response,
 )
 from peewit.service.jobs.job import UnknownJob
-from peewit.service.predictions.new_points import checked_points
+from peewit.service.predictions.checked_points import checked_points
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive, predictor_of
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import encode

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from peewit.service.api.auth import requires
+from peewit.service.api.draining import stopping_of
 from peewit.service.api.errors import any_problem, problems
 from peewit.service.api.readiness import NotReady, require_ready
-from peewit.service.api.shutdown import stopping_of
 from peewit.service.api.stores import StoresHere
 from peewit.service.tasks.solve_options import options_schema
 from peewit.service.wire.server import Health, Model, ModelList, Version

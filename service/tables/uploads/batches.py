@@ -6,8 +6,8 @@ from typing import Any, BinaryIO, Final
 import pyarrow as pa
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, surveyed_bytes
-from peewit.service.tables.uploads.csv_tables import csv_features
-from peewit.service.tables.uploads.json_tables import json_features
+from peewit.service.tables.uploads.csv_features import csv_features
+from peewit.service.tables.uploads.json_features import json_features
 from peewit.service.tables.uploads.limits import (
     BYTES_PER_COLUMN,
     UploadLimits,
@@ -124,7 +124,7 @@ def feature_batches(
 def point_batches(
     file: BinaryIO, table_format: Format, *, limits: UploadLimits | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The same of new points, which are no nodes; see `peewit.service.predictions.new_points`."""
+    """New points, which are no nodes; see `peewit.service.predictions.checked_points`."""
     return feature_batches(file, table_format, None, limits=limits)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError
 
-from peewit.service.upkeep.doctor import database_rows, graph_files, installation, leftovers
+from peewit.service.upkeep.doctor import database_and_rows, graph_files, installation, leftovers
 from peewit.service.upkeep.doctor.findings import Check, Finding, Level, Patient, fault
 
 CHECKS: Final[dict[str, Check]] = {
@@ -15,16 +15,16 @@ CHECKS: Final[dict[str, Check]] = {
     "home": installation.check_home,
     "disk": installation.check_disk,
     "secrets": installation.check_secrets,
-    "database": database_rows.check_database,
+    "database": database_and_rows.check_database,
     "clock": installation.check_clock,
     "checkpoints": graph_files.check_checkpoints,
     "node index": graph_files.check_node_index,
     "snapshots": graph_files.check_snapshots,
     "predictions": graph_files.check_predictions,
     "pushes": graph_files.check_pushes,
-    "jobs": database_rows.check_jobs,
-    "leases": database_rows.check_leases,
-    "sources": database_rows.check_sources,
+    "jobs": database_and_rows.check_jobs,
+    "leases": database_and_rows.check_leases,
+    "sources": database_and_rows.check_sources,
     "deleted graphs": leftovers.check_deleted_graphs,
     "orphan directories": leftovers.check_orphan_directories,
     "orphan pushes": leftovers.check_orphan_pushes,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from peewit.service.predictions.new_points import checked_points
+from peewit.service.predictions.checked_points import checked_points
 from peewit.service.predictions.prediction_files import (
     PredictionFile,
     class_columns,

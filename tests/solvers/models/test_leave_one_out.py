@@ -7,7 +7,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import ProgressReport, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
-from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.models.laplacian_kernel import LabeledKernel
 from peewit.solvers.models.leave_one_out import (
     MAX_KERNEL_NODES,
     UNITS_PER_DECADE,

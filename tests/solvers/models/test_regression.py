@@ -13,7 +13,7 @@ from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel, check_labels
 from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.models.laplacian_kernel import LabeledKernel
 from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.refinable_base import refine
 from peewit.solvers.solution import Solution

@@ -7,7 +7,7 @@ from peewit.solvers.gram.feature_spaces import GramFactor
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.status import Status
 from peewit.solvers.variation.hinge_fit import HingeFit
-from peewit.solvers.variation.quadratic_penalties import GraphInverse, PenaltyInverse, SpaceInverse
+from peewit.solvers.variation.penalty_inverses import GraphInverse, PenaltyInverse, SpaceInverse
 from tests.reference.kernel_machines import laplacian_power
 from tests.reference.variation import Composite, Hinge
 from tests.solvers.machines import Small, small

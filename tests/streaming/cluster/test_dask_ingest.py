@@ -31,8 +31,8 @@ from peewit.streaming.graph_stream import Interrupted, Stream
 from peewit.streaming.nodes.index import DenseNodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import resparsify
-from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, random_graph, two_communities
 

@@ -32,7 +32,7 @@ from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.sparsifier.merge_tree import leaf, without_embedding
-from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from tests.streaming.graphs import EdgeList, random_graph
 
 N_NODES = 300

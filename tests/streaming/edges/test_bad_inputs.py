@@ -17,7 +17,7 @@ from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 N_ROWS, BAD_ROW, MAX_NODES = 3_000, 2_345, 500
 ID_TYPES: dict[NodeKind, pa.DataType] = {

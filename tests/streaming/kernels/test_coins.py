@@ -28,7 +28,7 @@ from peewit.streaming.kernels.coins import (
 )
 from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
 from peewit.streaming.sparsifier.node_resistances import NodeCards
-from peewit.streaming.sparsifier.state import Records
+from peewit.streaming.sparsifier.settings_and_state import Records
 from tests.reference.sampling import (
     Card,
     arriving,

@@ -24,7 +24,11 @@ from peewit.streaming.snapshots.checkpoints import (
     CheckpointStore,
     FilePosition,
 )
-from peewit.streaming.sparsifier.state import Records, SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import (
+    Records,
+    SparsifierSettings,
+    SparsifierState,
+)
 from tests.streaming.graphs import random_graph, sparsified
 
 POSITION = FilePosition(path="b", digest="aa", part_rows=1024, next_part=3, self_loops_before=2)

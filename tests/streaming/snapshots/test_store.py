@@ -12,8 +12,8 @@ import pytest
 
 from peewit.solvers.graph import Graph
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
+from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierSettings
 from peewit.streaming.sparsifier.sparsifier import sparsifier_graph
-from peewit.streaming.sparsifier.state import Records, SparsifierSettings
 from tests.reference.adjacency import summed_pairs
 from tests.streaming.graphs import merged_edges, random_graph, sparsified
 

@@ -12,6 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from peewit.streaming.sparsifier.merge_tree import fold_tree, leaf, merge, without_embedding
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import (
     absorb,
     buffer_cap,
@@ -21,7 +22,6 @@ from peewit.streaming.sparsifier.sparsifier import (
     sparsifier_graph,
     thinned,
 )
-from peewit.streaming.sparsifier.state import SparsifierSettings, SparsifierState
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import (
     EdgeList,

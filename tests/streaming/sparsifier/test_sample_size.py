@@ -12,7 +12,7 @@ from peewit.streaming.sparsifier.sample_size import (
     local_factor,
     sampling_constant,
 )
-from peewit.streaming.sparsifier.state import Coins, SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import Coins, SparsifierSettings
 
 Size = Callable[[SparsifierSettings, int], float]
 

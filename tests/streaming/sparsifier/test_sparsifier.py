@@ -13,6 +13,11 @@ from peewit.solvers.arrays import IntArray
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.sparsifier.merge_tree import leaf, merge, without_embedding
 from peewit.streaming.sparsifier.sample_size import expected_size, sampling_constant
+from peewit.streaming.sparsifier.settings_and_state import (
+    Coins,
+    SparsifierSettings,
+    SparsifierState,
+)
 from peewit.streaming.sparsifier.sparsifier import (
     ARRIVAL_LANES,
     BUFFER_FACTOR,
@@ -24,7 +29,6 @@ from peewit.streaming.sparsifier.sparsifier import (
     sparsifier_graph,
     thinned,
 )
-from peewit.streaming.sparsifier.state import Coins, SparsifierSettings, SparsifierState
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import (
     EdgeList,

@@ -22,8 +22,13 @@ from peewit.solvers.kernels.components import find_root, join_edges
 from peewit.streaming.kernels.coins import score_records
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.sample_size import local_factor, sampling_constant
+from peewit.streaming.sparsifier.settings_and_state import (
+    Coins,
+    Records,
+    SparsifierSettings,
+    SparsifierState,
+)
 from peewit.streaming.sparsifier.sparsifier import resparsify, sparsifier_graph, thinned
-from peewit.streaming.sparsifier.state import Coins, Records, SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, spanning_forest, thin
 from tests.reference.laplacian import resistances
 from tests.reference.sampling import expected_survivors, maximum_spanning_forest

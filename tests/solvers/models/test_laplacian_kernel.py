@@ -12,7 +12,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.labeled_kernel import LabeledKernel
+from peewit.solvers.models.laplacian_kernel import LabeledKernel
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.status import Status
 from tests.data_sets import digits_graph, draw_per_class

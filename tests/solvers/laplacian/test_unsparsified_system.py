@@ -11,7 +11,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.full_graph_system import (
+from peewit.solvers.laplacian.unsparsified_system import (
     FullSolution,
     FullSystem,
     OtherComponents,

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
+from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database, open_database
-from peewit.service.database.full_disk import is_disk_full
 
 
 def store_much(database: Database) -> None:
