@@ -177,9 +177,8 @@ class SparsifierState:
         Resistance embedding of the last resparsification.
     surplus : (ARRIVAL_LANES, n_embedded) float32 or None
         What dependent coins have left each node of the cards with, over what was expected, in
-        shares by these cards; see `kernels.dependent_rounding`. It outlives resparsifications: what each
-        of
-        hundreds would leave adds up. None stands for zeros.
+        shares by these cards; see `kernels.dependent_rounding`. It outlives resparsifications: what
+        each of hundreds would leave adds up. None stands for zeros.
     n_nodes, n_blocks, n_edges, n_self_loops : int
         Nodes, blocks, rows and dropped self-loops seen so far; ``n_blocks`` numbers the next block.
     n_resparsifications : int
