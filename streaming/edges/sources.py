@@ -116,18 +116,21 @@ def _found_below(file_system: Any, root: str) -> Iterator[str]:
     waiting = [(root, frozenset[tuple[int, int]]())]
     while waiting:
         directory, above = waiting.pop()
-        status = os.stat(directory)  # noqa: PTH116 - paths stay text, as fsspec has them
-        identity = status.st_dev, status.st_ino
-        if identity in above:
-            continue  # a link to a directory that holds it
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError, UnicodeEncodeError):  # a link into nowhere
-                    entry.name.encode()
-                    if entry.is_dir():
-                        waiting.append((entry.path, above | {identity}))
-                    elif entry.is_file():
-                        yield entry.path
+        try:
+            status = os.stat(directory)  # noqa: PTH116 - paths stay text, as fsspec has them
+            identity = status.st_dev, status.st_ino
+            entries = [] if identity in above else list(os.scandir(directory))
+        except OSError:  # gone since, or closed to us: of no harm to the others
+            if directory == root:
+                raise
+            continue
+        for entry in entries:
+            with suppress(OSError, UnicodeEncodeError):  # a link to nowhere, or to itself
+                entry.name.encode()
+                if entry.is_dir():
+                    waiting.append((entry.path, above | {identity}))
+                elif entry.is_file():
+                    yield entry.path
 
 
 def _is_wanted(path: str, base: str) -> bool:

@@ -269,6 +269,10 @@ def test_listing_survives_loops_pipes_and_names_that_are_no_text(tmp_path: Path)
     (data / "deep").mkdir(parents=True)
     (data / "deep" / "up").symlink_to(data)
     (data / "nowhere.csv").symlink_to(tmp_path / "missing.csv")
+    (data / "itself.csv").symlink_to(data / "itself.csv")
+    (data / "closed").mkdir()
+    if os.geteuid():  # root may look everywhere
+        (data / "closed").chmod(0)
     for name in ("a.csv", "deep/b.tsv", "c::d.csv"):
         (data / name).write_text("src,dst\na,b\n")
     os.mkfifo(data / "pipe.csv")
