@@ -26,13 +26,17 @@ JobId = Annotated[str, typer.Argument(metavar="JOB", help="Its id, or the end of
 def list_jobs(
     graph: Annotated[str | None, typer.Option(help="Name of a graph; of all by default.")] = None,
     status: Annotated[JobStatus | None, typer.Option(help="Where they stand.")] = None,
+    kind: Annotated[str | None, typer.Option(help="What they do: solve, tune, certify ...")] = None,
     n_jobs: Annotated[int, typer.Option("-n", min=1, help="Most jobs.")] = 50,
     json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
     with open_session() as session:
         graph_id = None if graph is None else session.graph(graph).id
-        found = JobQueue(session.database).list(graph_id=graph_id, status=status, limit=n_jobs).jobs
+        page = JobQueue(session.database).list(
+            graph_id=graph_id, status=status, kind=kind, limit=n_jobs
+        )
+    found = page.jobs
     if json:
         print_json(found)
         return
@@ -61,3 +65,26 @@ def cancel(job_id: JobId, json: AsJson = False) -> None:
         queue = JobQueue(session.database)
         job = queue.cancel(queue.resolve(job_id))
     tell(f"job {job.id} {job.status}", job, as_json=json)
+
+
+@app.command()
+def wait(job_id: JobId, json: AsJson = False) -> None:
+    """Wait until a job has ended; exit with 1 unless it succeeded.
+
+    A signal ends the waiting, not the job. While no worker is alive the job runs here.
+    """
+    from peewit.service.cli.submission import print_failure, wait_for_job  # noqa: PLC0415 - slow; the other commands do not need it
+
+    with open_session() as session:
+        queue = JobQueue(session.database)
+        job = queue.get(queue.resolve(job_id))
+        if not job.status.is_final:
+            job = wait_for_job(session, job, is_quiet=json, cancels=False)
+    if json:
+        print_json(job)
+    elif job.status is JobStatus.SUCCEEDED:
+        tell(f"job {job.id} {job.status}", job, as_json=False)
+    else:
+        print_failure(job)
+    if job.status is not JobStatus.SUCCEEDED:
+        raise typer.Exit(1)

@@ -8,9 +8,11 @@ import typer
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
+    Session,
     command_group,
     open_session,
     print_json,
+    print_rows,
     say,
     tell,
 )
@@ -27,6 +29,7 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
 from peewit.service.tables.column_names import label_columns
+from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group("Labels of nodes.")
@@ -62,12 +65,8 @@ def put(
         named = given(node=node, label=label)
         columns = label_columns(graph.settings.columns, named)
         rows = labels_of_file(file, graph.settings.node_ids, columns)
-        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
-        labeling = Labeling(
-            database=session.database, labels=LabelStore(session.database), nodes=nodes
-        )
         try:
-            receipt = labeling.put(graph, rows, unknown=unknown)
+            receipt = _labeling(session).put(graph, rows, unknown=unknown)
             session.keep_columns(graph, named)
         except LabelsRefused as error:
             if json:
@@ -78,6 +77,52 @@ def put(
             raise typer.Exit(1) from error
     text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
     tell(text, receipt, as_json=json)
+
+
+@app.command("list")
+def list_labels(
+    name: GraphName,
+    label: Annotated[
+        str | None, typer.Option("--label", metavar="LABEL", help="Only this label.")
+    ] = None,
+    n_labels: Annotated[int, typer.Option("-n", min=1, help="Most nodes.")] = 50,
+    json: AsJson = False,
+) -> None:
+    """List labeled nodes with their labels, in the order of their ids."""
+    with open_session() as session:
+        current = LabelStore(session.database).current(session.graph(name).id)
+    found = sorted(zip(current.nodes.to_pylist(), current.labels, strict=True))
+    wanted = [(node, each) for node, each in found if label in {None, str(each)}]
+    if json:
+        print_json([{"node": node, "label": each} for node, each in wanted[:n_labels]])
+        return
+    print_rows(("node", "label"), wanted[:n_labels])
+    if len(wanted) > n_labels:
+        say(f"and {len(wanted) - n_labels:,} more; `peewit labels export {name}` writes them all")
+
+
+@app.command()
+def remove(
+    name: GraphName,
+    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Their ids.")],
+    json: AsJson = False,
+) -> None:
+    """Take the labels of some nodes back."""
+    with open_session() as session:
+        graph = session.graph(name)
+        receipt = _labeling(session).delete(
+            graph, [node_id(node, graph.settings.node_ids) for node in nodes]
+        )
+    text = f"removed {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
+    tell(text, receipt, as_json=json)
+
+
+def _labeling(session: Session) -> Labeling:
+    return Labeling(
+        database=session.database,
+        labels=LabelStore(session.database),
+        nodes=KnownNodes(session.settings.graphs_directory, session.manifest),
+    )
 
 
 @app.command()

@@ -60,10 +60,10 @@ def require_valid(
         raise typer.BadParameter(str(error), param_hint=hint) from error
 
 
-def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
+def wait_for_job(session: Session, job: Job, *, is_quiet: bool, cancels: bool = True) -> Job:
     """Wait until a submitted job is finished; it runs here while no worker is alive.
 
-    A signal cancels it and ends the command.
+    A signal ends the command, and the job unless it is another's.
     """
     with StopSignal() as stop, _StatePrinter() as teller:
         job = run_until_finished(
@@ -73,6 +73,9 @@ def wait_for_job(session: Session, job: Job, *, is_quiet: bool) -> Job:
             on_change=None if is_quiet else teller,
             should_stop=stop,
         )
+    if not job.status.is_final and not cancels:
+        say(f"stopped waiting; job {job.id} is {job.status}")
+        raise typer.Exit(INTERRUPTED)
     if not job.status.is_final:
         JobQueue(session.database).cancel(job.id)
         say(f"stopped; job {job.id} is cancelled")

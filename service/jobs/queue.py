@@ -134,6 +134,7 @@ class JobQueue:
         *,
         graph_id: str | None = None,
         status: JobStatus | None = None,
+        kind: str | None = None,
         limit: int = 50,
         page: str | None = None,
     ) -> JobPage:
@@ -145,6 +146,8 @@ class JobQueue:
             statement = statement.where(jobs.c.graph_id == graph_id)
         if status is not None:
             statement = statement.where(jobs.c.status == status)
+        if kind is not None:
+            statement = statement.where(jobs.c.kind == kind)
         with self._database.read() as connection:
             if page is not None:
                 last = _find(connection, select(jobs), page)
