@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from peewit.service.api.stores import Stores, StoresHere
 from peewit.service.tables.uploads import BadUpload, decoding_bytes
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.bad_table import named_faults
+from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.table_formats import Format
 
 JSON: Final = "application/json"

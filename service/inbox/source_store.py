@@ -8,12 +8,10 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, se
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
-from peewit.service.database.tables import files, graphs, sources
+from peewit.service.database.tables import files, sources
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord, TooManySources
-from peewit.service.tables.column_names import edge_columns
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.column_mapping import EdgeColumns
 
 MAX_BAD_ROWS: Final = 1_000_000
 """All of one file are in memory until they are reported."""
@@ -147,17 +145,14 @@ class SourceStore:
             connection.execute(statement.values(removed_at=now()))
             connection.execute(delete(files).where(_refused(source_id)))
 
-    def readings(self, graph_id: str) -> Mapping[str, tuple[EdgeColumns, int]]:
-        """Columns and most bad rows of each source by its id; of removed ones too."""
-        statement = (
-            select(sources.c.id, sources.c.columns, sources.c.max_bad_rows, graphs.c.columns)
-            .join(graphs, graphs.c.id == sources.c.graph_id)
-            .where(sources.c.graph_id == graph_id)
+    def readings(self, graph_id: str) -> Mapping[str, tuple[Mapping[str, str] | None, int]]:
+        """Columns and most bad rows that each source says, by its id; of removed ones too."""
+        statement = select(sources.c.id, sources.c.columns, sources.c.max_bad_rows).where(
+            sources.c.graph_id == graph_id
         )
         with self._database.read() as connection:
             return {
-                source_id: (edge_columns(of_graph or {}, columns), max_bad_rows)
-                for source_id, columns, max_bad_rows, of_graph in connection.execute(statement)
+                row.id: (row.columns, row.max_bad_rows) for row in connection.execute(statement)
             }
 
     def note_listing(self, source_id: str, *, error: str | None = None) -> None:

@@ -29,6 +29,7 @@ from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.settings import Settings
+from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import IngestEvent, Quarantined, StreamSummary
@@ -378,7 +379,7 @@ class OpenGraph:
         n_failed = Counter[str]()
         while True:
             self._books.waiting = {(file.path, file.version): file for file in files}
-            readings = self._manifest.sources.readings(self.record.id)
+            readings = self._readings()
             try:
                 return self._stream.ingest([_edge_file(file, readings) for file in files])
             except FileUnreadable as error:
@@ -394,6 +395,15 @@ class OpenGraph:
                     for file in files
                     if file is not failed and not (gives_up and file.source_id == source_id)
                 ]
+
+    def _readings(self) -> Mapping[str, tuple[EdgeColumns, int]]:
+        """How each source is to be read now, by its id."""
+        of_graph = Catalog(self._database).get_by_id(self.record.id).settings.columns
+        said = self._manifest.sources.readings(self.record.id)
+        return {
+            source_id: (edge_columns(of_graph, columns), max_bad_rows)
+            for source_id, (columns, max_bad_rows) in said.items()
+        }
 
     def _without_refused(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
         """The files that may be read; quarantines others of sources that were added over HTTP.

@@ -14,7 +14,8 @@ from typing import BinaryIO, Final, cast
 import pyarrow as pa
 import pyarrow.csv
 
-from peewit.streaming.edges.bad_table import BadUpload, excerpt, named_faults
+from peewit.streaming.edges.arrow_faults import named_faults
+from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 

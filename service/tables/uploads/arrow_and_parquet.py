@@ -16,7 +16,8 @@ from peewit.service.tables.uploads.limits import (
     require_at_most,
     require_decodable,
 )
-from peewit.streaming.edges.bad_table import BadUpload, named_faults
+from peewit.streaming.edges.arrow_faults import named_faults
+from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.columns import string_lengths
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH, Format
 

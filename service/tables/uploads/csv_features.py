@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from peewit.streaming.edges.bad_table import BadUpload, excerpt, named_faults
+from peewit.streaming.edges.arrow_faults import named_faults
+from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.csv_tables import converted, csv_header
 from peewit.streaming.features.checked_tables import NODE
