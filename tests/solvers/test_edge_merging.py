@@ -171,7 +171,7 @@ def test_probabilities_of_another_length_and_empty_ranges_are_refused() -> None:
 def test_buckets_are_sorted_the_same_without_the_compiler() -> None:
     program = """
 import numpy as np
-from tests.solvers.test_edge_rows import listed, random_records
+from tests.solvers.test_edge_merging import listed, random_records
 from peewit.solvers.graph import Graph
 from peewit.solvers.edge_merging import merged_ranges
 records = random_records(5000, 3000, 7)

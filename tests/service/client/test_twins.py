@@ -32,7 +32,7 @@ HEAVY = (
     "scipy",
     "peewit.service.settings",
     "peewit.solvers",
-    "peewit.streaming",
+    "peewit.streaming.edges.blocks",  # `edges.table_formats` names formats, and needs pyarrow alone
     "pydantic",
     "sqlalchemy",
     "starlette",
