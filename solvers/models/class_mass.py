@@ -57,7 +57,10 @@ def normalized_masses(
     wanted = (
         label_shares(labels, graph) if shares is None else np.broadcast_to(shares, masses.shape)
     )
-    np.divide(wanted, masses, out=factors, where=masses > 0)
+    is_there = np.zeros(masses.shape, bool)  # what else has mass is rounding, and would be blown up
+    is_there[graph.component[labels.nodes], labels.classes] = True
+    is_there |= ~is_there.any(axis=1, keepdims=True)
+    np.divide(wanted, masses, out=factors, where=is_there & (masses > 0))
     weighed = positive * factors[graph.component]
     normalized: FloatArray = weighed / weighed.sum(axis=1, keepdims=True)
     return normalized

@@ -27,6 +27,18 @@ def test_hfs_normalises_class_masses_as_its_twin(problem) -> None:
     np.testing.assert_allclose(scores[labels.nodes], labels.targets(), atol=1e-12)
 
 
+def test_rounding_is_no_mass_of_a_class_without_labels() -> None:
+    path = np.arange(3)
+    graph = Graph.from_edges(
+        np.r_[path, path + 4], np.r_[path + 1, path + 5], np.ones(6), n_nodes=8
+    )
+    labels = Labels.from_pairs([0, 3, 4], ["a", "b", "c"])
+    scores = np.repeat(np.eye(3), [2, 2, 4], axis=0) + 1e-17
+    found = normalized_masses(scores, labels, graph)
+    np.testing.assert_array_equal(found[:4, 2], 0.0)
+    np.testing.assert_array_equal(found[4:, :2], 0.0)
+
+
 def test_known_class_masses_are_met() -> None:
     graph, classes = digits_graph()
     nodes = draw_per_class(classes, 3, seed=0)
