@@ -27,7 +27,7 @@ from peewit.solvers.models.total_variation_machines import TVRLS
 from peewit.solvers.models.transductive_svms import TSVM
 from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists, PointSearch
-from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream

@@ -6,7 +6,7 @@ node and for each record. The limit is refused where the sparsifier itself would
 
 from dataclasses import dataclass
 
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.sparsifier.sample_size import expected_size
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 

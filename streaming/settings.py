@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS
 from peewit.streaming.memory import plan_memory
 from peewit.streaming.sparsifier.sample_size import expected_size

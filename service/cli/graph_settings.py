@@ -34,7 +34,7 @@ from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.labels.store import LabelStore
 from peewit.service.tables.uploads import LabelValue
-from peewit.streaming.edges.blocks import NODE_KINDS
+from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotStore

@@ -14,7 +14,7 @@ from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import LabelColumns, UploadedLabels, read_labels
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.streaming.durable_files import publish_file
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import content_faults
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 

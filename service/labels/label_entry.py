@@ -25,7 +25,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 
 UnknownNodes = Literal["refuse", "keep"]

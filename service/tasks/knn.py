@@ -24,7 +24,7 @@ from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.iteration_loop import Stopped as IterationStopped
 from peewit.solvers.iteration_loop import Watch
 from peewit.streaming.durable_files import fsync_directory, remove_abandoned
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths

@@ -11,7 +11,7 @@ from peewit.service.predictions.prediction_files import label_values
 from peewit.service.tables.uploads import id_type
 from peewit.service.tasks.tasks_and_messages import Task
 from peewit.solvers.labels import Labels, RealLabels
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.nodes.index import Nodes
 
 

@@ -49,7 +49,7 @@ from peewit.streaming.durable_files import (
     publish_directory,
     write_json,
 )
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.segments import CorruptSegment, require_ids
 from peewit.streaming.snapshots.checkpoints import CheckpointStore

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from numba import njit
+from peewit.solvers.kernels.compilation import njit
 
 
 @njit(cache=True, nogil=True)

@@ -16,13 +16,8 @@ import pyarrow.compute as pc
 
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.row_ranges import Parallel
-from peewit.streaming.edges.blocks import (
-    MAX_NODES,
-    BadEdges,
-    EdgeBlock,
-    NodeKind,
-    RawBlock,
-)
+from peewit.streaming.edges.blocks import MAX_NODES, BadEdges, EdgeBlock, RawBlock
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_part
 from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds

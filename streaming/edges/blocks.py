@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from peewit.solvers.arrays import INT32_MAX, Float32Array, Int32Array, frozen
 from peewit.streaming.edges.bad_table import BadTable
-from peewit.streaming.edges.node_kinds import NODE_KINDS as NODE_KINDS  # noqa: PLC0414 - of blocks
-from peewit.streaming.edges.node_kinds import NodeKind as NodeKind  # noqa: PLC0414 - as above
+from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.kernels.block_columns import fill_self_loops
 
 MAX_NODES = INT32_MAX

@@ -14,12 +14,12 @@ from peewit.streaming.edges.blocks import (
     MAX_NODE_BYTES,
     MAX_NODES,
     BadEdges,
-    NodeKind,
     RawBlock,
     excerpt,
     unit_weights,
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
 _MAX_INT64 = 2**63 - 1

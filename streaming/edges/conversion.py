@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peewit.streaming.edges.bad_table import BadTable
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_parquet
 from peewit.streaming.edges.table_formats import (
     ROWS_PER_BATCH,

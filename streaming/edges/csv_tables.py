@@ -16,8 +16,8 @@ import pyarrow.csv
 
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.node_kinds import NodeKind
 
 _SEPARATORS: Final = ",\t;| "
 _HEAD_BYTES: Final = 1 << 20

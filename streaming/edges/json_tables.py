@@ -8,9 +8,9 @@ import orjson
 import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import node_id
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 MAX_LINE_BYTES: Final = 1 << 24

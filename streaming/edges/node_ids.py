@@ -7,7 +7,8 @@ from typing import Final, TypeGuard
 import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES
+from peewit.streaming.edges.node_kinds import NodeKind
 
 NodeId = str | int
 

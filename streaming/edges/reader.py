@@ -16,8 +16,9 @@ import dask
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import (
     Part,
     StagedFile,

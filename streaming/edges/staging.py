@@ -18,8 +18,9 @@ from blake3 import blake3
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from peewit.streaming.edges.blocks import MAX_NODES, BadEdges, NodeKind
+from peewit.streaming.edges.blocks import MAX_NODES, BadEdges
 from peewit.streaming.edges.conversion import convert, is_read_in_place
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import (
     PART_ROWS,
     EdgeFile,

@@ -17,8 +17,9 @@ import scipy.sparse as sp
 
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int64Array
 from peewit.streaming.edges.bad_table import BadTable
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, excerpt
+from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.columns import check_no_nulls, check_valid, checked_ids
+from peewit.streaming.edges.node_kinds import NodeKind
 
 NODE: Final = "node"
 DENSE_COLUMNS: Final = ("features",)

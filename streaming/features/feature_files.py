@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.durable_files import naming, publish_file
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import content_faults, open_parquet
 from peewit.streaming.edges.reader import read_ahead
 from peewit.streaming.features.checked_tables import (

@@ -30,7 +30,7 @@ from peewit.solvers.neighbors.neighbor_graph import (
 )
 from peewit.solvers.neighbors.neighbor_lists import Metric, NeighborLists, largest_entries
 from peewit.streaming.durable_files import publish_file
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.neighbors.neighbor_search import EXACT_PRODUCTS, NeighborSearch, row_length
 from peewit.streaming.nodes.index import Nodes
 

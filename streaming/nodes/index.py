@@ -19,7 +19,6 @@ from peewit.streaming.edges.blocks import (
     MAX_NODES,
     BadEdges,
     EdgeBlock,
-    NodeKind,
     RawBlock,
     check_max_nodes,
     check_node_kind,
@@ -27,6 +26,7 @@ from peewit.streaming.edges.blocks import (
     excerpt,
 )
 from peewit.streaming.edges.columns import node_ids, values_of
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.kernels.node_table import COLLISION, DONE
 from peewit.streaming.nodes.hash_table import HashTable
 from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds

@@ -23,7 +23,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int32Array
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, NodeKind, RawBlock, drop_self_loops
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles

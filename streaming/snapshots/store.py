@@ -19,7 +19,7 @@ from peewit.solvers.arrays import AnyArray
 from peewit.solvers.edge_merging import EdgeChunk, merged_ranges
 from peewit.solvers.graph import Graph
 from peewit.streaming.durable_files import naming, publish_directory, remove_unfinished, write_json
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 
 _BATCH_ROWS = 1 << 18
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])

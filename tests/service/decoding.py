@@ -36,8 +36,9 @@ from peewit.service.tables.uploads import (
     point_batches,
     read_labels,
 )
-from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges, RawBlock
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.checked_tables import BadFeatures
 from tests.service.damaged import Sent, damaged
 

@@ -14,7 +14,7 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.solvers.arrays import Float32Array, FloatArray, IntArray
 from peewit.solvers.graph import Graph
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes

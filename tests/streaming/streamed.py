@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.graph import Graph
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream

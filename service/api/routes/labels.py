@@ -41,7 +41,7 @@ from peewit.service.tables.uploads import (
     node_id,
     read_labels,
 )
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 
 _FEW_BYTES: Final = 1 << 16
 """JSON of so many bytes waits for no table; a table may come to millions of rows however short."""

@@ -14,10 +14,10 @@ from peewit.service.tables.uploads.limits import (
     columns_within,
     counted,
 )
-from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.csv_tables import csv_edges, n_csv_columns
 from peewit.streaming.edges.json_tables import json_edges, json_rows
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import DENSE_COLUMNS, NODE, SPARSE_COLUMNS
 

@@ -9,8 +9,8 @@ import pyarrow.csv
 
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.csv_tables import converted, csv_header
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.checked_tables import NODE
 
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.blocks import NodeKind
 from peewit.streaming.edges.json_tables import json_ids
 from peewit.streaming.edges.node_ids import is_integer
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.checked_tables import NODE
 
 _JSON_DENSE: Final = {"features": pa.list_(pa.float64())}

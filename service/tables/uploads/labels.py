@@ -18,7 +18,7 @@ from peewit.service.tables.uploads.limits import (
     require_at_most,
 )
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.blocks import MAX_NODE_BYTES, NodeKind
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_ids import (
@@ -29,6 +29,7 @@ from peewit.streaming.edges.node_ids import (
     is_text,
     node_id,
 )
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 
 LabelValue = str | int | float

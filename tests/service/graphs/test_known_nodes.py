@@ -18,7 +18,7 @@ from peewit.service.inbox.pushes import PushStore
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import node_array
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
 

@@ -17,7 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 from peewit.service.catalog import GraphProgress, GraphRecord, GraphSettings
 from peewit.service.inbox.feature_tables import n_rows_known, path_blocks, point_rows, table_blocks
 from peewit.service.tables.uploads import BadUpload
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import BadFeatures, FeatureBlock
 

@@ -19,8 +19,9 @@ from peewit.service.tables.uploads import (
     node_id,
     read_labels,
 )
-from peewit.streaming.edges.blocks import BadEdges, NodeKind
+from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import ROWS_PER_BATCH, Format
 
 

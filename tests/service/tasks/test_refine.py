@@ -18,7 +18,7 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels
-from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.streaming.streamed import RawFile, StreamedGraph, ids_of, random_file, streamed
 

@@ -18,7 +18,7 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel
 from peewit.solvers.models.transductive_svms import TransductiveMachine
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.snapshots.store import SnapshotNotFound
 from tests.service.solvable import (
     TIGHT,

@@ -27,7 +27,8 @@ from peewit.streaming.cluster.sparsified_shares import (
     sparsify_coded,
     sparsify_dense,
 )
-from peewit.streaming.edges.blocks import BadEdges, NodeKind
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.graph_paths import GraphPaths

@@ -12,13 +12,13 @@ from peewit.solvers.arrays import frozen
 from peewit.streaming.edges.blocks import (
     MAX_NODES,
     BadEdges,
-    NodeKind,
     RawBlock,
     check_max_nodes,
     check_node_kind,
     drop_self_loops,
 )
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.node_kinds import NodeKind
 from tests.reference.columns import without_self_loops
 
 MAX_INT64 = 2**63 - 1

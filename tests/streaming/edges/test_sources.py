@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.streaming.edges import reader as reading
-from peewit.streaming.edges.blocks import BadEdges, NodeKind, RawBlock
+from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.columns import values_of
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import EdgeFile, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_part, read_parts
 from peewit.streaming.edges.sources import EdgeFiles

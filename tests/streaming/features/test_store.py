@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from peewit.solvers.features import FeatureRows
-from peewit.streaming.edges.blocks import NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.checked_tables import BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.feature_files import (
     ParquetFeatures,

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from peewit.solvers.arrays import frozen
-from peewit.streaming.edges.blocks import BadEdges, NodeKind
+from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.kernels.hashing import hash_integers, hash_strings
 from peewit.streaming.kernels.node_table import COLLISION, DONE, FULL
 from peewit.streaming.nodes.hash_table import HashTable

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import ProgressReport
-from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.passes.certificate_store import (
     Certificate,
     CertificateStore,

@@ -9,7 +9,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from peewit.streaming.edges.blocks import NODE_KINDS, NodeKind
+from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.passes.raw_edge_passes import (
     LANE_BYTES,
     PassStopped,
