@@ -5,6 +5,7 @@ fixed size, so that a position in it means the same after a restart. Bad rows ar
 many as somebody allowed, and reported with their places in the original.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -44,30 +45,31 @@ class _BadRows:
 
     allowed: int
     found: list[BadRow] = field(default_factory=list)
-    damaged: list[int] = field(default_factory=list)
-    """Rows that are no rows of a table, so that those after them are counted without them."""
+    kept_before: list[int] = field(default_factory=list)
+    """For each line that is no row of a table, how many of the lines before it are rows."""
 
     def add_damaged(self, row: int, reason: str, value: str) -> None:
         """Leave out a line that cannot be read; `check_damaged` looks whether it may be."""
-        self.damaged.append(row)
+        self.kept_before.append(row - len(self.kept_before))
         self.found.append(BadRow(row=row, reason=reason, value=value))
 
     def check_damaged(self) -> None:
         """Raise BadEdges where more lines than allowed cannot be read."""
         if len(self.found) > self.allowed:
-            last = self.found.pop()
-            self.add(BadTable(last.reason, value=last.value), last.row)
+            last = self.found[self.allowed]
+            raise self._too_many(last.reason, None, last.row, last.value)
 
     def add(self, fault: BadTable, row: int) -> None:
-        """Leave a row out; raises BadEdges once there are more than allowed."""
-        for damaged in sorted(self.damaged):
-            row += damaged <= row
+        """Leave a row out, counted without damaged lines; raises BadEdges beyond the allowed."""
+        row += bisect_right(self.kept_before, row)
         if len(self.found) >= self.allowed:
-            reason = fault.reason
-            if self.allowed:
-                reason = f"{reason}; {self.allowed} other bad rows were skipped, as allowed"
-            raise BadEdges(reason, argument=fault.argument, row=row, value=fault.value)
+            raise self._too_many(fault.reason, fault.argument, row, fault.value)
         self.found.append(BadRow(row=row, reason=fault.reason, value=fault.value))
+
+    def _too_many(self, reason: str, column: str | None, row: int, value: str | None) -> BadEdges:
+        if self.allowed:
+            reason = f"{reason}; {self.allowed} other bad rows were skipped, as allowed"
+        return BadEdges(reason, argument=column, row=row, value=value)
 
 
 def is_read_in_place(file: EdgeFile) -> bool:
@@ -166,25 +168,25 @@ def _write_groups(writer: pq.ParquetWriter, table: pa.Table, least_rows: int) ->
 
 
 def _good_blocks(read: _Read, first: int, n_rows: int, bad: _BadRows) -> Iterator[RawBlock]:
-    """The rows of a batch without the bad ones: found by halves first, then one by one."""
-    if n_rows == 0:
-        return
-    try:
-        block = read(first, n_rows)
-    except BadTable as fault:
-        if fault.row is None or (bad.allowed == 0 and n_rows <= _SLICE):
-            raise
-        if n_rows > _SLICE:
-            for start in range(first, first + n_rows, _SLICE):
-                size = min(_SLICE, first + n_rows - start)
-                yield from _good_blocks(read, start, size, bad)
+    """The rows of a batch without the bad ones: by slices first, then one by one."""
+    end = first + n_rows
+    while first < end:
+        try:
+            block = read(first, end - first)
+        except BadTable as fault:
+            if fault.row is None or (bad.allowed == 0 and end - first <= _SLICE):
+                raise
+            if end - first > _SLICE:
+                for start in range(first, end, _SLICE):
+                    yield from _good_blocks(read, start, min(_SLICE, end - start), bad)
+                return
+            # rows before the first that breaks one rule may break those looked at after it
+            yield from _good_blocks(read, first, fault.row - first, bad)
+            bad.add(fault, fault.row)
+            first = fault.row + 1
+        else:
+            yield block
             return
-        row = fault.row
-        yield from _good_blocks(read, first, row - first, bad)
-        bad.add(fault, row)
-        yield from _good_blocks(read, row + 1, first + n_rows - row - 1, bad)
-    else:
-        yield block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,6 +184,24 @@ def test_bad_rows_are_left_out_and_told_with_their_places(tmp_path: Path) -> Non
             read(path, NAMED, max_bad_rows=allowed)
 
 
+def test_thousands_of_bad_rows_in_a_row_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    bad = ["only-one" if row % 3 else "b," for row in range(5_000)]
+    path.write_text("\n".join(["src,dst", "a,b", *bad, "c,d"]) + "\n")
+    rows, found = read(path, max_bad_rows=5_000)
+    assert rows == [("a", "b", 1), ("c", "d", 1)]
+    assert [each.row for each in found] == list(range(1, 5_001))
+
+
+def test_the_row_beyond_those_allowed_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text("src,dst\na,b\none\na,b\ntwo\na,b\n,b\n")
+    for allowed, row in ((0, 1), (1, 3), (2, 5)):
+        with pytest.raises(BadEdges) as caught:
+            read(path, max_bad_rows=allowed)
+        assert caught.value.row == row
+
+
 def test_bad_rows_of_json_and_parquet_are_left_out(tmp_path: Path) -> None:
     lines = ['{"src":"a","dst":"b"}', "no json", "[1]", '{"src":"a"}', '{"src":7,"dst":"b"}']
     (tmp_path / "e.ndjson").write_text("\n".join(lines) + "\n")
