@@ -1,15 +1,18 @@
 """Automatic solves: after every new label and snapshot, and after workers have died.
 
-A graph with ``auto_solve`` ends with predictions that know its last label and its last snapshot. A
+A graph with ``auto_solve`` ends with predictions that know its last label and its last snapshot, as
+soon as there are labels that a model can be solved with: of two classes, or any real numbers. A
 job is given up after some attempts, so that one that kills its worker does not do so for ever; for
 this promise it is asked for again, at longer and longer intervals.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, select
 
 from peewit.service.database.engine import Database
+from peewit.service.database.present_labels import count_to_two
 from peewit.service.database.tables import graphs, jobs
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, lane_of
@@ -31,20 +34,27 @@ def request_auto_solve(connection: Connection, graph_id: str) -> Job | None:
     ``snapshot`` or ``labels_seq``). The lock on that row puts the first snapshot and the first
     label in an order, so that whoever comes second sees both.
 
-    None when the graph has no ``auto_solve``, no snapshot or no label yet, or is deleted.
+    None when the graph has no ``auto_solve``, no snapshot or too few labels yet, or is deleted.
     """
     row = connection.execute(select(graphs).where(graphs.c.id == graph_id)).one()
-    spec = _spec(row)
+    spec = _spec(connection, row)
     return None if spec is None else submit_coalesced(connection, spec)
 
 
-def _spec(graph: Row[Any]) -> JobSpec | None:
+def least_labels(parameters: Mapping[str, Any]) -> int:
+    """How many different labels a solve needs at least: classes two, real numbers one."""
+    return 1 if parameters.get("target") == "real" else 2
+
+
+def _spec(connection: Connection, graph: Row[Any]) -> JobSpec | None:
     """What the settings of a graph ask for."""
     if graph.auto_solve is None or graph.state != "active":
         return None
+    model, parameters = graph.auto_solve["model"], graph.auto_solve.get("parameters") or {}
     if graph.snapshot is None or graph.labels_seq == 0:
         return None
-    model, parameters = graph.auto_solve["model"], graph.auto_solve.get("parameters") or {}
+    if count_to_two(connection, graph.id) < least_labels(parameters):
+        return None
     return JobSpec(
         graph_id=graph.id,
         model=model,
@@ -56,8 +66,8 @@ def _spec(graph: Row[Any]) -> JobSpec | None:
 def renew_given_up(database: Database) -> list[Job]:
     """Ask again for the ``auto_solve`` of graphs whose last used up its attempts; the new jobs.
 
-    One that fails of itself, as for want of a second class, fails at its first attempt: only a
-    change can help it. Any number of processes may call this at any time.
+    One that fails of itself, as for want of memory, fails at its first attempt: only a change can
+    help it. Any number of processes may call this at any time.
     """
     with database.read() as connection:
         found = connection.execute(_given_up_jobs(FIRST_REST_SECONDS)).all()
@@ -75,7 +85,7 @@ def _renew(connection: Connection, row: Row[Any]) -> Job | None:
     graph = connection.execute(
         select(graphs).where(graphs.c.id == row.graph_id).with_for_update()
     ).one_or_none()
-    spec = None if graph is None else _spec(graph)
+    spec = None if graph is None else _spec(connection, graph)
     if spec is None or coalesce_key(spec) != row.coalesce_key:
         return None
     is_equal = (jobs.c.graph_id == row.graph_id) & (jobs.c.coalesce_key == row.coalesce_key)

@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
 from peewit.service.catalog import find_graph, lock_graph
 from peewit.service.database.engine import Database
+from peewit.service.database.present_labels import count_to_two, is_present
 from peewit.service.database.tables import graphs, label_events
 from peewit.service.labels.event_rows import insert_events
 from peewit.service.tables.uploads import LabelValue
@@ -246,17 +247,7 @@ class LabelStore:
         rules = _page_rules(graph_id, prefix, before_seq)
         if label is not None:
             rules.append(label_events.c.label == _label_text(0, label))
-        later = label_events.alias("later").c
-        is_last = ~(
-            select(later.seq)
-            .where(
-                later.graph_id == graph_id,
-                later.node == label_events.c.node,
-                later.seq > label_events.c.seq,
-            )
-            .exists()
-        )
-        return self._events(label_events.c.label.is_not(None), is_last, *rules, limit=limit)
+        return self._events(is_present(), *rules, limit=limit)
 
     def history(
         self,
@@ -291,6 +282,11 @@ class LabelStore:
                 )
                 for row in connection.execute(statement)
             ]
+
+    def count_to_two(self, graph_id: str) -> int:
+        """How many different labels there are: 0, 1, or 2 where there are two or more."""
+        with self._database.read() as connection:
+            return count_to_two(connection, graph_id)
 
     def class_counts(self, graph_id: str) -> dict[LabelValue, int]:
         """Nodes of each label, most frequent first."""

@@ -224,6 +224,14 @@ class Suggester:
             predictions=_predictions_of(file, chosen),
         )
 
+    def retry_embedding(self, graph: GraphRecord) -> Job:
+        """A new job for the embedding, after one that has failed."""
+        return self._jobs.submit_coalesced(_embedding_spec(graph))
+
+    def n_labeled(self, graph: GraphRecord) -> int:
+        """How many nodes of the graph have a label."""
+        return int(self._labeled_nodes(graph).nodes.size)
+
     def _embedding_job(self, graph: GraphRecord, snapshot: int) -> Job:
         """The job that is to embed a snapshot: one that waits, runs or has failed, or a new one."""
         last = self._jobs.newest(graph.id, "embed")
@@ -231,8 +239,7 @@ class Suggester:
             has_failed = last.status is JobStatus.FAILED and last.snapshot == snapshot
             if has_failed or not last.status.is_final:
                 return last
-        spec = JobSpec(graph_id=graph.id, kind="embed", model=None, parameters={}, lane="heavy")
-        return self._jobs.submit_coalesced(spec)
+        return self._jobs.submit_coalesced(_embedding_spec(graph))
 
     def _store(self, graph: GraphRecord) -> EmbeddingStore:
         return EmbeddingStore(GraphPaths(root=self._graphs_directory / graph.id))
@@ -327,6 +334,10 @@ class Suggester:
         ids = self._nodes.external_ids(graph, int(nodes.max()) + 1)
         found: list[NodeId] = ids.take(pa.array(nodes)).to_pylist()
         return [json_integer(each) if isinstance(each, int) else each for each in found]
+
+
+def _embedding_spec(graph: GraphRecord) -> JobSpec:
+    return JobSpec(graph_id=graph.id, kind="embed", model=None, parameters={}, lane="heavy")
 
 
 def _of_least_margin(file: PredictionFile, labeled: Int64Array, n_nodes: int) -> Int64Array:

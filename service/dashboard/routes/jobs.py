@@ -2,18 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.auth import ScopeMissing
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.catalog import AutoSolve, GraphRecord
-from peewit.service.dashboard.access import Viewer, viewing
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
 from peewit.service.jobs.job import Job, JobStatus
@@ -103,11 +102,6 @@ async def submit(request: Request, graph: GraphHere, stores: StoresHere) -> Resp
     if folds:
         parameters["cross_validate"] = _value(folds)
     job = await run_in_threadpool(_submit, graph, stores, model, parameters)
-    if form.get("auto_solve"):
-        viewer: Viewer = request.state.viewer
-        if viewer.key is not None and not viewer.may("admin"):
-            raise ScopeMissing(viewer.key.prefix, "admin")
-        await run_in_threadpool(_set_auto_solve, graph, stores, model, parameters)
     if is_piece(request):
         return Response(status_code=HTTPStatus.NO_CONTENT)
     return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'jobs'}", job=job.id)
@@ -163,14 +157,6 @@ def _submit(graph: GraphRecord, stores: Stores, model: str, parameters: dict[str
     spec = kind.spec(graph.id, model=model, parameters=parameters)
     kind.admit(spec, graph, stores.job_stores)
     return stores.jobs.submit_coalesced(spec)
-
-
-def _set_auto_solve(
-    graph: GraphRecord, stores: Stores, model: str, parameters: dict[str, Any]
-) -> None:
-    """Have the same solved again after every change."""
-    wanted = AutoSolve(model=model, parameters=parameters)
-    stores.catalog.update(graph.id, lambda settings: replace(settings, auto_solve=wanted))
 
 
 def _runs(graph: GraphRecord, stores: Stores) -> list[Run]:

@@ -1,7 +1,8 @@
 """Label next: one node after another, a key for each label, and what the labels change."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -9,24 +10,19 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.catalog import GraphRecord
+from peewit.service.catalog import AutoSolve, GraphRecord
 from peewit.service.dashboard.access import viewing
-from peewit.service.dashboard.pages import form_of, page, page_router, piece
+from peewit.service.dashboard.next_node import NoNode, is_worker_alive, next_node
+from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes.common import Seen, label_of
 from peewit.service.dashboard.routes.predictions import node_values
+from peewit.service.jobs.auto_solve import least_labels, request_auto_solve
 from peewit.service.jobs.job import JobStatus
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.predictions.store import PredictionsNotFound
-from peewit.service.predictions.suggestions import (
-    STRATEGIES,
-    EmbeddingFailed,
-    NoEmbedding,
-    NoMargins,
-    Strategy,
-)
-from peewit.service.tables.uploads import LabelValue, UploadedLabels, node_id
+from peewit.service.predictions.suggestions import STRATEGIES, Strategy
+from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels, node_id
 from peewit.solvers.models import DEFAULT_MODEL
 
 router = page_router()
@@ -48,11 +44,9 @@ def show_label_next(
     return page(
         request,
         "label_next.html",
-        graph=graph,
         seen="",
         strategy=strategy,
         strategies=STRATEGIES,
-        default_model=DEFAULT_MODEL,
         **_effect(request, graph, stores),
     )
 
@@ -64,9 +58,10 @@ def show_card(
     stores: StoresHere,
     strategy: Chosen = "coverage",
     skipped: Skipped = "[]",
+    seen: Seen = "",
 ) -> Response:
     """The node to label now."""
-    return _card(request, graph, stores, strategy, _nodes_in(skipped), done=None)
+    return _card(request, graph, stores, strategy, _nodes_in(skipped), seen=seen)
 
 
 @router.post("/graphs/{graph}/label-next", dependencies=[viewing("label")])
@@ -76,21 +71,59 @@ async def label_one(request: Request, graph: GraphHere, stores: StoresHere) -> R
     strategy: Strategy = next(
         (each for each in STRATEGIES if each == form.get("strategy")), "coverage"
     )
-    node, label = form.get("node", ""), form.get("label", "").strip()
+    name, label = form.get("node", ""), form.get("label", "").strip()
     skipped = _nodes_in(form.get("skipped", "[]"))
 
     def take() -> Response:
-        asked = node_id(node, graph.settings.node_ids)
+        node = node_id(name, graph.settings.node_ids)
+        present = stores.labels.of_nodes(graph.id, [str(node)]).get(str(node))
         if form.get("undo"):
-            stores.labeling.delete(graph, [asked])
+            _require_same(present, name, label)
+            label_before = form.get("before", "")
+            if label_before:
+                _put(graph, stores, node, label_before)
+            else:
+                stores.labeling.delete(graph, [node])
             current = stores.catalog.get_by_id(graph.id)
-            return _card(request, current, stores, strategy, skipped, done=None, node=node)
-        value = label_of(label, stores.labels, graph.id)
-        stores.labeling.put(graph, UploadedLabels(nodes=[asked], labels=[value]))
+            return _card(request, current, stores, strategy, skipped, node=name)
+        value = _put(graph, stores, node, label)
+        done = {"node": name, "label": value, "before": present if present != value else None}
         current = stores.catalog.get_by_id(graph.id)
-        return _card(request, current, stores, strategy, skipped, done=(node, value))
+        return _card(request, current, stores, strategy, skipped, done=done)
 
     return await run_in_threadpool(take)
+
+
+@router.post("/graphs/{graph}/label-next/embedding", dependencies=[viewing("label")])
+async def retry_embedding(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+    """Have the nodes located again, after a job that has failed."""
+    form = await form_of(request)
+    await run_in_threadpool(stores.suggester.retry_embedding, graph)
+    return back_to(
+        f"/graphs/{graph.settings.name}/label-next", strategy=form.get("strategy", "coverage")
+    )
+
+
+@router.post("/graphs/{graph}/label-next/auto-solve", dependencies=[viewing("admin")])
+async def switch_auto_solve(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+    """Have labels predicted after every label, or no longer; at once where they can be."""
+    form = await form_of(request)
+    is_on = bool(form.get("on"))
+
+    def switch() -> Response:
+        newest = stores.predictions.store.latest(graph.id)
+        model = None if newest is None else newest.model
+        wanted = AutoSolve(model=model or DEFAULT_MODEL)
+        changed = stores.catalog.update(
+            graph.id,
+            lambda settings: replace(
+                settings, auto_solve=(settings.auto_solve or wanted) if is_on else None
+            ),
+            request_solve=request_auto_solve,
+        )
+        return piece(request, "label_effect.html", **_effect(request, changed, stores))
+
+    return await run_in_threadpool(switch)
 
 
 @router.get("/graphs/{graph}/label-next/effect", dependencies=[viewing("label")])
@@ -98,8 +131,7 @@ def show_effect(
     request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = ""
 ) -> Response:
     """What the labels have changed so far: the solve that runs, and the newest predictions."""
-    values = {"graph": graph, "default_model": DEFAULT_MODEL, **_effect(request, graph, stores)}
-    return piece(request, "label_effect.html", seen=seen, **values)
+    return piece(request, "label_effect.html", seen=seen, **_effect(request, graph, stores))
 
 
 def _nodes_in(text: str) -> set[str]:
@@ -113,6 +145,22 @@ def _nodes_in(text: str) -> set[str]:
     return set(nodes)
 
 
+def _put(graph: GraphRecord, stores: Stores, node: NodeId, label: str) -> LabelValue:
+    """Give a node a label as it was typed; the label."""
+    value = label_of(label, stores.labels, graph.id)
+    stores.labeling.put(graph, UploadedLabels(nodes=[node], labels=[value]))
+    return value
+
+
+def _require_same(present: LabelValue | None, node: str, label: str) -> None:
+    """Refuse to take back what somebody else has changed since."""
+    if present is None or str(present) != label:
+        now = "has no label" if present is None else f"is {present}"
+        raise InvalidArgument(
+            f"label must be the present one to be taken back, got {label!r}: {node} {now} by now"
+        )
+
+
 def _card(
     request: Request,
     graph: GraphRecord,
@@ -120,32 +168,28 @@ def _card(
     strategy: Strategy,
     skipped: set[str],
     *,
-    done: tuple[str, LabelValue] | None,
+    done: Mapping[str, Any] | None = None,
     node: str | None = None,
+    seen: str = "",
 ) -> Response:
     """The next node with all that helps to label it; or why there is none."""
-    waiting = reason = None
+    values: dict[str, Any] = {"graph": graph, "strategy": strategy, "done": done}
     if node is None:
-        node, waiting, reason = _next_node(request, graph, stores, strategy, skipped)
-    shown = node_values(request, graph, stores, node) if node is not None else {}
-    file: PredictionFile | None = shown.get("file")
+        rounds: Rounds = request.app.state.rounds
+        try:
+            node = next_node(graph, stores, rounds, strategy, skipped)
+        except NoNode as none:
+            return piece(request, "no_node.html", seen=seen, **values, **none.values)
+    shown = node_values(request, graph, stores, node)
+    file: PredictionFile | None = shown["file"]
     classes: set[LabelValue] = set(() if file is None else file.meta.class_names)
     classes |= {
         each.label
         for each in stores.labels.page(graph.id, limit=_LABELS_LOOKED_AT)
         if each.label is not None
     }
-    values: dict[str, Any] = {"graph": graph, "node": None, **shown}
-    return page(
-        request,
-        "label_card.html",
-        strategy=strategy,
-        done=done,
-        waiting=waiting,
-        reason=reason,
-        classes=_assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN]),
-        **values,
-    )
+    keys = _assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN])
+    return page(request, "label_card.html", classes=keys, **{**values, **shown})
 
 
 def _assign_keys(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
@@ -156,26 +200,8 @@ def _assign_keys(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
     return list(zip(classes, keys, strict=False))
 
 
-def _next_node(
-    request: Request, graph: GraphRecord, stores: Stores, strategy: Strategy, skipped: set[str]
-) -> tuple[str | None, str | None, str | None]:
-    """A node; or the id of the job that is waited for; or the reason why there is neither."""
-    rounds: Rounds = request.app.state.rounds
-    try:
-        if strategy != "margin":
-            job = stores.suggester.request_embedding(graph)
-            if job is not None:
-                return None, job.id, None
-        node = rounds.next_node(graph, strategy, skipped)
-    except (NoEmbedding, EmbeddingFailed, NoMargins, PredictionsNotFound) as error:
-        return None, None, str(error)
-    if node is not None:
-        return node, None, None
-    return None, None, "every node that could be suggested has a label, or was skipped"
-
-
 def _effect(request: Request, graph: GraphRecord, stores: Stores) -> dict[str, Any]:
-    """The newest two predictions of a model, and the solve under way."""
+    """The newest two predictions of a model, the solve under way, and what another one needs."""
     under_way = [
         job
         for status in (JobStatus.RUNNING, JobStatus.QUEUED)
@@ -193,11 +219,22 @@ def _effect(request: Request, graph: GraphRecord, stores: Stores) -> dict[str, A
         if earlier is not None:
             change = summaries.change(stores.predictions.open(earlier), file)
     failed = stores.jobs.newest(graph.id, "solve")
+    auto = graph.settings.auto_solve
+    model = (auto.model if auto else None) or (newest.model if newest else None) or DEFAULT_MODEL
+    n_labels = stores.labels.count_to_two(graph.id)
+    only = stores.labels.page(graph.id, limit=1) if n_labels == 1 else []
     return {
+        "graph": graph,
         "job": under_way[0] if under_way else None,
+        "n_more": len(under_way) - 1,
+        "is_worker_alive": is_worker_alive(stores, under_way[0]) if under_way else None,
         "newest": newest,
         "earlier": earlier,
         "change": change,
         "summary": summary,
         "failed": failed if failed is not None and failed.status is JobStatus.FAILED else None,
+        "model": model,
+        "n_labels": n_labels,
+        "only_label": only[0].label if only else None,
+        "has_labels": n_labels >= least_labels(auto.parameters if auto else {}),
     }

@@ -18,11 +18,12 @@ function refresh() {
 setInterval(refresh, REFRESH_SECONDS * 1000);
 document.addEventListener("visibilitychange", refresh);
 
-// Somebody who is about to press a button in a piece of the page should not have it replaced.
+// Somebody who is about to press a button in a piece of the page should not have it replaced, unless
+// htmx gives the focus to the same one again.
 document.addEventListener("htmx:beforeSwap", (event) => {
   const isPoll = event.detail.requestConfig?.triggeringEvent?.type === "refresh";
   const active = document.activeElement;
-  const isUsed = active && active !== document.body && event.detail.target.contains(active);
+  const isUsed = active && active !== document.body && event.detail.target.contains(active) && !active.matches("[data-keeps-focus]");
   if (isPoll && isUsed && active.matches("input, select, textarea, button, a, [tabindex]")) {
     event.detail.shouldSwap = false;
   }
@@ -167,9 +168,10 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-skip]");
+  const button = event.target.closest("[data-skip], [data-unskip]");
   if (!button) return;
-  skipped.push(button.dataset.skip);
+  if (button.dataset.skip) skipped.push(button.dataset.skip);
+  else skipped.length = 0;
   const card = document.querySelector("[data-label-next]");
   htmx.ajax("GET", card.getAttribute("hx-get"), { source: card, target: "#card" });
 });

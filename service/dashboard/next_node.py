@@ -1,0 +1,79 @@
+"""The node to label next, or why there is none and what to do about it."""
+
+from typing import Any
+
+from peewit.service.api.stores import Stores
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.rounds import Rounds
+from peewit.service.jobs.job import Job
+from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.predictions.suggestions import EmbeddingFailed, Strategy
+
+
+class NoNode(LookupError):
+    """There is no node to label.
+
+    Attributes
+    ----------
+    values : dict
+        For the template: ``state``, and what it says of it.
+    """
+
+    def __init__(self, state: str, **values: Any) -> None:
+        super().__init__(state)
+        self.values = {"state": state, **values}
+
+
+def next_node(
+    graph: GraphRecord, stores: Stores, rounds: Rounds, strategy: Strategy, skipped: set[str]
+) -> str:
+    """A node without label, as text.
+
+    Raises
+    ------
+    NoNode
+        ``no-snapshot``, ``no-predictions`` and ``numbers`` (by margin), ``locating`` and
+        ``failed`` (otherwise), ``all-labeled``, ``all-skipped``, ``elsewhere``.
+    """
+    if graph.progress.snapshot is None:
+        raise NoNode("no-snapshot", files=stores.manifest.counts(graph.id))
+    has_margins = _has_margins(graph, stores)
+    if strategy == "margin":
+        if not has_margins:
+            raise NoNode("no-predictions" if has_margins is None else "numbers")
+    else:
+        _require_embedding(graph, stores, has_margins=bool(has_margins))
+    node = rounds.next_node(graph, strategy, skipped)
+    if node is not None:
+        return node
+    n_left = graph.progress.n_nodes - stores.suggester.n_labeled(graph)
+    if n_left <= 0:
+        raise NoNode("all-labeled")
+    is_skipped = bool(stores.suggester.suggest(graph, strategy, 1).nodes)
+    raise NoNode("all-skipped" if is_skipped else "elsewhere", n_left=n_left)
+
+
+def is_worker_alive(stores: Stores, job: Job) -> bool:
+    """Whether somebody is there to run a job."""
+    return bool(WorkerRegistry(stores.database).alive(job.lane))
+
+
+def _has_margins(graph: GraphRecord, stores: Stores) -> bool | None:
+    """Whether the freshest predictions have margins; None where there are none."""
+    try:
+        file = stores.predictions.open(stores.predictions.find(graph))
+    except PredictionsNotFound:
+        return None
+    return file.meta.score != "value"
+
+
+def _require_embedding(graph: GraphRecord, stores: Stores, *, has_margins: bool) -> None:
+    try:
+        job = stores.suggester.request_embedding(graph)
+    except EmbeddingFailed:
+        failed = stores.jobs.newest(graph.id, "embed")
+        raise NoNode("failed", job=failed, has_margins=has_margins) from None
+    if job is not None:
+        alive = is_worker_alive(stores, job)
+        raise NoNode("locating", job=job, has_margins=has_margins, is_worker_alive=alive)

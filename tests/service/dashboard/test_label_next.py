@@ -1,0 +1,296 @@
+"""Label next says what is so: why there is no node, what predictions know, and the switch."""
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from peewit.service.catalog import AutoSolve
+from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.solvers.models import DEFAULT_MODEL
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.passes.node_embedding import embed
+from tests.service.api.conftest import CSV, Api, bring_communities
+from tests.service.dashboard.forms import PIECE, look, send
+
+CARD, EFFECT = "/graphs/g/label-next/card", "/graphs/g/label-next/effect"
+SWITCH = "/graphs/g/label-next/auto-solve"
+
+
+def effect(api: Api) -> str:
+    """What the panel beside the card says."""
+    return look(api, EFFECT, headers=PIECE)
+
+
+def bring_edges(api: Api, edges: bytes = b"src,dst\na,b\nb,c\nc,d\nd,a\n") -> None:
+    api.create_graph("g", seed=1)
+    api.push(edges, CSV)
+    api.ingest()
+
+
+def locate(api: Api) -> None:
+    """What the job of kind embed does."""
+    graph = api.stores.catalog.get("g")
+    assert graph.progress.snapshot is not None
+    embed(
+        GraphPaths(root=api.stores.settings.graphs_directory / graph.id), graph.progress.snapshot
+    )
+
+
+def waiting(api: Api, kind: str = "solve") -> Sequence[Job]:
+    jobs = api.stores.jobs.list(status=JobStatus.QUEUED).jobs
+    return [job for job in jobs if job.kind == kind]
+
+
+# ------------------------------------------------------------------------------ no node, and why
+def test_a_graph_without_edges_says_what_it_waits_for(pages: Api) -> None:
+    pages.create_graph("g")
+    for strategy in ("coverage", "margin"):
+        card = look(pages, f"{CARD}?strategy={strategy}")
+        assert "The graph has no edges" in card
+        assert "peewit ingest g FILE" in card
+        assert 'hx-trigger="refresh' in card  # the first node comes by itself
+    pages.push(b"src,dst\na,b\n", CSV)
+    assert "1 file waits to be read" in look(pages, CARD)
+
+
+def test_a_card_without_node_is_sent_again_only_when_it_says_something_else(pages: Api) -> None:
+    pages.create_graph("g")
+    seen = re.search(r'name="seen" value="([0-9a-f]+)"', look(pages, CARD))
+    assert seen is not None
+    assert pages.client.get(f"{CARD}?seen={seen[1]}").status_code == 204
+    bring = b"src,dst\na,b\n"
+    pages.push(bring, CSV)
+    assert "waits to be read" in look(pages, f"{CARD}?seen={seen[1]}")
+
+
+def test_a_graph_whose_files_were_refused_says_so(pages: Api) -> None:
+    pages.create_graph("g")
+    source = pages.stores.settings.home.parent / "bad.csv"
+    source.write_bytes(b"src,dst,weight\na,b,-1\n")
+    pages.call("POST", "/graphs/g/sources", 201, json={"url": str(source)})
+    pages.ingest()
+    assert "1 file was refused" in look(pages, CARD)
+
+
+def test_margins_need_predictions_and_are_not_offered_without(pages: Api) -> None:
+    bring_edges(pages)
+    card = look(pages, f"{CARD}?strategy=margin")
+    assert "nothing is predicted yet" in card
+    assert "strategy=coverage" in card
+    card = look(pages, CARD)
+    assert "Locating the nodes" in card
+    assert "strategy=margin" not in card
+
+
+def test_who_waits_for_a_job_is_told_when_nobody_can_run_it(pages: Api) -> None:
+    bring_edges(pages)
+    pages.put_labels({"a": "x", "b": "y"})
+    send(pages, "/graphs/g/jobs", model="hfs")
+    assert "No worker is running" in look(pages, CARD)
+    assert "No worker is running" in effect(pages)
+    WorkerRegistry(pages.stores.database).register("w", ("fast", "heavy"))
+    assert "No worker is running" not in look(pages, CARD)
+    assert "No worker is running" not in effect(pages)
+
+
+def test_nodes_that_could_not_be_located_are_located_again_on_demand(pages: Api) -> None:
+    bring_edges(pages)
+    look(pages, CARD)
+    job = pages.stores.jobs.claim("w", ["heavy"])
+    assert job is not None
+    pages.stores.jobs.capture(job.id, job.attempt, snapshot=1, labels_seq=0, features_version=0)
+    pages.stores.jobs.fail(job.id, job.attempt, "the disk is full")
+    card = look(pages, CARD)
+    assert "the disk is full" in card
+    assert "Try again" in card
+    assert waiting(pages, "embed") == []
+    send(pages, "/graphs/g/label-next/embedding", strategy="variance")
+    assert len(waiting(pages, "embed")) == 1
+    assert "Locating the nodes" in look(pages, CARD)
+
+
+def test_only_a_graph_whose_nodes_all_have_labels_is_said_to(pages: Api) -> None:
+    bring_edges(pages)
+    locate(pages)
+    pages.put_labels(dict.fromkeys("abc", "x"))
+    assert "Every node has a label" not in look(pages, CARD)
+    skipped = look(pages, f'{CARD}?skipped=["d"]')
+    assert "Only skipped nodes are left" in skipped
+    assert "1 node has no label" in skipped
+    assert "data-unskip" in skipped
+    pages.put_labels({"d": "x"})
+    assert "Every node has a label" in look(pages, CARD)
+    assert "Every node has a label" in look(pages, f'{CARD}?skipped=["d"]')
+
+
+def test_nodes_that_a_strategy_does_not_choose_among_are_not_said_to_be_done(pages: Api) -> None:
+    large = b"".join(b"a%d,a%d\n" % (each, (each + 1) % 300) for each in range(300))
+    bring_edges(pages, b"src,dst\n" + large + b"far,off\n")
+    locate(pages)
+    pages.put_labels({f"a{each}": "x" for each in range(300)})
+    card = look(pages, CARD)
+    assert "No suggestion by coverage" in card
+    assert "2 nodes have no label" in card
+    assert "Every node has a label" not in card
+
+
+@pytest.mark.usefixtures("processes")
+def test_nodes_out_of_reach_are_not_said_to_be_labeled(pages: Api) -> None:
+    bring_edges(pages, b"src,dst\na,b\nb,c\nfar,off\n")
+    pages.put_labels({"a": "x", "c": "y"})
+    pages.run_job(solve(pages, "stable-hfs"))
+    pages.put_labels({"b": "x"})
+    card = look(pages, f"{CARD}?strategy=margin")
+    assert "No suggestion by margin" in card
+    assert "2 nodes have no label" in card
+    locate(pages)
+    card = look(pages, CARD)  # of the nodes without label, all out of reach
+    assert "No label reaches it yet" in card
+
+
+@pytest.mark.usefixtures("processes")
+def test_numbers_have_no_margins(pages: Api) -> None:
+    bring_edges(pages)
+    pages.put_labels({"a": 1.5, "c": 2.5})
+    pages.run_job(solve(pages, "stable-hfs", target="real"))
+    assert "Numbers are predicted" in look(pages, f"{CARD}?strategy=margin")
+
+
+def solve(api: Api, model: str, **parameters: str) -> str:
+    """The id of a new job."""
+    body = {"kind": "solve", "model": model, "parameters": parameters}
+    job_id: str = api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
+    return job_id
+
+
+# -------------------------------------------------------------------------- what predictions know
+def test_what_is_missing_for_a_prediction_is_said(pages: Api) -> None:
+    pages.create_graph("g")
+    assert "before the graph has edges" in effect(pages)
+    pages.push(b"src,dst\na,b\nb,c\nc,d\nd,a\n", CSV)
+    pages.ingest()
+    assert "No node has a label" in effect(pages)
+    pages.put_labels({"a": "x", "b": "x"})
+    said = effect(pages)
+    assert "of one class, <strong>x</strong>" in said
+    assert "Predict now" not in said
+    pages.put_labels({"c": "y"})
+    said = effect(pages)
+    assert "Nothing is predicted yet" in said
+    assert "Predict now" in said
+    send(pages, "/graphs/g/label-next", 200, node="c", label="y", undo="1")
+    assert "of one class, <strong>x</strong>" in effect(pages)
+
+
+@pytest.mark.usefixtures("processes")
+def test_predictions_know_every_label_only_where_they_do(pages: Api) -> None:
+    bring_edges(pages)
+    pages.put_labels({"a": "x", "c": "y"})
+    pages.run_job(solve(pages, "stable-hfs"))
+    assert "They know every label." in effect(pages)
+    pages.put_labels({"b": "x"})
+    assert "They do not know the last change of labels." in effect(pages)
+    pages.call(
+        "PUT",
+        "/graphs/g/labels?unknown=keep",
+        200,
+        json={"labels": [{"node": "later", "label": "y"}]},
+    )
+    assert "the last 2 changes" in effect(pages)
+    pages.run_job(solve(pages, "stable-hfs"))
+    said = effect(pages)
+    assert "They know every label but 1, of nodes that snapshot 1 does not have." in said
+    pages.push(b"src,dst\nlater,a\n", CSV)
+    pages.ingest()
+    said = effect(pages)
+    assert "They do not know the edges after snapshot 1." in said
+    assert "Predict now" in said
+    pages.run_job(solve(pages, "stable-hfs"))
+    said = effect(pages)
+    assert "They know every label." in said
+    assert "They do not know" not in said
+
+
+# --------------------------------------------------------------------------------- after every label
+def test_the_switch_holds_from_the_first_label_on(pages: Api) -> None:
+    bring_edges(pages)
+    assert 'value="1" checked' not in effect(pages)
+    assert 'value="1" checked' in send(pages, SWITCH, 200, on="1").text
+    assert 'value="1" checked' in look(pages, "/graphs/g/label-next")
+    assert pages.stores.catalog.get("g").settings.auto_solve == AutoSolve(model=DEFAULT_MODEL)
+
+    def label(node: str, value: str, **fields: str) -> int:
+        send(pages, "/graphs/g/label-next", 200, node=node, label=value, **fields)
+        return len(waiting(pages))
+
+    assert label("a", "x") == 0  # of one class nothing can be predicted
+    assert "of one class, <strong>x</strong>" in effect(pages)
+    assert label("b", "x") == 0
+    assert label("c", "y") == 1
+    assert label("c", "y", undo="1") == 1
+    (job,) = waiting(pages)
+    pages.stores.jobs.cancel(job.id)
+    assert label("b", "x", undo="1") == 0  # of one class again
+    assert label("c", "y") == 1
+    assert label("d", "y") == 1  # one solve takes what has come so far
+
+
+def test_labels_that_come_while_a_solve_runs_lead_to_one_more(pages: Api) -> None:
+    bring_edges(pages)
+    send(pages, SWITCH, 200, on="1")
+    pages.put_labels({"a": "x", "c": "y"})
+    (first,) = waiting(pages)
+    assert pages.stores.jobs.claim("w", [first.lane], job_id=first.id) is not None
+    assert waiting(pages) == []
+    for node in ("b", "d"):  # two tabs
+        send(pages, "/graphs/g/label-next", 200, node=node, label="x", strategy="margin")
+    (following,) = waiting(pages)
+    assert following.id != first.id
+    assert "once more for what has changed since" in effect(pages)
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_solve_that_follows_knows_the_last_label(pages: Api) -> None:
+    bring_edges(pages)
+    send(pages, SWITCH, 200, on="1")
+    for node, value in (("a", "x"), ("c", "y"), ("b", "x"), ("b", "y")):
+        send(pages, "/graphs/g/label-next", 200, node=node, label=value, strategy="margin")
+    (job,) = waiting(pages)
+    pages.run_job(job.id)
+    assert "They know every label." in effect(pages)
+    assert waiting(pages) == []
+
+
+def test_the_switch_solves_what_is_there_and_keeps_what_was_chosen(pages: Api) -> None:
+    bring_communities(pages)
+    chosen = {"model": "hfs", "parameters": {"graph_penalty": 0.5}}
+    assert waiting(pages) == []
+    send(pages, SWITCH, 200, on="1")
+    assert len(waiting(pages)) == 1
+    pages.call("PATCH", "/graphs/g", 200, json={"auto_solve": chosen})
+    send(pages, SWITCH, 200, on="1")  # another tab
+    kept = pages.stores.catalog.get("g").settings.auto_solve
+    assert kept == AutoSolve(model="hfs", parameters={"graph_penalty": 0.5})
+    assert "(hfs)" in effect(pages)
+    assert 'value="1" checked' not in send(pages, SWITCH, 200).text
+    assert pages.stores.catalog.get("g").settings.auto_solve is None
+    n_waiting = len(waiting(pages))
+    pages.put_labels({"n4": "left"})
+    assert len(waiting(pages)) == n_waiting
+
+
+def test_undo_gives_back_what_was_there_and_leaves_what_others_did(pages: Api) -> None:
+    bring_edges(pages)
+    graph_id = pages.stores.catalog.get("g").id
+    locate(pages)
+    pages.put_labels({"a": "x"})
+    taken = send(pages, "/graphs/g/label-next", 200, node="a", label="y").text
+    assert "is y now, and was x" in taken
+    fields = {"node": "a", "label": "y", "before": "x", "undo": "1"}
+    send(pages, "/graphs/g/label-next", 200, **fields)
+    assert pages.stores.labels.of_nodes(graph_id, ["a"]) == {"a": "x"}
+    refused = send(pages, "/graphs/g/label-next", 422, **fields).text
+    assert "a is x by now" in refused
+    assert pages.stores.labels.of_nodes(graph_id, ["a"]) == {"a": "x"}
