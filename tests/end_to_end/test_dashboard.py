@@ -166,8 +166,7 @@ def test_a_label_is_set_by_a_key_and_the_predictions_change(page: Page, server: 
     heading = card.locator("h2 a")
     expect(heading).to_contain_text("digit-", timeout=30_000)  # once the nodes are located
     effect = page.locator("#effect")
-    page.keyboard.press("Enter")  # predict now, and again after every label
-    expect(page.locator("#effect")).to_contain_text("Solved again after every label")
+    page.get_by_label("Predict after every label").check()
     expect(effect).to_contain_text("They know every label", timeout=30_000)
     truth = dict(zip(*digit_labels().to_pydict().values(), strict=True))
     for _ in range(3):
@@ -193,6 +192,59 @@ def test_a_label_is_set_by_a_key_and_the_predictions_change(page: Page, server: 
     expect(heading).not_to_have_text(node)  # what was skipped stays skipped
     page.keyboard.press("n")
     expect(page.locator("#other")).to_be_focused()
+
+
+def test_a_new_graph_is_labeled_from_the_first_node_on(
+    browser: Browser, server: Server, tmp_path: Path
+) -> None:
+    peewit = server.client
+    peewit.create_graph("new", epsilon=0.6, expected_nodes=1797, seed=0)
+    with watched(browser, server) as page, watched(browser, server) as other:
+        page.goto("/graphs/new/label-next")
+        card, effect = page.locator("#card"), page.locator("#effect")
+        heading, switch = card.locator("h2 a"), page.get_by_label("Predict after every label")
+        expect(card).to_contain_text("The graph has no edges")
+        requires_no_mending(page)
+        switch.check()
+        expect(switch).to_be_focused()
+        other.goto("/graphs/new/label-next")
+        expect(other.get_by_label("Predict after every label")).to_be_checked()
+        peewit.push_edges("new", digit_edges(), wait=None)
+        expect(effect).to_contain_text("No node has a label", timeout=30_000)  # focused or not
+        expect(heading).to_contain_text("digit-", timeout=60_000)
+
+        def put(label: str) -> str:
+            node = heading.inner_text()
+            page.locator("#other").fill(label)
+            page.keyboard.press("Enter")
+            expect(card.locator(".done")).to_contain_text(f"{node} is {label} now")
+            return node
+
+        put("odd")
+        expect(effect).to_contain_text("of one class, odd")
+        put("odd")
+        put("even")
+        expect(effect).to_contain_text("They know every label", timeout=60_000)
+        assert {job.model for job in peewit.jobs(graph="new") if job.kind == "solve"} == {
+            "harmonic-mbo"
+        }
+        last = [put(label) for label in ("even", "odd", "odd")][-1]  # while a solve runs
+        expect(effect).to_contain_text("They know every label", timeout=60_000)
+        expect(other.locator("#effect")).to_contain_text("They know every label", timeout=10_000)
+        skipped = heading.inner_text()
+        page.locator("h2").first.click(position={"x": 1, "y": 1})
+        page.keyboard.press("u")
+        expect(heading).to_have_text(last)
+        page.keyboard.press("s")
+        expect(heading).not_to_have_text(last)
+        expect(effect).to_contain_text("They know every label", timeout=60_000)
+        assert last not in peewit.labels("new")["node"].to_pylist()
+        assert skipped != last
+        other.get_by_label("Predict after every label").uncheck()
+        expect(switch).not_to_be_checked(timeout=10_000)
+        put("even")
+        expect(effect).to_contain_text("They do not know the last change")
+        expect(page.get_by_role("button", name="Predict now")).to_be_visible()
 
 
 def test_a_running_job_is_cancelled(page: Page, server: Server) -> None:

@@ -23,7 +23,8 @@ document.addEventListener("visibilitychange", refresh);
 document.addEventListener("htmx:beforeSwap", (event) => {
   const isPoll = event.detail.requestConfig?.triggeringEvent?.type === "refresh";
   const active = document.activeElement;
-  const isUsed = active && active !== document.body && event.detail.target.contains(active) && !active.matches("[data-keeps-focus]");
+  const isInside = active && active !== document.body && event.detail.target.contains(active);
+  const isUsed = isInside && !active.matches("[data-keeps-focus]");
   if (isPoll && isUsed && active.matches("input, select, textarea, button, a, [tabindex]")) {
     event.detail.shouldSwap = false;
   }
@@ -148,7 +149,7 @@ document.addEventListener("htmx:afterSettle", (event) => { if (isCard(event)) is
 document.addEventListener("htmx:afterRequest", (event) => { if (isCard(event)) isCardBusy = false; });
 
 function typing(target) {
-  return target.matches("input, select, textarea") || target.isContentEditable;
+  return target.matches(`input:not([type="checkbox"]), select, textarea`) || target.isContentEditable;
 }
 
 document.addEventListener("keydown", (event) => {

@@ -183,6 +183,18 @@ def test_a_new_auto_solve_counts_the_labels_that_are_there(api: Api) -> None:
     assert (job["model"], job["status"]) == ("hfs", "queued")
 
 
+def test_nothing_is_solved_before_there_is_something_to_solve(graph: Api) -> None:
+    def asked() -> int:
+        return len(graph.call("GET", "/jobs?graph=g", 200).json()["jobs"])
+
+    graph.call("PATCH", "/graphs/g", 200, json={"auto_solve": {"model": "hfs"}})
+    graph.put_labels({"a": "x", "b": "x"})
+    assert asked() == 0
+    real = {"auto_solve": {"model": "stable-hfs", "parameters": {"target": "real"}}}
+    graph.call("PATCH", "/graphs/g", 200, json=real)
+    assert asked() == 1
+
+
 def test_an_accepted_format_is_chosen_by_preference(refusing: Api) -> None:
     def media_type(accept: str) -> str:
         found = refusing.call("GET", "/graphs/g/labels", 200, headers={"Accept": accept})

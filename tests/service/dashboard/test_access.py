@@ -41,6 +41,7 @@ LABELING = [
     ("GET", "/graphs/g/label-next/card"),
     ("GET", "/graphs/g/label-next/effect"),
     ("POST", "/graphs/g/label-next"),
+    ("POST", "/graphs/g/label-next/embedding"),
     ("POST", "/graphs/g/labels"),
     ("POST", "/graphs/g/labels/remove"),
     ("POST", "/graphs/g/labels/file"),
@@ -52,6 +53,7 @@ INGESTING = [
     ("POST", "/graphs/g/sources/s/retry"),
     ("POST", "/graphs/g/files/1/retry"),
 ]
+ADMINISTERING = [("POST", "/graphs/g/label-next/auto-solve")]
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
         assert answer.headers["location"].startswith("/sign-in?next=%2F")
         piece = keyed.client.get(path, headers=PIECE)
         assert (piece.status_code, piece.headers["hx-redirect"]) == (401, "/sign-in")
-    for method, path in LABELING + INGESTING:
+    for method, path in LABELING + INGESTING + ADMINISTERING:
         origin = str(keyed.client.base_url).rstrip("/")
         answer = keyed.client.request(method, path, headers={"Origin": origin})
         assert (answer.status_code, answer.headers["location"][:8]) == (303, "/sign-in")
@@ -98,7 +100,7 @@ def test_no_page_is_left_out_of_these_tests() -> None:
         if isinstance(route, APIRoute)
         for method in route.methods
     }
-    asked = [*(("GET", path.partition("?")[0]) for path in PAGES), *LABELING, *INGESTING]
+    asked = [*(("GET", path.partition("?")[0]) for path in PAGES), *LABELING, *INGESTING, *ADMINISTERING]
     for method, pattern in routes:
         assert any(verb == method and pattern.match(path) for verb, path in asked), pattern
 
@@ -207,21 +209,22 @@ def test_a_secret_that_was_overwritten_signs_nothing(pages: Api) -> None:
 def test_every_button_needs_its_scope_and_is_shown_with_it_only(keyed: Api) -> None:
     origin = str(keyed.client.base_url).rstrip("/")
     sign_in(keyed, "read")
-    for method, path in LABELING + INGESTING:
+    for method, path in LABELING + INGESTING + ADMINISTERING:
         answer = keyed.client.request(method, path, headers={"Origin": origin})
         assert answer.status_code == 403, path
         assert "Scope missing" in answer.text
     assert "Put label" not in look(keyed, "/graphs/g/labels")
     sign_in(keyed, "read", "label")
-    for method, path in INGESTING:
+    for method, path in INGESTING + ADMINISTERING:
         answer = keyed.client.request(method, path, headers={"Origin": origin})
         assert answer.status_code == 403, path
     assert "Put label" in look(keyed, "/graphs/g/labels")
-    assert "and again after every label" not in look(keyed, "/graphs/g/label-next")
-    send(keyed, "/graphs/g/jobs", 403, auto_solve="1")
+    said = look(keyed, "/graphs/g/label-next")
+    assert "Not predicted after every label" in said
+    assert 'id="auto-solve"' not in said
     assert keyed.stores.catalog.get("g").settings.auto_solve is None
     sign_in(keyed, "admin")
-    assert "and again after every label" in look(keyed, "/graphs/g/label-next")
+    assert 'id="auto-solve"' in look(keyed, "/graphs/g/label-next")
 
 
 @pytest.mark.parametrize(

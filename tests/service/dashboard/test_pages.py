@@ -299,11 +299,11 @@ def test_a_page_of_nothing_says_what_to_do(pages: Api) -> None:
         look(pages, f"/graphs/g{path}")
     assert "Predict with the default model" in look(pages, "/graphs/g/predictions")
     card = look(pages, "/graphs/g/label-next/card")
-    assert "has no snapshot yet" in card
+    assert "The graph has no edges" in card
     pages.push(b"src,dst\na,b\n", CSV)
     pages.ingest()
     assert "Nothing is predicted yet" in look(pages, "/graphs/g/node?id=a")
-    assert "no predictions yet" in look(pages, "/graphs/g/label-next/card?strategy=margin")
+    assert "No predictions yet" in look(pages, "/graphs/g/label-next/card?strategy=margin")
     for path in ("/graphs/nobody", "/graphs/nobody/labels", "/jobs/nobody"):
         text = look(pages, path, 404)
         assert "<h1>" in text
@@ -352,7 +352,7 @@ def test_label_next_goes_from_node_to_node(pages: Api) -> None:
     assert following[1] != node[1]
     graph_id = pages.stores.catalog.get("g").id
     assert pages.stores.labels.of_nodes(graph_id, [node[1]]) == {node[1]: "left"}
-    undone = send(pages, "/graphs/g/label-next", 200, node=node[1], undo="1").text
+    undone = send(pages, "/graphs/g/label-next", 200, node=node[1], label="left", undo="1").text
     assert f'id={node[1]}"' in undone
     assert pages.stores.labels.of_nodes(graph_id, [node[1]]) == {}
     problem = pages.client.post(
@@ -369,17 +369,17 @@ def test_label_next_tells_what_has_changed(pages: Api) -> None:
     bring_communities(pages)
     effect = look(pages, "/graphs/g/label-next/effect", headers=PIECE)
     assert "Predict now" in effect
-    where = send(
-        pages, "/graphs/g/jobs", model="stable-hfs", back="label-next", auto_solve="1"
-    ).headers["location"]
+    where = send(pages, "/graphs/g/jobs", model="stable-hfs", back="label-next").headers["location"]
     assert where.startswith("/graphs/g/label-next")
-    assert pages.stores.catalog.get("g").settings.auto_solve == AutoSolve(model="stable-hfs")
     job_id = where.partition("job=")[2]
     assert "queued" in look(pages, "/graphs/g/label-next/effect", headers=PIECE)
     pages.run_job(job_id)
     effect = look(pages, "/graphs/g/label-next/effect", headers=PIECE)
     assert "They know every label" in effect
-    assert "Solved again after every label" in effect
+    send(pages, "/graphs/g/label-next/auto-solve", 200, on="1")
+    assert pages.stores.catalog.get("g").settings.auto_solve == AutoSolve(model="stable-hfs")
+    (after_switch,) = pages.stores.jobs.list(status=JobStatus.QUEUED).jobs
+    pages.run_job(after_switch.id)
     send(pages, "/graphs/g/label-next", 200, node="n0", label="right", strategy="margin")
     (waiting,) = pages.stores.jobs.list(status=JobStatus.QUEUED).jobs
     pages.run_job(waiting.id)

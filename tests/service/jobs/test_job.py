@@ -1,6 +1,6 @@
 """The job queue, one fact per test, on SQLite and on PostgreSQL."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +24,7 @@ from peewit.service.jobs.job import (
     UnknownJob,
 )
 from peewit.service.jobs.queue import JobQueue
+from peewit.service.labels.store import LabelStore
 
 AUTO_SOLVE = AutoSolve(model="stable-hfs", parameters={"graph_penalty": 1.0})
 
@@ -391,6 +392,16 @@ def test_a_waiting_job_does_not_start_before_the_change_it_answers_is_stored(
     assert claimed(queue).id == waiting.id
 
 
+def make_solvable(
+    database: Database, graph_id: str, labels: Sequence[str] = ("x", "y"), **changes: Any
+) -> None:
+    """Give a graph a snapshot and labels, in its rows only."""
+    LabelStore(database).put(graph_id, [f"n{each}" for each in range(len(labels))], labels)
+    with database.write() as connection:
+        values = {"snapshot": 1, **changes}
+        connection.execute(update(graphs).where(graphs.c.id == graph_id).values(**values))
+
+
 def test_no_change_is_lost_between_concurrent_changes_and_workers(
     database: Database, queue: JobQueue, graph_id: str
 ) -> None:
@@ -414,13 +425,11 @@ def test_no_change_is_lost_between_concurrent_changes_and_workers(
     def change() -> None:
         for _ in range(n_changes):
             with database.write() as connection:
-                connection.execute(
-                    update(graphs)
-                    .where(graphs.c.id == graph_id)
-                    .values(labels_seq=graphs.c.labels_seq + 1, snapshot=1)
-                )
+                store.put(graph_id, ["a", "b"], ["x", "y"], connection=connection)
                 request_auto_solve(connection, graph_id)
 
+    store = LabelStore(database)
+    make_solvable(database, graph_id)
     with ThreadPoolExecutor(4) as pool:
         workers = [pool.submit(work) for _ in range(2)]
         changers = [pool.submit(change) for _ in range(2)]
@@ -429,24 +438,29 @@ def test_no_change_is_lost_between_concurrent_changes_and_workers(
         changed.set()
         for each in workers:
             each.result()
-    assert max(seen) == 2 * n_changes
+    assert max(seen) == 2 + 2 * 2 * n_changes
     assert all(job.status is JobStatus.SUCCEEDED for job in queue.list(limit=100).jobs)
 
 
 @pytest.mark.parametrize(
-    ("changes", "requested"),
+    ("labels", "changes", "requested"),
     [
-        ({"snapshot": 1, "labels_seq": 1}, True),
-        ({"snapshot": None, "labels_seq": 1}, False),
-        ({"snapshot": 1, "labels_seq": 0}, False),
-        ({"snapshot": 1, "labels_seq": 1, "auto_solve": None}, False),
+        (["x", "y"], {}, True),
+        (["x", "y"], {"snapshot": None}, False),
+        ([], {}, False),
+        (["x", "x"], {}, False),
+        (["x", "y"], {"auto_solve": None}, False),
     ],
 )
-def test_auto_solve_waits_for_a_snapshot_and_a_label(
-    database: Database, graph_id: str, changes: dict[str, int | None], requested: bool
+def test_auto_solve_waits_for_a_snapshot_and_two_classes(
+    database: Database,
+    graph_id: str,
+    labels: list[str],
+    changes: dict[str, None],
+    requested: bool,
 ) -> None:
+    make_solvable(database, graph_id, labels, **changes)
     with database.write() as connection:
-        connection.execute(update(graphs).where(graphs.c.id == graph_id).values(**changes))
         job = request_auto_solve(connection, graph_id)
     assert (job is not None) == requested
     if job is not None:
@@ -458,18 +472,16 @@ def test_auto_solve_that_takes_long_keeps_out_of_the_fast_lane(
     database: Database, graph_id: str, refine: bool, lane: str
 ) -> None:
     auto_solve = {"model": "stable-hfs", "parameters": {"refine": refine}}
+    make_solvable(database, graph_id, auto_solve=auto_solve)
     with database.write() as connection:
-        values = {"auto_solve": auto_solve, "snapshot": 1, "labels_seq": 1}
-        connection.execute(update(graphs).where(graphs.c.id == graph_id).values(**values))
         job = request_auto_solve(connection, graph_id)
     assert job is not None
     assert job.lane == lane
 
 
 def asked(database: Database, graph_id: str) -> Job:
+    make_solvable(database, graph_id)
     with database.write() as connection:
-        values = {"snapshot": 1, "labels_seq": 1}
-        connection.execute(update(graphs).where(graphs.c.id == graph_id).values(**values))
         job = request_auto_solve(connection, graph_id)
     assert job is not None
     return job

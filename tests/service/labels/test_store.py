@@ -206,6 +206,20 @@ def test_classes_are_counted_by_their_present_nodes(store: LabelStore, graph_id:
     assert sum(store.class_counts(graph_id).values()) == 4
 
 
+def test_classes_are_counted_to_two_among_present_labels(store: LabelStore, graph_id: str) -> None:
+    assert store.count_to_two(graph_id) == 0
+    store.put(graph_id, ["a", "b"], ["x", "x"])
+    assert store.count_to_two(graph_id) == 1
+    store.put(graph_id, ["c"], ["y"])
+    assert store.count_to_two(graph_id) == 2
+    store.put(graph_id, ["d"], ["z"])
+    assert store.count_to_two(graph_id) == 2
+    store.put(graph_id, ["c", "d"], ["x", "x"])
+    assert store.count_to_two(graph_id) == 1
+    store.delete(graph_id, ["a", "b", "c", "d"])
+    assert store.count_to_two(graph_id) == 0
+
+
 def test_graphs_do_not_see_each_other(database: Database, store: LabelStore, graph_id: str) -> None:
     other = Catalog(database).create(GraphSettings(name="other")).id
     store.put(graph_id, ["a"], ["x"])
