@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.cli.first_run_kernels import DEMO
 from peewit.service.cli.progress import CompileProgress
 from peewit.service.cli.roles import Host, Port, run_serve
 from peewit.service.cli.session import AsJson, command_group, print_json, say, stderr_console
 from peewit.service.demo.walk import NOT_INHERITED, DemoFiles, demo_settings, run_demo
 from peewit.service.settings import Settings
-from peewit.solvers.kernels.compilation import told_of_compilations
+from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 
 app = command_group()
 
@@ -39,7 +40,7 @@ def demo(
     """
     users = Settings()
     settings = demo_settings(users, directory or users.home / "demo")
-    progress = CompileProgress(stderr_console())
+    progress = CompileProgress(stderr_console(), lambda: not_kept(DEMO))
 
     def tell(line: str) -> None:
         progress.clear()

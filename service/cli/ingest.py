@@ -10,6 +10,7 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.dry_run import dry_run
+from peewit.service.cli.first_run_kernels import INGEST
 from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
     INTERRUPTED,
@@ -43,7 +44,7 @@ from peewit.service.process_lifetime import (
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
-from peewit.solvers.kernels.compilation import told_of_compilations
+from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
@@ -261,7 +262,7 @@ def _read_pending(
 ) -> set[str]:
     if not (pending or is_quiet):
         say("no new files; the graph stays as it is")
-    progress = IngestProgress(stderr_console(), pending)
+    progress = IngestProgress(stderr_console(), pending, expected=lambda: not_kept(INGEST))
     is_told = False
     while True:
         try:

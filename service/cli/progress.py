@@ -1,7 +1,7 @@
 """Progress lines of `peewit ingest` and `peewit features` on stderr."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, Self
@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from peewit.service.inbox.inbox_records import FileRecord
@@ -19,6 +21,7 @@ from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress,
 LINE_SECONDS: Final = 5.0
 """How often a line is printed where stderr is no terminal."""
 
+_BAR_WIDTH: Final = 24
 _MEGABYTE: Final = 2**20
 
 
@@ -52,19 +55,56 @@ class LiveLine:
         self._console.print(Text(text), soft_wrap=True)
 
 
+class CompileCount:
+    """Counts kernels that are compiled, beside those that are still to be; draws a bar of both.
+
+    Parameters
+    ----------
+    expected : callable
+        The names of those that will be, asked for before the first of them is.
+    """
+
+    def __init__(self, expected: Callable[[], Iterable[str]]) -> None:
+        self._expected = expected
+        self._all: set[str] | None = None
+        self._begun: set[str] = set()
+
+    def begin(self, kernel: str) -> Table:
+        """One kernel more is being compiled; one for other types too counts as the same."""
+        if self._all is None:
+            self._all = set(self._expected())
+        self._all.add(kernel)
+        self._begun.add(kernel)
+        n_begun, total = len(self._begun), len(self._all)
+        row = Table.grid(padding=(0, 1))
+        row.add_row(
+            Text(f"compiling, once for this installation: {n_begun} of {total} kernels"),
+            ProgressBar(total=total, completed=n_begun - 1, width=_BAR_WIDTH),
+        )
+        return row
+
+
 class CompileProgress(LiveLine):
-    """Counts the kernels that this process compiles, on a line that stays until `clear`."""
+    """Counts the kernels that this process compiles, on a line that stays until `clear`.
 
-    def __init__(self, console: Console) -> None:
+    Parameters
+    ----------
+    console : rich.console.Console
+        Of stderr.
+    expected : callable
+        As of `CompileCount`.
+    """
+
+    def __init__(self, console: Console, expected: Callable[[], Iterable[str]]) -> None:
         super().__init__(console)
-        self._n_compiled = 0
+        self._count = CompileCount(expected)
 
-    def __call__(self) -> None:
+    def __call__(self, kernel: str) -> None:
         """One kernel more is being compiled."""
-        self._n_compiled += 1
+        row = self._count.begin(kernel)
         if self._console.is_terminal:
             self._live.start()
-            self._live.update(Text(compile_text(self._n_compiled)), refresh=True)
+            self._live.update(row, refresh=True)
 
     def clear(self) -> None:
         """Take the line away, so that others can be written."""
@@ -96,6 +136,8 @@ class IngestProgress(_Figures):
         Of stderr. No terminal: a line now and then instead of one that changes.
     waiting : sequence of FileRecord
         What is to be read; the time left is told from their sizes.
+    expected : callable
+        As of `CompileCount`.
     clock : callable
         Monotonic seconds.
 
@@ -110,12 +152,14 @@ class IngestProgress(_Figures):
         console: Console,
         waiting: Sequence[FileRecord],
         *,
+        expected: Callable[[], Iterable[str]] = tuple,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(console, clock)
+        self._count = CompileCount(expected)
         self._sizes = {file.path: file.size for file in waiting}
         self._done = dict.fromkeys(self._sizes, 0.0)
-        self._n_rows = self._n_compiled = 0
+        self._n_rows = 0
         self._process = psutil.Process()
         self.told_refused: set[str] = set()
 
@@ -136,11 +180,11 @@ class IngestProgress(_Figures):
                 for file in event.files:
                     self._finish(file.path)
 
-    def compiling(self) -> None:
+    def compiling(self, kernel: str) -> None:
         """One kernel more is being compiled."""
-        self._n_compiled += 1
+        row = self._count.begin(kernel)
         if self._live.is_started:
-            self._live.update(Text(compile_text(self._n_compiled)), refresh=True)
+            self._live.update(row, refresh=True)
 
     def line(self, event: Progress) -> str:
         """The figures of this moment."""
@@ -214,11 +258,6 @@ class RowProgress(_Figures):
             left = seconds * max(self._n_rows - self._n_done, 0) / self._n_done
             parts.append(f"{shown_time(left)} left")
         return "  ".join(parts)
-
-
-def compile_text(n_compiled: int) -> str:
-    """What those who wait for the compiler are told."""
-    return f"compiling, once for this installation: {n_compiled} kernels"
 
 
 @cache

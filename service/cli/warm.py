@@ -5,7 +5,7 @@ import typer
 from peewit.service.cli.progress import CompileProgress
 from peewit.service.cli.session import AsJson, command_group, print_json, stderr_console
 from peewit.service.kernel_warmup import warm
-from peewit.solvers.kernels.compilation import told_of_compilations
+from peewit.solvers.kernels.compilation import n_kept, not_kept, told_of_compilations
 
 app = command_group()
 
@@ -13,7 +13,8 @@ app = command_group()
 @app.command("warm", hidden=True)
 def warm_up(json: AsJson = False) -> None:
     """Compile all kernels, or load them from the cache, and say how long that took."""
-    with CompileProgress(stderr_console()) as progress, told_of_compilations(progress):
+    progress = CompileProgress(stderr_console(), lambda: not_kept(n_kept()))
+    with progress, told_of_compilations(progress):
         seconds = warm()
     if json:
         print_json({"seconds": round(seconds, 3)})

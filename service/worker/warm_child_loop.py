@@ -4,7 +4,7 @@ import os
 import traceback
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Final
 
@@ -14,8 +14,9 @@ from structlog.contextvars import bound_contextvars
 from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.kind_list import kind_of
-from peewit.service.tasks.tasks_and_messages import Answer, Failed, Stop, Task
+from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Task
 from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.solvers.kernels.compilation import told_of_compilations
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.nodes.index import NodeCollision
 from peewit.streaming.nodes.segments import CorruptSegment
@@ -79,13 +80,20 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
     """
     mailbox = _Mailbox(connection)
     graphs = WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads)
-    child = Child(graphs=graphs, report=connection.send, cancelled=mailbox.stop.is_set)
+    sending = Lock()  # threads of a task compile, too
+
+    def report(advanced: Advanced) -> None:
+        with sending:
+            connection.send(advanced)
+
+    child = Child(graphs=graphs, report=report, cancelled=mailbox.stop.is_set)
     while True:
         _work_ahead(graphs, mailbox)
         task = mailbox.next_task()
         with bound_contextvars(job=task.job_id, attempt=task.attempt, graph_id=task.graph_id):
             began = monotonic()
-            answer = _answer(task, child)
+            with told_of_compilations(lambda _kernel: report(Advanced(phase="compiling"))):
+                answer = _answer(task, child)
             _log.info(
                 "task ended",
                 task=type(task).__name__,

@@ -7,10 +7,11 @@ at once take the code of the one for that of the other.
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -23,6 +24,10 @@ from peewit.solvers.kernels.cache_directory import cache_directory
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _LOCK: Final = "lock"
+_PACKAGE: Final = "peewit."
+
+_kernels: dict[str, Any] = {}
+"""Compiled functions of the modules that were imported so far, by `name_of`."""
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Function], Function]:
@@ -33,14 +38,37 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Function], Function]:
         is_compiled = hasattr(kernel, "enable_caching")  # not under NUMBA_DISABLE_JIT
         if cache and is_compiled and cache_directory() is not None:
             kernel._cache = KernelCache(function)  # as that does, with numba's cache
+            if options.get("inline") != "always":  # no code of its own
+                _kernels[name_of(function)] = kernel
         return cast("Function", kernel)
 
     return compiled
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    """Module and name of a kernel, without the package: ``solvers.kernels.adjacency.row_sums``."""
+    return f"{function.__module__.removeprefix(_PACKAGE)}.{function.__qualname__}"
+
+
+def n_kept() -> dict[str, int]:
+    """For how many combinations of types each kernel is kept, of the modules imported so far."""
+    return {name: kernel._cache.n_kept() for name, kernel in _kernels.items()}
+
+
+def not_kept(names: Iterable[str]) -> set[str]:
+    """Those of some kernels of which nothing is kept; their modules are imported."""
+    for module in {name.rpartition(".")[0] for name in names}:
+        import_module(_PACKAGE + module)
+    kept = n_kept()
+    return {name for name in names if not kept.get(name)}
+
+
 @contextmanager
-def told_of_compilations(tell: Callable[[], object]) -> Iterator[None]:
-    """Call ``tell`` before each kernel that is compiled in the block, not for one that was kept."""
+def told_of_compilations(tell: Callable[[str], object]) -> Iterator[None]:
+    """Call ``tell`` with the name of each kernel that is compiled in the block, before it is.
+
+    One that was kept is not compiled.
+    """
     with install_listener("numba:compile", _Teller(tell)):
         yield
 
@@ -48,13 +76,14 @@ def told_of_compilations(tell: Callable[[], object]) -> Iterator[None]:
 class _Teller(Listener):
     """Hears of compilations in this process; those of what numba itself is made of do not count."""
 
-    def __init__(self, tell: Callable[[], object]) -> None:
+    def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
 
     def on_start(self, event: Event) -> None:
         """Tell it if the kernel is one of ours."""
-        if event.data["dispatcher"].py_func.__module__.startswith("peewit."):
-            self._tell()
+        function = event.data["dispatcher"].py_func
+        if function.__module__.startswith(_PACKAGE):
+            self._tell(name_of(function))
 
     def on_end(self, event: Event) -> None:
         """Nothing to tell."""
@@ -112,6 +141,14 @@ class KernelCache(FunctionCache):
                 return super().load_overload(sig, target_context)
         except OSError:  # nothing is there, or not for this user
             return None
+
+    def n_kept(self) -> int:
+        """For how many combinations of types there is code."""
+        try:
+            with _locked(self.cache_path, os.O_RDONLY, fcntl.LOCK_SH):
+                return len(self._cache_file._load_index())
+        except OSError:
+            return 0
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the code for these types if that is possible."""

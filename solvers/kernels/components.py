@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+
 from peewit.solvers.kernels.compilation import njit
 
 
 @njit(cache=True, nogil=True)
-def find_root(parent: Any, node: int) -> int:
+def find_root(parent: Any, node: int | np.int64) -> Any:
     """Root of ``node``, halving the path on the way."""
     while parent[node] != node:
         parent[node] = parent[parent[node]]
@@ -21,8 +23,8 @@ def join_edges(u: Any, v: Any, parent: Any) -> None:
     The smaller root stays a root, so the result does not depend on the order of the edges.
     """
     for edge in range(u.size):
-        root_u = find_root(parent, u[edge])
-        root_v = find_root(parent, v[edge])
+        root_u = find_root(parent, np.int64(u[edge]))
+        root_v = find_root(parent, np.int64(v[edge]))
         if root_u < root_v:
             parent[root_v] = root_u
         elif root_v < root_u:

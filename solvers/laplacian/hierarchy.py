@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peewit.solvers.arrays import IntArray, RealArray, frozen
+from peewit.solvers.arrays import IntArray, RealArray, frozen, frozen_all
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.multigrid import contract, pair_up, renumber_rows
 
@@ -112,7 +112,8 @@ def _contracted(fine: Rows) -> tuple[IntArray, Rows]:
     is_sparse = fine.indices.size < _SPARSE_DEGREE * fine.n_nodes
     for _ in range(1 if is_sparse else _PAIRINGS):
         aggregate = np.empty(rows.n_nodes, dtype=np.int64)
-        n_aggregates = pair_up(*rows.arrays, aggregate)
+        starts, neighbors, weights = frozen_all(*rows.arrays)
+        n_aggregates = pair_up(starts, neighbors, weights, aggregate)
         if rows is not fine:
             # a component that is one node already stays one
             alone = np.flatnonzero(aggregate < 0)
@@ -126,7 +127,7 @@ def _contracted(fine: Rows) -> tuple[IntArray, Rows]:
         indices = np.empty_like(rows.indices)
         weight = np.empty(rows.weight.size)
         grouped = aggregate, members, first_member
-        n_entries = contract(*rows.arrays, *grouped, indptr, indices, weight)
+        n_entries = contract(starts, neighbors, weights, *grouped, indptr, indices, weight)
         rows = Rows(
             indptr=indptr, indices=indices[:n_entries].copy(), weight=weight[:n_entries].copy()
         )
@@ -143,5 +144,6 @@ def _renumbered(rows: Rows, order: IntArray, rank: IntArray, first_child: IntArr
         weight=np.empty_like(rows.weight),
         first_child=first_child,
     )
-    renumber_rows(*rows.arrays, order, rank, *level.arrays)
+    starts, neighbors, weights = frozen_all(*rows.arrays)
+    renumber_rows(starts, neighbors, weights, order, rank, *level.arrays)
     return level

@@ -45,8 +45,8 @@ def join_ends(u: Int32Array, v: Int32Array, parent: Int32Array) -> int:
     """
     n_joins = 0
     for edge in range(u.size):
-        root_u = find_root(parent, u[edge])
-        root_v = find_root(parent, v[edge])
+        root_u = find_root(parent, np.int64(u[edge]))
+        root_v = find_root(parent, np.int64(v[edge]))
         if root_u != root_v:
             parent[max(root_u, root_v)] = min(root_u, root_v)
             n_joins += 1

@@ -47,8 +47,8 @@ def mark_forest(
     for record in range(u.size):
         if classes[record] != number:
             continue
-        root_u = find_root(parent, u[record])
-        root_v = find_root(parent, v[record])
+        root_u = find_root(parent, np.int64(u[record]))
+        root_v = find_root(parent, np.int64(v[record]))
         if root_u != root_v:
             # Kruskal: the caller takes heavier classes first
             parent[max(root_u, root_v)] = min(root_u, root_v)

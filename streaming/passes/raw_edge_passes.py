@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, Int32Array
+from peewit.solvers.arrays import FloatArray, Int32Array, frozen_all
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
@@ -210,7 +210,8 @@ class RawEdges:
         n_joins = n_edges = 0
         for blocks in self._rounds(lambda _lane, _block: None, on_fraction, cancelled):
             for block in blocks:
-                n_joins += join_ends(block.u, block.v, parent)
+                u, v = frozen_all(block.u, block.v)
+                n_joins += join_ends(u, v, parent)
                 n_edges += len(block.u)
         if n_edges != self.n_edges:
             raise RawEdgesGone(
@@ -258,8 +259,9 @@ class RawEdges:
         lanes = [_lanes_of(block) for _ in range(n_lanes(self._n_nodes))]
 
         def add(lane: int, edges: EdgeBlock) -> None:
+            u, v, weight = frozen_all(edges.u, edges.v, edges.weight)
             for columns in lanes[lane]:
-                add_edge_differences(edges.u, edges.v, edges.weight, columns)
+                add_edge_differences(u, v, weight, columns)
 
         for _ in self._rounds(add, on_fraction, cancelled):
             pass

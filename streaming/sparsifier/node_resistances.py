@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, Float32Array, Int32Array
+from peewit.solvers.arrays import AnyArray, Float32Array, Int32Array, frozen
 from peewit.solvers.laplacian.effective_resistance import Embedding
 from peewit.streaming.kernels.coins import CARD_HEADER, CARD_PROBES, CARD_WIDTH, pack_cards
 
@@ -122,7 +122,7 @@ def _pack(
     cards = NodeCards(
         array=_aligned_zeros(component.size, width), scale=scale, total_degree=total_degree
     )
-    pack_cards(vectors, local, component, 1.0 / scale, *cards.views)
+    pack_cards(frozen(vectors), local, component, 1.0 / scale, *cards.views)
     cards.array.setflags(write=False)
     return cards
 

@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, frozen
+from peewit.solvers.arrays import Float32Array, frozen, frozen_all
 from peewit.solvers.graph import Graph
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
@@ -101,6 +101,7 @@ def score(
     """
     copies = settings.oversampling * _present_constant(state, settings)
     cards = state.cards
+    card_array, card_ints = frozen_all(cards.array, cards.views[2])
     is_local = cards.is_local
     is_leaning = settings.coins == "dependent" and cards.n_nodes > 0
     tables = np.zeros((ARRIVAL_LANES if is_leaning else 1, cards.n_nodes, 2), np.float32)
@@ -111,14 +112,15 @@ def score(
 
     def throw(block: EdgeBlock, number: int) -> Records:
         kept = Records.uninitialized(block.u.size)
+        u, v, weight = frozen_all(block.u, block.v, block.weight)
         with np.errstate(over="ignore"):  # the hash counts modulo 2^64
             n_kept = sample_arrivals(
-                block.u,
-                block.v,
-                block.weight,
+                u,
+                v,
+                weight,
                 tables[number % len(tables)],
-                cards.array,
-                cards.views[2],
+                card_array,
+                card_ints,
                 cards.squared_scale,
                 is_local,
                 is_leaning,

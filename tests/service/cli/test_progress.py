@@ -79,26 +79,27 @@ def test_whoever_waits_for_the_compiler_sees_it_count(edges: Path) -> None:
         out = io.StringIO()
         console = Console(file=out, force_terminal=is_terminal, width=100)
         with IngestProgress(console, [file_record(edges)]) as ingest:
-            ingest.compiling()
-        with CompileProgress(console) as progress:
-            progress()
-            progress()
+            ingest.compiling("m.a")
+        with CompileProgress(console, lambda: ["m.a", "m.b", "m.c"]) as progress:
+            progress("m.a")
+            progress("m.b")
+            progress("m.b")  # for other types
+            progress("m.unexpected")
         told = "compiling, once for this installation: "
-        assert [f"{told}{count} kernels" in out.getvalue() for count in (1, 2, 3)] == [
-            is_terminal,
-            is_terminal,
-            False,
-        ]
+        for count, total in ((1, 1), (1, 3), (2, 3), (3, 4)):
+            assert (f"{told}{count} of {total} kernels" in out.getvalue()) == is_terminal
+        assert f"{told}4 of" not in out.getvalue()
 
 
 def test_a_line_of_compilations_makes_room_for_others_and_comes_back() -> None:
     out = io.StringIO()
-    with CompileProgress(Console(file=out, force_terminal=True, width=100)) as progress:
-        progress()
+    console = Console(file=out, force_terminal=True, width=100)
+    with CompileProgress(console, lambda: ["m.a", "m.b"]) as progress:
+        progress("m.a")
         progress.clear()
         at = out.tell()
-        progress()
-        assert "2 kernels" in out.getvalue()[at:]
+        progress("m.b")
+        assert "2 of 2 kernels" in out.getvalue()[at:]
 
 
 def test_nothing_is_printed_more_often_than_every_few_seconds(edges: Path) -> None:

@@ -100,7 +100,12 @@ def test_no_page_is_left_out_of_these_tests() -> None:
         if isinstance(route, APIRoute)
         for method in route.methods
     }
-    asked = [*(("GET", path.partition("?")[0]) for path in PAGES), *LABELING, *INGESTING, *ADMINISTERING]
+    asked = [
+        *(("GET", path.partition("?")[0]) for path in PAGES),
+        *LABELING,
+        *INGESTING,
+        *ADMINISTERING,
+    ]
     for method, pattern in routes:
         assert any(verb == method and pattern.match(path) for verb, path in asked), pattern
 

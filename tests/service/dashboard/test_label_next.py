@@ -33,9 +33,7 @@ def locate(api: Api) -> None:
     """What the job of kind embed does."""
     graph = api.stores.catalog.get("g")
     assert graph.progress.snapshot is not None
-    embed(
-        GraphPaths(root=api.stores.settings.graphs_directory / graph.id), graph.progress.snapshot
-    )
+    embed(GraphPaths(root=api.stores.settings.graphs_directory / graph.id), graph.progress.snapshot)
 
 
 def waiting(api: Api, kind: str = "solve") -> Sequence[Job]:
@@ -213,7 +211,7 @@ def test_predictions_know_every_label_only_where_they_do(pages: Api) -> None:
     assert "They do not know" not in said
 
 
-# --------------------------------------------------------------------------------- after every label
+# ------------------------------------------------------------------------------ after every label
 def test_the_switch_holds_from_the_first_label_on(pages: Api) -> None:
     bring_edges(pages)
     assert 'value="1" checked' not in effect(pages)

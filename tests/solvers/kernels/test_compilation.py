@@ -131,7 +131,7 @@ def test_kernels_that_are_compiled_are_told_and_others_are_not(
         "from peewit.solvers.kernels.compilation import told_of_compilations\n"
         "from peewit.solvers.kernels.components import find_root\n"
         "told = []\n"
-        "with told_of_compilations(lambda: told.append(1)):\n"
+        "with told_of_compilations(told.append):\n"
         "    find_root(np.zeros(1, np.int32), 0)\n"
         "print(len(told))\n"
     )

@@ -1,0 +1,74 @@
+"""Kernels that a first run compiles, for a progress line that knows how many will come."""
+
+from typing import Final
+
+_OF_INGEST: Final = {
+    "solvers.kernels.adjacency": (
+        "count_records",
+        "fill_buckets",
+        "row_sums",
+        "sort_buckets",
+    ),
+    "solvers.kernels.components": (
+        "find_root",
+        "join_edges",
+        "number_components",
+    ),
+    "solvers.kernels.jacobi_chebyshev": ("smooth_rows",),
+    "solvers.kernels.laplacian_products": (
+        "_all_columns",
+        "_four_columns",
+        "_one_column",
+        "_two_columns",
+        "advance",
+        "column_dots",
+        "component_sums",
+        "laplacian_rows",
+        "redirect",
+        "subtract_by_component",
+    ),
+    "solvers.kernels.random_projection": ("project_rows",),
+    "solvers.kernels.random_walk": (
+        "lanczos_rows",
+        "normalize_rows",
+        "orthogonalize_rows",
+        "project_roots",
+    ),
+    "solvers.kernels.resistance_records": (
+        "count_ends",
+        "fill_rows",
+    ),
+    "streaming.kernels.coins": (
+        "add_degrees",
+        "choose_coarse",
+        "degree_variance",
+        "lower_probabilities",
+        "pack_cards",
+        "sample_arrivals",
+        "score_records",
+        "stale_leverages",
+        "take_survivors",
+    ),
+    "streaming.kernels.dependent_rounding": (
+        "_throw_batch",
+        "throw_leaning_coins",
+    ),
+    "streaming.kernels.hashing": ("hash_strings",),
+    "streaming.kernels.node_table": (
+        "gather_strings",
+        "map_rows",
+        "move_slots",
+    ),
+    "streaming.kernels.spanning_forest": (
+        "classify",
+        "mark_forest",
+    ),
+}
+
+INGEST: Final = frozenset(
+    f"{module}.{name}" for module, names in _OF_INGEST.items() for name in names
+)
+"""Those of edges between nodes with names, a sparsifier that thins them, and its first snapshot."""
+
+DEMO: Final = INGEST | {"streaming.kernels.node_table.find_rows"}
+"""Those of the demo's own process, which looks labeled nodes up, too; a child solves."""
