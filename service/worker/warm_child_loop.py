@@ -16,6 +16,7 @@ from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.kind_list import kind_of
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Task
 from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.service.worker.blas_threads import BlasThreads
 from peewit.solvers.kernels.compilation import told_of_compilations
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.nodes.index import NodeCollision
@@ -79,20 +80,31 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
         See `WarmGraphs`.
     """
     mailbox = _Mailbox(connection)
-    graphs = WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads)
+    graphs, blas = (
+        WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads),
+        BlasThreads(n_threads),
+    )
     sending = Lock()  # threads of a task compile, too
+    stage: str | None = None
 
     def report(advanced: Advanced) -> None:
+        nonlocal stage
         with sending:
+            stage = advanced.stage
             connection.send(advanced)
+            blas.adjust()
+
+    def tell_compiling(_kernel: str) -> None:
+        report(Advanced(phase="compiling", stage=stage))
 
     child = Child(graphs=graphs, report=report, cancelled=mailbox.stop.is_set)
     while True:
         _work_ahead(graphs, mailbox)
         task = mailbox.next_task()
+        blas.begin()
         with bound_contextvars(job=task.job_id, attempt=task.attempt, graph_id=task.graph_id):
             began = monotonic()
-            with told_of_compilations(lambda _kernel: report(Advanced(phase="compiling"))):
+            with told_of_compilations(tell_compiling):
                 answer = _answer(task, child)
             _log.info(
                 "task ended",

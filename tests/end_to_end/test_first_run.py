@@ -1,4 +1,4 @@
-"""What a first run compiles: the kernels that its progress line counts, each for one set of types."""
+"""A first run compiles the kernels that its progress line counts, each for one set of types."""
 
 import json
 import subprocess
