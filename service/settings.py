@@ -17,6 +17,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from peewit.solvers.kernels.cache_directory import cache_directory
+from peewit.streaming.container_limits import n_usable_processors
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "console", "json"]
@@ -61,7 +62,8 @@ class Settings(BaseSettings):
     admin_key_file : Path, optional
         File with an admin key, ``<prefix>.<secret>``, that is made valid at the start.
     threads : int, optional
-        Threads of each process that computes; the default is one per processor that it may use.
+        Threads of each process that computes; the default is one per processor that it may use, as
+        the limit of its container says.
     memory_limit : int, optional
         Most bytes of resident memory of an ingesting process, also as ``2.5GiB``; buffer and blocks
         are sized for it. An ingest that cannot keep to it does not start, and says what it needs,
@@ -264,7 +266,7 @@ class Settings(BaseSettings):
     @property
     def n_threads(self) -> int:
         """Threads that one process computes with."""
-        return self.threads or _n_usable_processors()
+        return self.threads or n_usable_processors()
 
 
 def prepare_environment(settings: Settings) -> None:
@@ -272,15 +274,16 @@ def prepare_environment(settings: Settings) -> None:
 
     Compiled code is kept for the user, in ``peewit/numba`` of the cache directory; where that takes
     no files, ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache``. ``threads``, when set, bounds the
-    pools of numba and BLAS. Children inherit both.
+    pools of numba and BLAS, and so does the quota of a container, which they do not see. Children
+    inherit both.
     """
     in_home = settings.home / COMPILED
     is_named = "NUMBA_CACHE_DIR" in os.environ
     if not is_named and not takes_files(cache_directory()) and takes_files(in_home):
         os.environ["NUMBA_CACHE_DIR"] = str(in_home)
-    if settings.threads is not None:
+    if settings.threads is not None or settings.n_threads < (os.cpu_count() or 1):
         for variable in _THREAD_VARIABLES:
-            os.environ.setdefault(variable, str(settings.threads))
+            os.environ.setdefault(variable, str(settings.n_threads))
 
 
 def takes_files(directory: Path | None) -> bool:
@@ -307,10 +310,3 @@ def metrics_directory() -> Path | None:
     """Where this process and its siblings keep what they count; None when it is alone."""
     found = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     return Path(found) if found else None
-
-
-def _n_usable_processors() -> int:
-    """Fewer than the machine's when a container or taskset says so (Linux)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

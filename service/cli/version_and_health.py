@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from urllib.request import urlopen
 
 import typer
+from sqlalchemy.exc import DBAPIError
 
 from peewit.service.cli.session import (
     AsJson,
@@ -48,6 +49,14 @@ def health(
     if reason:
         say(f"peewit: {role} is not well: {reason}")
         raise typer.Exit(1)
+
+
+def role_fault(role: Role) -> str:
+    """What `peewit health` says of ingest or a worker, for the process that plays it."""
+    try:
+        return _heartbeat_fault(role)
+    except (OSError, DBAPIError) as error:
+        return " ".join(str(error).split())
 
 
 def _api_fault(port: int) -> str:
