@@ -8,7 +8,6 @@ import os
 import pwd
 import re
 import secrets
-import shlex
 import shutil
 import signal
 import subprocess
@@ -184,7 +183,7 @@ class Composed:
             service=name,
             process=process,
             environment=environment,
-            health_command=self._check(service["healthcheck"]["test"], own_ports),
+            health_command=self._command(service["healthcheck"]["test"][1:], own_ports),
             ports=own_ports,
             account=self.account,
         )
@@ -263,28 +262,15 @@ class Composed:
 
     def _command(self, words: list[str], own_ports: Mapping[str, int]) -> list[str]:
         """A command line with the programs of the image found here."""
-        program, *arguments = words
-        return [*self._program(program), *(self._here(each, own_ports) for each in arguments)]
-
-    def _check(self, test: list[str], own_ports: Mapping[str, int]) -> list[str]:
-        """A healthcheck with the programs of the image found here."""
-        kind, *words = test
-        if kind == "CMD":
-            return self._command(words, own_ports)
-        assert kind == "CMD-SHELL"
-        shell = re.sub(
-            r"(?<![\w/])(python3|peewit)(?= )",
-            lambda found: shlex.join(self._program(found[0])),
-            self._here(words[0], own_ports),
-        )
-        return ["/bin/sh", "-c", shell]
-
-    def _program(self, name: str) -> list[str]:
-        return {
+        programs = {
             "peewit": [self._python, "-m", "peewit"],
             "dask": [self._python, "-m", "dask"],
             "python3": [self._python],
-        }[name]
+        }
+        found: list[str] = []
+        for word in words:  # a healthcheck names a second program
+            found += programs.get(word) or [self._here(word, own_ports)]
+        return found
 
     def _here(self, text: str, own_ports: Mapping[str, int]) -> str:
         table = self.substitutions(own_ports)

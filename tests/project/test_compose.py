@@ -50,9 +50,9 @@ def peewit_commands() -> dict[str, list[str]]:
         runs_peewit = "entrypoint" not in service and "peewit" in service["image"]
         if runs_peewit and service["command"] != ["--help"]:
             calls[f"{name} command"] = service["command"]
-        _, _, fallback = " ".join(service["healthcheck"].get("test", [])).partition("|| peewit ")
-        if fallback:
-            calls[f"{name} healthcheck"] = fallback.split()
+        test = service["healthcheck"].get("test", [])
+        if "peewit" in test:
+            calls[f"{name} healthcheck"] = test[test.index("peewit") + 1 :]
     return calls
 
 
@@ -177,7 +177,8 @@ def test_health_is_asked_for_where_the_role_answers() -> None:
     }
     for name, (told, port, path) in ports.items():
         assert any(word.removeprefix(":") == port for word in told), name
-        words = " ".join(SERVICES[name]["healthcheck"]["test"][1:]).split()
+        words = SERVICES[name]["healthcheck"]["test"][1:]
+        assert words[5:] == (["peewit", "health", name] if path == "/healthz" else []), name
         assert words[:5] == ["python3", "-IS", "/opt/peewit/healthcheck.py", port, path], name
     own = json.loads(in_dockerfile(r" +CMD (\[.*\])"))
     assert own == SERVICES["api"]["healthcheck"]["test"][1:]
@@ -190,11 +191,11 @@ def test_the_check_that_runs_all_day_is_in_the_image() -> None:
     assert "!docker/healthcheck.py" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
-def health_check(port: int) -> subprocess.CompletedProcess[str]:
+def health_check(port: int, *command: str) -> subprocess.CompletedProcess[str]:
     """What the check of ``/healthz`` says, and each module that it loads."""
     script = str(ROOT / "docker/healthcheck.py")
     return subprocess.run(
-        [sys.executable, "-IS", "-X", "importtime", script, str(port), "/healthz"],
+        [sys.executable, "-IS", "-X", "importtime", script, str(port), "/healthz", *command],
         capture_output=True,
         text=True,
         check=False,
@@ -229,9 +230,17 @@ def test_a_check_asks_once_and_loads_the_standard_library_alone(
 def test_a_check_of_a_port_where_nobody_listens_fails() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        checked = health_check(taken.getsockname()[1])
+        checked = health_check(taken.getsockname()[1], sys.executable, "-c", "exit(0)")
     assert checked.returncode == 1
     assert "refused" in checked.stderr
+
+
+@pytest.mark.usefixtures("processes")
+def test_where_no_answer_comes_the_command_decides() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert health_check(port, sys.executable, "-c", "exit(7)").returncode == 7
+        assert "timed out" in health_check(port).stderr
 
 
 def test_secrets_reach_the_services_as_files_only() -> None:
