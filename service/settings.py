@@ -133,8 +133,9 @@ class Settings(BaseSettings):
     unfinished_seconds : float
         Time for which such a file that does not end as a Parquet file does is waited for.
     metrics_port : int, optional
-        Where the ingest daemon and the worker show their metrics, each on its machine; nowhere by
-        default. Under ``serve`` the worker takes the next port.
+        Where the ingest daemon and the worker show their metrics, and at ``/healthz`` whether they
+        are well, each on its machine; nowhere by default. Under ``serve`` the worker takes the next
+        port.
     metrics_host : str
         Address of the metrics port.
     items : Path, optional
