@@ -77,6 +77,9 @@ class Settings(BaseSettings):
         refused beyond it; the API must be told the same as the worker.
     max_body_bytes : int
         Largest body of one request, and most bytes of a page or batch of it once it is decoded.
+    head_seconds : float
+        Longest time in which the head of a request (request line and headers) may come, from the
+        connection or its first byte on; the connection is closed after it.
     body_seconds : float
         Longest pause of a body while it arrives; one that stalls for longer, or comes at less than
         a kibibyte per second for longer, is refused.
@@ -164,6 +167,7 @@ class Settings(BaseSettings):
     checkpoint_seconds: NonNegativeFloat = 30.0
     child_memory_bytes: Annotated[ByteSize, Field(ge=1)] = ByteSize(2 * 2**30)
     max_body_bytes: PositiveInt = 256 * 2**20
+    head_seconds: PositiveFloat = 10.0
     body_seconds: PositiveFloat = 30.0
     max_decoded_bytes: PositiveInt = 2**30
     max_body_rows: PositiveInt = 50_000_000
