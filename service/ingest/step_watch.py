@@ -20,7 +20,7 @@ LEAST_SHARE: Final = 0.02
 
 @dataclass(slots=True, kw_only=True)
 class _Watched:
-    """A step, since when it is quiet, and the processor time of then, None until it is looked at."""
+    """A step, since when it is quiet, and the processor time of then (None: not looked at)."""
 
     graph_id: str | None
     source_id: str | None
