@@ -389,6 +389,7 @@ class Stream:
 
 
 def _quarantine(file: EdgeFile, error: BadEdges | FileNotFoundError) -> Quarantined:
-    if isinstance(error, BadEdges):
-        return Quarantined(file=file, reason=error.reason, row=error.row, value=error.value)
+    if isinstance(error, BadEdges):  # its path stands beside the reason
+        reason = error.reason.replace(file.path, "the file")
+        return Quarantined(file=file, reason=reason, row=error.row, value=error.value)
     return Quarantined(file=file, reason="the file is gone", row=None, value=None)

@@ -610,9 +610,10 @@ def test_every_step_of_a_stream_is_told_before_it_begins_and_as_it_moves_on(
     Stream(GraphPaths(root=tmp_path / "graph"), settings(), steps=told).ingest(listing(data))
     assert told.begun[:2] == ["reading", "adding edges"]
     assert told.begun[-2:] == ["thinning", "publishing a snapshot"]
+    works = [step for step in told.begun if step != "reading"]
     within = [
         before
-        for before, step, after in zip(told.begun, told.begun[1:], told.begun[2:], strict=False)
+        for before, step, after in zip(works, works[1:], works[2:], strict=False)
         if (step, after) == ("thinning", "adding edges")
     ]
     assert within
