@@ -135,6 +135,9 @@ class Settings(BaseSettings):
         A file of a followed source is taken once size and version have stayed so long.
     unfinished_seconds : float
         Time for which such a file that does not end as a Parquet file does is waited for.
+    stall_seconds : float
+        Ingest that has neither made progress nor used the processor for so long, and a listing that
+        takes longer, is told as standing still; the default is seen within a minute.
     metrics_port : int, optional
         Where the ingest daemon and the worker show their metrics, each on its machine; nowhere by
         default. Under ``serve`` the worker takes the next port.
@@ -189,6 +192,7 @@ class Settings(BaseSettings):
     list_seconds: PositiveFloat = 2.0
     settle_seconds: NonNegativeFloat = 2.0
     unfinished_seconds: NonNegativeFloat = 600.0
+    stall_seconds: PositiveFloat = 45.0
     metrics_port: Annotated[int | None, Field(ge=1, le=65535)] = None
     metrics_host: str = "127.0.0.1"
     items: Path | None = None

@@ -53,6 +53,9 @@ app = command_group()
 STOP_SECONDS: Final = 3.5
 """Work in hand that a signal does not end by then is left where it is; it is replayed."""
 
+RENEWER_DELAY_SECONDS: Final = 3.0
+"""What ends sooner, and needs no long factorisation, goes without a process that watches it."""
+
 _WATCH_SECONDS = 1.0
 _LARGE = 100_000
 """Edges, or bytes, of which no factorisation takes long."""
@@ -230,23 +233,27 @@ def read_all(
     is_quiet: bool,
 ) -> set[str]:
     """Ingest the graph here, or wait while another process does; refused files already told."""
-    ingestor = Ingestor(session.database, session.settings)
-    for source in sources:
-        ingestor.list_source(graph_id, source)
-    pending = session.manifest.pending(graph_id)
-    with renewer_for(session, graph_id, sum(file.size for file in pending)) as renewer:
+    with Renewer(session.database, delay_seconds=RENEWER_DELAY_SECONDS) as renewer:
         ingestor = Ingestor(session.database, session.settings, renewer=renewer)
+        for source in sources:
+            ingestor.list_source(graph_id, source)
+        pending = session.manifest.pending(graph_id)
+        if _is_large(session, graph_id, sum(file.size for file in pending)):
+            renewer.start()
         return _read_pending(session, ingestor, graph_id, sources, pending, stop, is_quiet=is_quiet)
 
 
 @contextmanager
-def renewer_for(session: Session, graph_id: str, n_bytes: int = 0) -> Iterator[Renewer | None]:
-    """A renewer of leases where the graph, or what comes to it, may need long factorisations."""
-    if max(session.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) < _LARGE:
-        yield None
-        return
-    with Renewer(session.database) as renewer:
+def renewer_for(session: Session, graph_id: str) -> Iterator[Renewer]:
+    """A renewer of leases, at once where the graph may need long factorisations."""
+    delay_seconds = 0.0 if _is_large(session, graph_id) else RENEWER_DELAY_SECONDS
+    with Renewer(session.database, delay_seconds=delay_seconds) as renewer:
         yield renewer
+
+
+def _is_large(session: Session, graph_id: str, n_bytes: int = 0) -> bool:
+    """Whether the graph, or what comes to it, may need long factorisations."""
+    return max(session.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) >= _LARGE
 
 
 def _read_pending(

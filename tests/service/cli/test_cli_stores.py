@@ -1,5 +1,6 @@
 """Commands that only look at or change the stores: graphs, sources, labels, keys."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 import typer
 
 from peewit.service.cli import _MEMBERS, _app
+from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.lazy_group import LazyGroup
 from peewit.service.database.engine import open_database
 from peewit.service.jobs.job import JobSpec
@@ -131,6 +133,40 @@ def test_a_database_that_cannot_be_opened_is_named_in_one_line(
     examined = peewit("doctor", "--json")
     assert (examined.exit_code, examined.json["healthy"]) == (1, False)
     assert "PEEWIT_HOME" in examined.json["findings"][0]["text"]
+
+
+def test_a_file_has_one_source_however_its_path_is_written(
+    peewit: Peewit, edges: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peewit("graph", "create", "g")
+    below = edges.parent / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    for written in (f"..{os.sep}{edges.name}", f"{below}/.././{edges.name}", str(edges)):
+        assert peewit("source", "add", "g", written, "--json").json["url"] == str(edges)
+    (listed,) = peewit("source", "list", "g", "--json").json["sources"]
+    assert listed["source"]["url"] == str(edges)
+    assert absolute_url(f"file://{below}/../x") == f"file://{edges.parent}/x"
+    assert absolute_url("s3://bucket/a/../b") == "s3://bucket/a/../b"
+    assert absolute_url("../*.parquet") == f"{edges.parent}/*.parquet"
+
+
+def test_a_parent_of_what_a_link_names_is_not_that_of_the_link(tmp_path: Path) -> None:
+    """And the links of a path stay in it."""
+    (tmp_path / "far" / "inside").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "inside")
+    assert absolute_url(f"{tmp_path}/link/../x") == f"{tmp_path}/link/../x"
+    assert absolute_url(f"{tmp_path}/link/y/../x") == f"{tmp_path}/link/x"
+
+
+def test_a_refused_file_is_named_once(peewit: Peewit, edges: Path) -> None:
+    peewit("graph", "create", "g")
+    cut = edges.parent / "cut.parquet"
+    cut.write_bytes(edges.read_bytes()[:-100])
+    told = peewit("ingest", "g", cut)
+    assert told.exit_code == 1
+    assert f"quarantined {cut}: the file is not a readable Parquet file" in told.err
+    assert told.err.count(str(cut)) == 1
 
 
 def test_source_is_kept_as_an_absolute_path(

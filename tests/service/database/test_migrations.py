@@ -269,6 +269,7 @@ def test_a_step_is_taken_once_by_all_who_come_at_once_and_loses_nothing(
     for table, added in ADDED.items():
         for row in after[table]:
             assert {name: row.pop(name) for name in added} == added
+    assert after.pop("ingest_steps") == []
     assert after == before
 
 

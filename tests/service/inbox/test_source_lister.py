@@ -20,7 +20,7 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.directory_watcher import DirectoryWatch
 from peewit.service.inbox.inbox_records import FILE_GONE, SourceRecord
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SLOW_SECONDS, SourceLister
+from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SourceLister
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.streaming.graph_stream import FileUnreadable
@@ -243,6 +243,7 @@ def test_a_store_that_is_away_is_told_tried_less_and_less_and_forgiven(
 
 def test_a_slow_store_holds_up_no_other_source_and_is_told(
     database: Database,
+    settings: Settings,
     graph: GraphRecord,
     lister: SourceLister,
     clock: Clock,
@@ -256,13 +257,38 @@ def test_a_slow_store_holds_up_no_other_source_and_is_told(
     Unruly.may_list.clear()
     lister.poll([graph.id])
     eventually(lambda: pending(database, graph) == ["local.parquet"])
-    clock.now += SLOW_SECONDS
+    clock.now += settings.stall_seconds
     lister.poll([graph.id])
     told = {each.id: each.error for each in Manifest(database).sources.list(graph.id)}
-    assert f"more than {SLOW_SECONDS:g} seconds" in (told[slow.id] or "")
+    assert f"more than {settings.stall_seconds:g} seconds" in (told[slow.id] or "")
     Unruly.may_list.set()
     poll(lister, graph)
     assert set(pending(database, graph)) == {"local.parquet", "1.parquet"}
+
+
+def test_listings_that_stand_still_leave_their_places_to_the_others(
+    database: Database,
+    graph: GraphRecord,
+    lister: SourceLister,
+    settings: Settings,
+    clock: Clock,
+    unruly: str,
+    tmp_path: Path,
+) -> None:
+    """However many they are: a network mount that is away holds up all sources on it."""
+    for number in range(9):
+        Manifest(database).sources.add(graph.id, f"{unruly}/{number}", follow=True)
+    Unruly.may_list.clear()
+    lister.poll([graph.id])
+    other = Catalog(database).create(GraphSettings(name="other"))
+    put(str(tmp_path / "local.parquet"), "y")
+    Manifest(database).sources.add(other.id, str(tmp_path / "local.parquet"))
+    for _ in range(2):
+        clock.now += settings.stall_seconds
+        lister.poll([graph.id, other.id])
+    lister.poll([graph.id, other.id])
+    eventually(lambda: pending(database, other) == ["local.parquet"])
+    Unruly.may_list.set()
 
 
 def test_files_that_cannot_be_read_wait_and_the_others_go_in(
