@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -64,14 +65,20 @@ def put(
         graph = session.graph(name)
         named = given(node=node, label=label)
         columns = label_columns(graph.settings.columns, named)
-        rows = labels_of_file(file, graph.settings.node_ids, columns)
+        labeling = _labeling(session)
+        rows = labels_of_file(
+            file,
+            graph.settings.node_ids,
+            columns,
+            csv_is_text=labeling.labels.are_text(graph.id) is True,
+        )
         try:
-            receipt = _labeling(session).put(graph, rows, unknown=unknown)
+            receipt = labeling.put(graph, rows, unknown=unknown)
             session.keep_columns(graph, named)
         except LabelsRefused as error:
             if json:
-                print_json(error.receipt)
-            say(f"peewit: {error}")
+                raise
+            say(f"peewit: {as_options(str(error))}")
             for refused in error.receipt.refused[:_SHOWN]:
                 say(f"  unknown node {refused}")
             raise typer.Exit(1) from error

@@ -17,7 +17,6 @@ from peewit.service.cli.session import (
     print_json,
     say,
 )
-from peewit.service.jobs.worker_registry import WorkerRegistry
 
 app = command_group()
 
@@ -61,6 +60,8 @@ def _api_fault(port: int) -> str:
 
 def _heartbeat_fault(role: Role) -> str:
     """Why the role seems dead on this machine; empty when its heartbeat is fresh."""
+    from peewit.service.jobs.worker_registry import WorkerRegistry  # noqa: PLC0415 - version needs none
+
     prefix = f"ingest:{gethostname()}:" if role == "ingest" else f"{gethostname()}-"
     with open_session() as session:
         alive = WorkerRegistry(session.database).alive()
