@@ -20,6 +20,7 @@ from peewit.service.cli.session import (
 from peewit.service.cli.table_files import (
     LabelOption,
     NodeOption,
+    OutputFile,
     given,
     labels_of_file,
     print_bytes,
@@ -135,14 +136,17 @@ def _labeling(session: Session) -> Labeling:
 @app.command()
 def export(
     name: GraphName,
-    output: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="By suffix; CSV on stdout when left out."),
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The same as --output.")
     ] = None,
+    output: OutputFile = None,
     json: AsJson = False,
 ) -> None:
     """Write the present label of every labeled node, ready to be put again."""
-    labels_format = Format.CSV if output is None else table_format(output, "FILE")
+    if file is not None and output is not None:
+        raise typer.BadParameter("give FILE or --output, not both", param_hint="--output")
+    output = output or file
+    labels_format = Format.CSV if output is None else table_format(output, "--output")
     if json and output is None:
         labels_format = Format.NDJSON
     with open_session() as session:
