@@ -69,30 +69,11 @@ WORDS: Final = {
 _GROUPS: Final = ("source", "labels", "jobs", "key")
 """Groups whose modules load more than a table of commands."""
 
-MODELS: Final = [
-    "cheeger-rls",
-    "cheeger-svm",
-    "da-svm",
-    "eigfun",
-    "harmonic-mbo",
-    "hfs",
-    "lap-rls",
-    "lap-svm",
-    "laprlsc",
-    "lapsvm",
-    "linear-svm",
-    "nearest-neighbor",
-    "poisson",
-    "poisson-mbo",
-    "rlsc",
-    "simple-hfs",
-    "stable-hfs",
-    "subsampling",
-    "svm",
-    "tsvm",
-    "tv-rls",
-    "tv-svm",
-]
+MODELS: Final = """
+cheeger-rls cheeger-svm da-svm eigfun harmonic-mbo hfs lap-rls lap-svm laprlsc lapsvm linear-svm
+nearest-neighbor poisson poisson-mbo rlsc simple-hfs stable-hfs subsampling svm tsvm tv-rls tv-svm
+"""
+"""Names of the models, which loading them would tell in a second."""
 
 _MOST: Final = 50
 _SHORT: Final = 8
@@ -131,19 +112,22 @@ def _nothing(words: str) -> Callable[..., None]:
 
 def _parameter(place: int, word: str) -> inspect.Parameter:
     """A parameter that completes what a word of `WORDS` says."""
-    option, equals, values = word.partition("=")
-    if not word.startswith("-"):
-        info: Any = typer.Argument(autocompletion=_completer(word.removesuffix("...")))
-        kind: Any = list[str] if word.endswith("...") else str
-    elif equals:
-        info, kind = typer.Option(option, autocompletion=_completer(values)), str
-    else:
-        info, kind = typer.Option(option), bool
-    default = False if kind is bool else None
-    annotation = Annotated[kind if default is False else kind | None, info]
+    default: Any = None
+    kind: Any = Annotated[str | None, _info(word)]
+    if word.endswith("..."):
+        kind = Annotated[list[str] | None, _info(word)]
+    elif word.startswith("-") and "=" not in word:
+        default, kind = False, Annotated[bool, _info(word)]
     return inspect.Parameter(
-        f"p{place}", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        f"p{place}", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
     )
+
+
+def _info(word: str) -> Any:
+    option, _, values = word.partition("=")
+    if word.startswith("-"):
+        return typer.Option(option, autocompletion=_completer(values))
+    return typer.Argument(autocompletion=_completer(word.removesuffix("...")))
 
 
 def _completer(values: str) -> Callable[..., Completed] | None:
@@ -155,7 +139,7 @@ def _completer(values: str) -> Callable[..., Completed] | None:
         case "SOURCE":
             return _source_urls
         case "MODEL":
-            return lambda: list(MODELS)
+            return lambda: list(MODELS.split())
         case "FILE" | "NEW" | "":
             return None  # the shell completes names of files itself
         case _:
@@ -207,13 +191,13 @@ def _connect() -> Any:
     url = settings.database_url or f"sqlite:///{settings.home / 'peewit.db'}"
     if url.startswith("sqlite"):
         path = url.partition(":///")[2].partition("?")[0]
-        file = f"file:{quote(path)}?mode=ro"  # else SQLite would make what is not there
-        return sqlite3.connect(file, uri=True, timeout=_CONNECT_SECONDS)
+        address = f"file:{quote(path)}?mode=ro"  # else SQLite would make what is not there
+        return sqlite3.connect(address, uri=True, timeout=_CONNECT_SECONDS)
     import psycopg  # noqa: PLC0415 - not everybody has it
 
-    password = settings.database_password_file and settings.database_password_file.read_text()
+    file = settings.database_password_file
     return psycopg.connect(
         f"postgresql://{url.partition('://')[2]}",
-        password=password and password.rstrip("\r\n"),
+        password=None if file is None else file.read_text().rstrip("\r\n"),
         connect_timeout=_CONNECT_SECONDS,
     )

@@ -52,7 +52,7 @@ def tell_failure(error: Exception, *, as_json: bool) -> int:
 
 def broken_rules(error: Any) -> str:
     """The rules of options that pydantic found broken."""
-    return "; ".join(f"{rule_of(each)}, got {each['input']!r}" for each in error.errors())
+    return "; ".join(_with_value(rule_of(each), each["input"]) for each in error.errors())
 
 
 def _tell_json(error: Exception, text: str, exit_code: int) -> int:
@@ -75,12 +75,16 @@ def _tell_json(error: Exception, text: str, exit_code: int) -> int:
 def _one_line(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return "; ".join(
-            f"{with_argument(_variable(each['loc']), rule_of(each))}, got {each['input']!r}"
+            _with_value(with_argument(_variable(each["loc"]), rule_of(each)), each["input"])
             for each in error.errors()
         )
     if isinstance(error, DBAPIError):
         return f"the database refused: {' '.join(str(error.orig).split())}"
     return as_options(" ".join(str(error).split()))
+
+
+def _with_value(rule: str, value: object) -> str:
+    return rule if repr(value) in rule else f"{rule}, got {value!r}"
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

@@ -340,3 +340,15 @@ def test_key_opens_what_it_is_for(
 def test_an_address_may_have_the_version(url: str) -> None:
     with Client(url) as client:
         assert client.url == "http://h"
+
+
+def test_a_file_counts_once_however_often_it_is_pushed(client: Client, tmp_path: Path) -> None:
+    client.create_graph("g")
+    path = tmp_path / "edges.csv"
+    path.write_text("src,dst\na,b\nb,c\n")
+    first = client.push_edges("g", path)
+    with pytest.warns(UserWarning, match=f"was pushed to g before, as push {first.id}"):
+        assert client.push_edges("g", str(path)) == first
+    assert client.push_edges("g", path, key="again").id != first.id
+    path.write_text("src,dst\na,b\nb,d\n")
+    assert client.push_edges("g", path).id != first.id

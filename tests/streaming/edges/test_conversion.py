@@ -297,6 +297,11 @@ def test_listing_survives_loops_pipes_and_names_that_are_no_text(tmp_path: Path)
     os.mkfifo(data / "pipe.csv")
     Path(os.fsdecode(os.fsencode(data) + b"/\xff.csv")).write_text("src,dst\na,b\n")
     (data / "readme.txt").write_text("src,dst\n")
-    found = [str(Path(file.path).relative_to(data)) for file in EdgeFiles(data).list()]
+    source = EdgeFiles(data)
+    found = [str(Path(file.path).relative_to(data)) for file in source.list()]
     assert found == ["a.csv", "c::d.csv", "deep/b.tsv"]
+    assert source.passed_over == [f"{data}/\\xff.csv"]
+    of_glob = EdgeFiles(f"{data}/*.csv")
+    assert [Path(file.path).name for file in of_glob.list()] == ["a.csv", "c::d.csv"]
+    assert of_glob.passed_over == source.passed_over
     assert read(data / "c::d.csv")[0] == [("a", "b", 1)]
