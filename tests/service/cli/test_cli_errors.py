@@ -69,10 +69,10 @@ def test_advice_names_options(peewit: Peewit, tmp_path: Path) -> None:
     peewit("graph", "create", "g")
     table = tmp_path / "table.csv"
     table.write_text("sender,receiver\na,b\n")
-    assert "say --src 'sender', --dst 'receiver'" in peewit("ingest", "g", table).err
-    assert "say --node 'COLUMN'" in peewit("labels", "put", "g", table).err
+    assert "say --src sender --dst receiver" in peewit("ingest", "g", table).err
+    assert "say --node COLUMN with" in peewit("labels", "put", "g", table).err
     table.write_text("1,2\n")
-    assert "--src '#1', --dst '#2'" in peewit("ingest", "g", table, "--dry-run").out
+    assert "--src '#1' --dst '#2'" in peewit("ingest", "g", table, "--dry-run").out
 
 
 @pytest.mark.usefixtures("processes")

@@ -94,6 +94,7 @@ def test_words_among_numbers_are_refused_where_the_target_is_real(
     assert peewit("solve", "g", "--set", "target=number").exit_code == 2
     labels.write_text('{"node": 3, "label": NaN}\n')
     assert peewit("labels", "put", "g", labels).exit_code == 1
+    peewit("labels", "remove", "g", 3, 4)
     csv(tmp_path / "bad.csv", np.array([3, 4]), np.array([0.5, np.nan]))
     refused = peewit("labels", "put", "g", tmp_path / "bad.csv")
     assert refused.exit_code == 1
