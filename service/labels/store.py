@@ -211,10 +211,10 @@ class LabelStore:
         )
 
     def are_text(self, graph_id: str, *, connection: Connection | None = None) -> bool | None:
-        """Whether the last label given is text, as the others then are; None without any."""
+        """Whether the last of the present labels is text, as all then are; None without any."""
         statement = (
             select(label_events.c.label)
-            .where(label_events.c.graph_id == graph_id, label_events.c.label.is_not(None))
+            .where(label_events.c.graph_id == graph_id, *_is_present())
             .order_by(label_events.c.seq.desc())
             .limit(1)
         )
@@ -276,17 +276,7 @@ class LabelStore:
         rules = _page_rules(graph_id, prefix, before_seq)
         if label is not None:
             rules.append(label_events.c.label == _label_text(0, label))
-        later = label_events.alias("later").c
-        is_last = ~(
-            select(later.seq)
-            .where(
-                later.graph_id == graph_id,
-                later.node == label_events.c.node,
-                later.seq > label_events.c.seq,
-            )
-            .exists()
-        )
-        return self._events(label_events.c.label.is_not(None), is_last, *rules, limit=limit)
+        return self._events(*_is_present(), *rules, limit=limit)
 
     def history(
         self,
@@ -355,6 +345,21 @@ def _latest(graph_id: str, *rules: ColumnElement[bool]) -> Select[Any]:
         .where(ranked.age == 1, ranked.label.is_not(None))
         .order_by(ranked.seq)
     )
+
+
+def _is_present() -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Of an event: that it gave a label, and that its node has no later one; for a few events."""
+    later = label_events.alias("later").c
+    is_overtaken = (
+        select(later.seq)
+        .where(
+            later.graph_id == label_events.c.graph_id,
+            later.node == label_events.c.node,
+            later.seq > label_events.c.seq,
+        )
+        .exists()
+    )
+    return label_events.c.label.is_not(None), ~is_overtaken
 
 
 def _page_rules(graph_id: str, prefix: str, before_seq: int | None) -> list[ColumnElement[bool]]:

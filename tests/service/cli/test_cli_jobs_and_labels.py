@@ -83,6 +83,10 @@ def test_digits_of_a_csv_are_text_where_the_labels_are(peewit: Peewit, labeled: 
     assert peewit("labels", "put", "g", labeled).exit_code == 0
     found = peewit("labels", "list", "g", "--json").json
     assert [each["label"] for each in found] == ["bot", "3", "3", "4.5"]
+    peewit("labels", "remove", "g", "a", "b", "c", "d")
+    assert peewit("labels", "put", "g", labeled).exit_code == 0
+    found = peewit("labels", "list", "g", "--json").json
+    assert [each["label"] for each in found] == [3.0, 4.5]
 
 
 def test_labels_are_exported_by_suffix(peewit: Peewit, labeled: Path, tmp_path: Path) -> None:
