@@ -30,6 +30,11 @@ _THREAD_VARIABLES: Final = (
 )
 
 
+_BLAS_SPIN: Final = "16"
+"""Idle threads of OpenBLAS look for work for two to this power of the processor's ticks before they
+sleep; its 26 are some 20 ms of a processor that other threads want."""
+
+
 OBJECT_STORES: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 """Protocols of fsspec that reach stores whose addresses no caller chooses."""
 
@@ -276,8 +281,9 @@ def prepare_environment(settings: Settings) -> None:
 
     Compiled code is kept for the user, in ``peewit/numba`` of the cache directory; where that takes
     no files, ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache``. ``threads``, when set, bounds the
-    pools of numba and BLAS. Children inherit both.
+    pools of numba and BLAS, whose idle threads soon sleep. Children inherit all of it.
     """
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _BLAS_SPIN)
     in_home = settings.home / COMPILED
     is_named = "NUMBA_CACHE_DIR" in os.environ
     if not is_named and not takes_files(cache_directory()) and takes_files(in_home):

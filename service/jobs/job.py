@@ -151,7 +151,8 @@ class Job:
     phase : str, optional
         What the current attempt is doing.
     progress : float, optional
-        Part of the phase that is done, in [0, 1]; None where it cannot be known.
+        Estimated part of the job that is done, in [0, 1]; it never falls within an attempt. None
+        before an attempt has told anything.
     expected_end_at : datetime, optional
         When a running job will end, estimated when it last told how far it is; None where nothing
         tells.
