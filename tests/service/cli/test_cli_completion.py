@@ -11,6 +11,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
+from peewit.service.catalog import Catalog, GraphSettings
 from peewit.service.cli import _app
 from peewit.service.cli.completion import MODELS, WORDS, stand_in
 from peewit.service.database.engine import open_database
@@ -132,6 +133,21 @@ def test_graphs_jobs_and_sources_are_completed(
     assert complete("peewit solve mail --model stable") == ["stable-hfs"]
     assert complete("peewit labels put mail x --unknown ") == ["refuse", "keep"]
     assert complete("peewit predictions mail --so") == ["--sort"]
+
+
+def test_names_come_from_either_kind_of_database(
+    complete: Callable[[str], list[str]], database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEEWIT_DATABASE_URL", database_url)
+    database = open_database(database_url)
+    for name in ("mail", "map"):
+        Catalog(database).create(GraphSettings(name=name))
+    graph_id = Catalog(database).get("map").id
+    job = JobQueue(database).submit(JobSpec(graph_id=graph_id, model="hfs", parameters={}))
+    database.close()
+    assert complete("peewit graph show ma") == ["mail", "map"]
+    assert complete("peewit graph show %") == []
+    assert complete("peewit jobs show ") == [job.short_id]
 
 
 @pytest.mark.parametrize(
