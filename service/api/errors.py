@@ -67,10 +67,14 @@ _MAX_SHOWN: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Code and title of a problem."""
+    """Code and title of a problem, and its type."""
 
     status: HTTPStatus
     title: str
+
+    @property
+    def uri(self) -> str:
+        return type_of(self.title)
 
 
 _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
@@ -234,7 +238,7 @@ def unhandled(request: Request, error: BaseException) -> Response:
 def _answer(
     request: Request, kind: _Kind, details: Mapping[str, Any], headers: Mapping[str, str]
 ) -> Response:
-    known = {"type": type_of(kind.title), "title": kind.title, "status": int(kind.status)}
+    known = {"type": kind.uri, "title": kind.title, "status": int(kind.status)}
     body = {**known, **details, "request_id": request.state.request_id}
     return Response(
         # The standard library, since a value may be half of a surrogate pair, which orjson refuses.
