@@ -228,7 +228,7 @@ def _fresh_graph(database: Database, settings: Settings) -> GraphRecord:
 
 
 def _labels_by_hand(database: Database, graph: GraphRecord) -> UploadedLabels:
-    """The numbers that the demo has not put itself; text of earlier versions cannot stay by them."""
+    """The numbers that the demo has not put itself; text, which cannot stay by them, is left."""
     drawn = _labels(draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)).last_of_each()
     current = LabelStore(database).current(graph.id)
     rows = zip(current.nodes.to_pylist(), current.labels, strict=True)
