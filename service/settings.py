@@ -9,14 +9,15 @@ import os
 import tempfile
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import ByteSize, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
 
 from peewit.solvers.kernels.cache_directory import cache_directory
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "console", "json"]
@@ -233,7 +234,7 @@ class Settings(BaseSettings):
         return word.lower() if isinstance(word, str) else word
 
     @property
-    def database(self) -> URL:
+    def database(self) -> "URL":
         """The address for `open_database`, with the password; prints without it.
 
         Raises
@@ -243,6 +244,9 @@ class Settings(BaseSettings):
         OSError
             The password file cannot be read.
         """
+        from sqlalchemy import URL, make_url  # noqa: PLC0415 - slow; not every command needs it
+        from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
+
         if self.database_url is None:
             return URL.create("sqlite", database=str(self.home / "peewit.db"))
         try:

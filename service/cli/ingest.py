@@ -10,6 +10,7 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.dry_run import dry_run
+from peewit.service.cli.edge_files import listed
 from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
     INTERRUPTED,
@@ -47,6 +48,7 @@ from peewit.solvers.kernels.compilation import told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
+from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
 
@@ -202,9 +204,9 @@ def _add_sources(
     urls = [absolute_url(location) for location in locations]
     paths: set[str] = set()
     for url in urls:
-        listed = EdgeFiles(url).list()
-        paths.update(file.path for file in listed)
-        if not listed:
+        files = listed(EdgeFiles(url))
+        paths.update(file.path for file in files)
+        if not files:
             raise FileNotFoundError(
                 f"PATH must name tables (of a directory those whose names end like one), none is "
                 f"there: {shown_url(url)!r}; `peewit source add --follow` waits for them"
@@ -317,6 +319,7 @@ def _tell_outcome(
         )
     else:
         progress = graph.progress
+        paths = GraphPaths(root=session.settings.graphs_directory / graph.id)
         share = progress.edges_kept / progress.edges_seen if progress.edges_seen else 0.0
         typer.echo(
             f"{name}: {progress.edges_seen:,} edges in, {progress.edges_kept:,} kept "
@@ -324,16 +327,16 @@ def _tell_outcome(
         )
         if n_self_loops or n_bad_rows:
             n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
-            paths = GraphPaths(root=session.settings.graphs_directory / graph.id)
             where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
             typer.echo(
                 f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, "
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
         if progress.snapshot is not None:
+            meta = SnapshotStore(paths.snapshots).meta(progress.snapshot)
             typer.echo(
-                f"snapshot {progress.snapshot}: epsilon {graph.settings.epsilon:g} asked, "
-                f"{progress.epsilon_expected:.2f} expected"
+                f"snapshot {meta.number}: epsilon {meta.epsilon_asked:g} asked, "
+                f"{meta.epsilon_expected:.2f} expected"
             )
 
 

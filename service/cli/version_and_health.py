@@ -17,8 +17,6 @@ from peewit.service.cli.session import (
     print_json,
     say,
 )
-from peewit.service.jobs.ingest_steps import IngestSteps
-from peewit.service.jobs.worker_registry import WorkerRegistry
 
 app = command_group()
 
@@ -72,6 +70,8 @@ def _api_fault(port: int) -> str:
 
 def _heartbeat_fault(prefix: str) -> str:
     """Why processes named so seem dead; empty when one has a fresh heartbeat."""
+    from peewit.service.jobs.worker_registry import WorkerRegistry  # noqa: PLC0415 - version needs none
+
     with open_session() as session:
         alive = WorkerRegistry(session.database).alive()
     return "" if any(each.id.startswith(prefix) for each in alive) else "no fresh heartbeat"
@@ -79,6 +79,8 @@ def _heartbeat_fault(prefix: str) -> str:
 
 def _ingest_fault() -> str:
     """Why ingest on this machine seems dead or stuck; says what it does that takes long."""
+    from peewit.service.jobs.ingest_steps import IngestSteps  # noqa: PLC0415 - version needs none
+
     prefix = f"ingest:{gethostname()}:"
     with open_session() as session:
         store, stall_seconds = IngestSteps(session.database), session.settings.stall_seconds

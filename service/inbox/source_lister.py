@@ -56,6 +56,7 @@ class _Watched:
     is_settled: bool = False
     directory: str | None = None
     registered: dict[str, ListedFile] = field(default_factory=dict)
+    passed_over: frozenset[str] = frozenset()
 
     @property
     def has_failed(self) -> bool:
@@ -228,9 +229,17 @@ class SourceLister:
 
     def _take(self, each: _Watched, began: float) -> None:
         """List a source and register what is whole."""
-        listed = list_files(each.source, home=self._settings.home)
+        listed, passed_over = list_files(each.source, home=self._settings.home)
         each.directory = _local_directory(each.source.url)
         ended = self._clock()
+        for path in sorted(passed_over - each.passed_over):
+            _log.warning(
+                "file passed over",
+                graph_id=each.graph_id,
+                path=shown_url(path),
+                error="the name of a file must be UTF-8",
+            )
+        each.passed_over = passed_over
         source_id, graph_id = each.source.id, each.graph_id
         if not each.source.follow:
             self._manifest.register_files(graph_id, source_id, listed)
@@ -303,8 +312,10 @@ class SourceLister:
                     each.list_at = min(each.list_at, soon)
 
 
-def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
+def list_files(source: SourceRecord, *, home: Path) -> tuple[list[ListedFile], frozenset[str]]:
     """What a source shows now; nothing where an object store has no such prefix yet.
+
+    And the paths of files that are passed over since their names are no UTF-8.
 
     Of one that was added over HTTP, files that a link takes to another place are left out; of any
     that does not lie in Peewit's own home, the files that do.
@@ -319,8 +330,9 @@ def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
     place = source.confined_to
     if place is not None:
         require_within(source.url, place, home=home)
+    edge_files = EdgeFiles(source.url)
     try:
-        files = EdgeFiles(source.url).list()
+        files = edge_files.list()
     except FileNotFoundError:
         if not _is_empty_prefix(source.url):
             raise
@@ -332,7 +344,8 @@ def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
         files = [file for file in files if is_within(file.path, place, home=home)]
     elif not is_own(source.url, home):
         files = [file for file in files if not is_own(file.path, home)]
-    return [ListedFile(file.path, file.version, file.size) for file in files]
+    found = [ListedFile(file.path, file.version, file.size) for file in files]
+    return found, frozenset(edge_files.passed_over)
 
 
 def explained(error: BaseException) -> str:

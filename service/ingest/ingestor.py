@@ -123,7 +123,7 @@ class Ingestor:
     def list_source(self, graph_id: str, source: SourceRecord) -> int:
         """List one source into the manifest; returns the number of new files."""
         with self.listing(source):
-            listed = list_files(source, home=self._settings.home)
+            listed, _ = list_files(source, home=self._settings.home)
         n_new = self._manifest.register_files(graph_id, source.id, listed)
         self._manifest.sources.note_listing(source.id)
         return n_new

@@ -144,7 +144,8 @@ def _tables(use: str, kind: NodeKind, n_rows: int = 24) -> list[dict[str, Any]]:
         case "labels":
             words = pa.array(["left", "right"] * (n_rows // 2))
             labels = [words, words.dictionary_encode(), pa.array(numbers[:n_rows])]
-            return [{"node": ids, "label": each} for each in labels]
+            once = slice(0, 16)  # a node has one label in a table
+            return [{"node": ids[once], "label": each[once]} for each in labels]
         case _:
             return [{"features": dense}, {"features": lists}, sparse]
 

@@ -346,7 +346,7 @@ def test_jobs_are_listed_shown_and_cancelled(peewit: Peewit, home: Path) -> None
     listed = peewit("jobs", "list", "--graph", "g", "--json").json
     assert [each["id"] for each in listed] == [job.id, other.id]
     assert peewit("jobs", "list", "--status", "failed", "--json").json == []
-    assert job.id in peewit("jobs", "list").out
+    assert job.short_id in peewit("jobs", "list").out.split()
     assert "queued" in peewit("jobs", "show", job.id[-8:]).out
     for short in ("", job.id[-5:]):
         assert "at least 6 characters" in peewit("jobs", "cancel", short).err
@@ -368,3 +368,30 @@ def test_an_end_of_several_jobs_names_them_all(
     database.close()
     unclear = peewit("jobs", "show", "abcdef").err
     assert all(each in unclear for each in ids)
+
+
+def test_a_snapshot_is_shown_with_the_epsilon_that_it_was_asked(
+    peewit: Peewit, tmp_path: Path
+) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("src,dst\na,b\n")
+    peewit("graph", "create", "g", "--epsilon", 0.7)
+    peewit("ingest", "g", edges)
+    peewit("graph", "set", "g", "--epsilon", 0.5)
+    assert "snapshot 1: epsilon 0.7 asked" in peewit("ingest", "g", edges).out
+    assert "0.5 (snapshot 1: 0.7)" in peewit("graph", "show", "g").out
+
+
+@pytest.mark.parametrize("place", ["", "/*.csv"])
+def test_files_whose_names_are_no_text_are_told(peewit: Peewit, tmp_path: Path, place: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.csv").write_text("src,dst\na,b\n")
+    Path(os.fsdecode(os.fsencode(data) + b"/\xff.csv")).write_text("src,dst\na,b\n")
+    line = f"passed over {data}/\\xff.csv: the name of a file must be UTF-8\n"
+    peewit("graph", "create", "g")
+    dry = peewit("ingest", "g", f"{data}{place}", "--dry-run", "--json")
+    assert dry.err == line
+    assert dry.json["passed_over"] == [f"{data}/\\xff.csv"]
+    assert len(dry.json["files"]) == 1
+    assert line in peewit("ingest", "g", f"{data}{place}").err

@@ -158,8 +158,8 @@ def test_numbers_stay_numbers(pages: Api) -> None:
     graph_id = pages.stores.catalog.get("g").id
     assert pages.stores.labels.current(graph_id).labels == [7, 8]
     send(pages, "/graphs/g/labels", node="3", label="2.5")
-    assert pages.stores.labels.current(graph_id).labels[-1] == "2.5"
-    pages.put_labels({3: 2.5})
+    assert pages.stores.labels.current(graph_id).labels[-1] == 2.5
+    assert "must be a number" in send(pages, "/graphs/g/labels", 422, node="3", label="x").text
     send(pages, "/graphs/g/labels", node="3", label="3.5")
     assert pages.stores.labels.current(graph_id).labels[-1] == 3.5
     assert "must be" in send(pages, "/graphs/g/labels", 422, node="x", label="7").text

@@ -254,6 +254,11 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return made
 
     monkeypatch.setattr(migrations, "_config", config)
+    monkeypatch.setattr(migrations, "NEWEST", "9999")
+
+
+def test_a_present_database_is_known_by_the_last_step() -> None:
+    assert newest_revision() == migrations.NEWEST
 
 
 @pytest.mark.usefixtures("later")

@@ -13,6 +13,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import structlog
 from fsspec.implementations.memory import MemoryFileSystem
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
@@ -420,3 +421,22 @@ def test_a_watch_tells_the_directory_of_a_change(tmp_path: Path) -> None:
         assert told == {str(directories[1])}
     finally:
         watch.close()
+
+
+def test_a_file_whose_name_is_no_text_is_told_once(
+    database: Database,
+    graph: GraphRecord,
+    lister: SourceLister,
+    clock: Clock,
+    tmp_path: Path,
+) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    Path(os.fsdecode(os.fsencode(inbox) + b"/\xff.csv")).write_text("src,dst\na,b\n")
+    Manifest(database).sources.add(graph.id, str(inbox), follow=True)
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            poll(lister, graph)
+            clock.now += 10.0
+    told = [each for each in logged if each["event"] == "file passed over"]
+    assert [each["path"] for each in told] == [f"{inbox}/\\xff.csv"]
