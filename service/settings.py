@@ -9,15 +9,16 @@ import os
 import tempfile
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import ByteSize, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
 
 from peewit.solvers.kernels.cache_directory import cache_directory
 from peewit.streaming.container_limits import n_usable_processors
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "console", "json"]
@@ -140,6 +141,9 @@ class Settings(BaseSettings):
         A file of a followed source is taken once size and version have stayed so long.
     unfinished_seconds : float
         Time for which such a file that does not end as a Parquet file does is waited for.
+    stall_seconds : float
+        Ingest that has neither made progress nor used the processor for so long, and a listing that
+        takes longer, is told as standing still; the default is seen within a minute.
     metrics_port : int, optional
         Where the ingest daemon and the worker show their metrics, and at ``/healthz`` whether they
         are well, each on its machine; nowhere by default. Under ``serve`` the worker takes the next
@@ -196,6 +200,7 @@ class Settings(BaseSettings):
     list_seconds: PositiveFloat = 2.0
     settle_seconds: NonNegativeFloat = 2.0
     unfinished_seconds: NonNegativeFloat = 600.0
+    stall_seconds: PositiveFloat = 45.0
     metrics_port: Annotated[int | None, Field(ge=1, le=65535)] = None
     metrics_host: str = "127.0.0.1"
     items: Path | None = None
@@ -236,7 +241,7 @@ class Settings(BaseSettings):
         return word.lower() if isinstance(word, str) else word
 
     @property
-    def database(self) -> URL:
+    def database(self) -> "URL":
         """The address for `open_database`, with the password; prints without it.
 
         Raises
@@ -246,6 +251,9 @@ class Settings(BaseSettings):
         OSError
             The password file cannot be read.
         """
+        from sqlalchemy import URL, make_url  # noqa: PLC0415 - slow; not every command needs it
+        from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
+
         if self.database_url is None:
             return URL.create("sqlite", database=str(self.home / "peewit.db"))
         try:

@@ -293,6 +293,21 @@ workers = Table(
     Column("lanes", _Json, nullable=False),
 )
 
+ingest_steps = Table(
+    "ingest_steps",
+    metadata,
+    Column("process", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    # No foreign keys: rows say what is done at the moment, and stay for seconds.
+    Column("graph_id", Text),
+    Column("source_id", Text),
+    Column("step", Text, nullable=False),
+    Column("file", Text),
+    Column("step_seconds", Float(53), nullable=False),
+    Column("quiet_seconds", Float(53), nullable=False),
+    _time("seen_at", nullable=False),
+)
+
 leases = Table(
     "leases",
     metadata,

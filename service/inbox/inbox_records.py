@@ -168,6 +168,8 @@ class PushRecord:
         Prefix of the key that sent it, where there was one.
     file : FileRecord, optional
         What it was gathered into; None before that.
+    is_repeated : bool
+        Whether this is the answer to a push that came again with its Idempotency-Key.
     """
 
     id: str
@@ -179,6 +181,7 @@ class PushRecord:
     n_bytes: int
     owner: str | None
     file: FileRecord | None
+    is_repeated: bool = False
 
     @property
     def status(self) -> FileStatus:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from peewit.solvers.arguments import BadArgument
 
@@ -43,6 +43,10 @@ def require_key(key: str | None) -> None:
         raise BadArgument(
             "Idempotency-Key", f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}"
         )
+
+
+SHORT_ID: Final = 8
+"""Characters of the end of an id that people see."""
 
 
 class JobStatus(StrEnum):
@@ -200,6 +204,11 @@ class Job:
     started_at: datetime | None
     finished_at: datetime | None
     owner: str | None
+
+    @property
+    def short_id(self) -> str:
+        """The end of the id, by which people name the job; pages and commands show it."""
+        return self.id[-SHORT_ID:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -257,6 +257,11 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return made
 
     monkeypatch.setattr(migrations, "_config", config)
+    monkeypatch.setattr(migrations, "NEWEST", "9999")
+
+
+def test_a_present_database_is_known_by_the_last_step() -> None:
+    assert newest_revision() == migrations.NEWEST
 
 
 @pytest.mark.usefixtures("later")
@@ -272,6 +277,7 @@ def test_a_step_is_taken_once_by_all_who_come_at_once_and_loses_nothing(
     for table, added in ADDED.items():
         for row in after[table]:
             assert {name: row.pop(name) for name in added} == added
+    assert after.pop("ingest_steps") == []
     assert after == before
 
 

@@ -1,13 +1,13 @@
 """Who made a job, a push or a set of features.
 
-Revision ID: 0009
+Revision ID: 0010
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0009"
-down_revision = "0008"
+revision = "0010"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 
