@@ -26,9 +26,15 @@ class NoNode(LookupError):
 
 
 def next_node(
-    graph: GraphRecord, stores: Stores, rounds: Rounds, strategy: Strategy, skipped: set[str]
+    graph: GraphRecord,
+    stores: Stores,
+    rounds: Rounds,
+    strategy: Strategy,
+    skipped: set[str],
+    *,
+    owner: str | None,
 ) -> str:
-    """A node without label, as text.
+    """A node without label, as text; ``owner`` asks for the embedding where there is none.
 
     Raises
     ------
@@ -43,7 +49,7 @@ def next_node(
         if not has_margins:
             raise NoNode("no-predictions" if has_margins is None else "numbers")
     else:
-        _require_embedding(graph, stores, has_margins=bool(has_margins))
+        _require_embedding(graph, stores, owner=owner, has_margins=bool(has_margins))
     node = rounds.next_node(graph, strategy, skipped)
     if node is not None:
         return node
@@ -68,9 +74,11 @@ def _has_margins(graph: GraphRecord, stores: Stores) -> bool | None:
     return file.meta.score != "value"
 
 
-def _require_embedding(graph: GraphRecord, stores: Stores, *, has_margins: bool) -> None:
+def _require_embedding(
+    graph: GraphRecord, stores: Stores, *, owner: str | None, has_margins: bool
+) -> None:
     try:
-        job = stores.suggester.request_embedding(graph)
+        job = stores.suggester.request_embedding(graph, owner=owner)
     except EmbeddingFailed:
         failed = stores.jobs.newest(graph.id, "embed")
         raise NoNode("failed", job=failed, has_margins=has_margins) from None

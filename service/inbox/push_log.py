@@ -6,7 +6,7 @@ ended, so that a gathered file with a fault can be taken apart again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 from uuid import uuid4
 
@@ -117,10 +117,12 @@ class PushLog:
             raise answer
         return answer
 
-    def get(self, graph_id: str, push_id: str) -> PushRecord:
-        """One push at this moment; raises `PushNotFound`."""
+    def get(self, graph_id: str, push_id: str, *, owner: str | None = None) -> PushRecord:
+        """One push at this moment, of an owner or of anybody; raises `PushNotFound`."""
         with self._database.read() as connection:
             is_it = and_(pushes.c.id == push_id, pushes.c.graph_id == graph_id)
+            if owner is not None:
+                is_it &= pushes.c.owner == owner
             for found in _records(connection, is_it):
                 return found
         raise PushNotFound(f"no push {push_id!r} of this graph, or it went in long ago")
@@ -338,7 +340,7 @@ def _records(connection: Connection, rule: ColumnElement[bool]) -> list[PushReco
 
 
 def _record(row: Mapping[str, Any], file: FileRecord | None) -> PushRecord:
-    names = {each.name for each in fields(PushRecord)} - {"file"}
+    names = {each.name for each in fields(PushRecord)} - {"file", "is_repeated"}
     return PushRecord(file=file, **{name: row[name] for name in names})
 
 
@@ -348,4 +350,4 @@ def _same_body(earlier: PushRecord, body_digest: str) -> PushRecord | Idempotenc
             f"Idempotency-Key {earlier.idempotency_key!r} came before with another body; "
             "use a new key for new edges"
         )
-    return earlier
+    return replace(earlier, is_repeated=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from peewit.solvers.arguments import BadArgument
 
@@ -43,6 +43,10 @@ def require_key(key: str | None) -> None:
         raise BadArgument(
             "Idempotency-Key", f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}"
         )
+
+
+SHORT_ID: Final = 8
+"""Characters of the end of an id that people see."""
 
 
 class JobStatus(StrEnum):
@@ -101,6 +105,8 @@ class JobSpec:
         A second submission with the same key and the same spec is the first one.
     max_attempts : int
         Attempts that may end with the death of the process before the job fails.
+    owner : str, optional
+        Prefix of the key that asks; None where nobody has a key.
 
     Raises
     ------
@@ -116,6 +122,7 @@ class JobSpec:
     priority: int = 0
     idempotency_key: str | None = None
     max_attempts: int = 3
+    owner: str | None = None
 
     def __post_init__(self) -> None:
         if self.lane not in LANES:
@@ -166,6 +173,9 @@ class Job:
         Why the job failed or was cancelled by the system.
     created_at, started_at, finished_at : datetime
         By the database's clock, in UTC; ``started_at`` is that of the current attempt.
+    owner : str, optional
+        Prefix of the key that asked for it, of equal jobs the first; None where nobody had a key,
+        for jobs that follow by themselves, and before owners were noted.
     """
 
     id: str
@@ -193,6 +203,12 @@ class Job:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    owner: str | None
+
+    @property
+    def short_id(self) -> str:
+        """The end of the id, by which people name the job; pages and commands show it."""
+        return self.id[-SHORT_ID:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ a prediction can name its labels for ever. Nodes stand by their external id, as 
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral, Real
@@ -209,6 +210,35 @@ class LabelStore:
             labels=[values[row.label] for row in rows],
             labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
         )
+
+    def are_text(self, graph_id: str, *, connection: Connection | None = None) -> bool | None:
+        """Whether the last of the present labels is text, as all then are; None without any."""
+        statement = (
+            select(label_events.c.label)
+            .where(label_events.c.graph_id == graph_id, is_present())
+            .order_by(label_events.c.seq.desc())
+            .limit(1)
+        )
+        with self._database.read() if connection is None else nullcontext(connection) as joined:
+            last = joined.execute(statement).scalar()
+        return None if last is None else last.startswith('"')
+
+    def unlike(
+        self, graph_id: str, connection: Connection, *, is_text: bool, besides: Collection[str]
+    ) -> tuple[str, LabelValue] | None:
+        """A node and its label where it is a number among text, or the other way round.
+
+        Reads the labels of all nodes; those of the nodes ``besides`` do not count.
+        """
+        latest = _latest(graph_id).subquery()
+        begins_as_text = latest.c.label.startswith('"')
+        statement = select(latest.c.node, latest.c.label).where(
+            ~begins_as_text if is_text else begins_as_text
+        )
+        for row in connection.execute(statement):
+            if row.node not in besides:
+                return row.node, json.loads(row.label)
+        return None
 
     def of_nodes(self, graph_id: str, nodes: Sequence[str]) -> dict[str, LabelValue]:
         """The labels of those of some nodes that have one, by external id as text."""

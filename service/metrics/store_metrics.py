@@ -6,11 +6,11 @@ and nothing is lost when one ends. How long blocks and resparsifications take is
 process alone, since its start.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -19,6 +19,7 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Histogram,
+    make_wsgi_app,
     start_http_server,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -27,16 +28,21 @@ from sqlalchemy import and_, exists, func, select
 
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, graphs, jobs, pushes, sources
+from peewit.service.jobs.ingest_steps import IngestStep, IngestSteps
 from peewit.service.jobs.job import JobStatus
 from peewit.service.metrics.job_metrics import JobCollector
 from peewit.service.settings import Settings
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
 MAX_GRAPHS: Final = 100
 """Graphs with a label of their own, the largest; the rest are added up as `OTHERS`."""
 
 OTHERS: Final = "(others)"
-"""No graph can have this name."""
+NO_GRAPH: Final = "(none)"
+"""No graph can have these names."""
 
 _SECONDS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
@@ -158,6 +164,47 @@ def _families(figures: dict[str, _Figures]) -> Sequence[Metric]:
     return families
 
 
+class _StepCollector(Collector):
+    """What ingest does, of all its processes, and for how long it has made no progress."""
+
+    def __init__(self, database: Database, stall_seconds: float) -> None:
+        self._steps = IngestSteps(database)
+        self._stall_seconds = stall_seconds
+
+    def describe(self) -> Iterable[Metric]:
+        """The metrics without numbers."""
+        return self._families([])
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of this moment."""
+        return self._families(self._steps.present())
+
+    def _families(self, steps: Sequence[IngestStep]) -> Sequence[Metric]:
+        of_graph: dict[str, list[IngestStep]] = {}
+        for step in steps:
+            of_graph.setdefault(step.graph or NO_GRAPH, []).append(step)
+        lasting = GaugeMetricFamily(
+            "peewit_ingest_step_seconds",
+            "How long the longest of the present steps of ingest lasts.",
+            labels=["graph"],
+        )
+        quiet = GaugeMetricFamily(
+            "peewit_ingest_quiet_seconds",
+            "For how long one of them has neither made progress nor used the processor.",
+            labels=["graph"],
+        )
+        stuck = GaugeMetricFamily(
+            "peewit_ingest_stuck_steps",
+            "Those of them that have stood still for PEEWIT_STALL_SECONDS.",
+            labels=["graph"],
+        )
+        for name, some in of_graph.items():
+            lasting.add_metric([name], max(step.step_seconds for step in some))
+            quiet.add_metric([name], max(step.quiet_seconds for step in some))
+            stuck.add_metric([name], sum(step.is_stuck(self._stall_seconds) for step in some))
+        return [lasting, quiet, stuck]
+
+
 class _SettingsCollector(Collector):
     """What was set and does not change: the version, and how much may wait."""
 
@@ -185,6 +232,7 @@ def store_registry(
     registry = CollectorRegistry()
     registry.register(StoreCollector(database))
     registry.register(JobCollector(database, kinds))
+    registry.register(_StepCollector(database, settings.stall_seconds))
     registry.register(_SettingsCollector(settings))
     return registry
 
@@ -268,19 +316,33 @@ class IngestMetrics:
 
 @contextmanager
 def metrics_server(
-    registry: CollectorRegistry, port: int | None, host: str
+    registry: CollectorRegistry, port: int | None, host: str, fault: Callable[[], str]
 ) -> Iterator[int | None]:
     """Show a registry at ``http://host:port/metrics`` for a while; nothing where port is None.
 
-    Yields the port. Raises OSError when it is taken.
+    ``/healthz`` there answers 200, or 503 with the reason that ``fault`` tells. Yields the port.
+    Raises OSError when it is taken.
     """
     if port is None:
         yield None
         return
     server, thread = start_http_server(port, addr=host, registry=registry)
+    server.set_app(_with_health(make_wsgi_app(registry), fault))
     try:
         yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _with_health(metrics: "WSGIApplication", fault: Callable[[], str]) -> "WSGIApplication":
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            return metrics(environ, start_response)
+        reason = fault()
+        status = "503 Service Unavailable" if reason else "200 OK"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [reason.encode()]
+
+    return answer

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.auth import requires
+from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_schema
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
@@ -69,6 +69,7 @@ async def push_edges(
     response: Response,
     graph: GraphHere,
     stores: StoresHere,
+    caller: CallerHere,
     body: TableBody,
     idempotency_key: IdempotencyKey = None,
     wait: WaitSeconds = 0,
@@ -80,7 +81,8 @@ async def push_edges(
 
     It is checked whole, then written to disk and flushed: from the answer on it cannot be lost. 202
     while it waits, 200 once it is in the graph, for which `wait` can wait. Pushes that wait are
-    gathered into one file.
+    gathered into one file. The header `Idempotent-Replayed` says that the push came before with its
+    Idempotency-Key, and counts once.
     """
     with refusing():
         columns = edge_columns(graph.settings.columns, named(src=src, dst=dst, weight=weight))
@@ -93,8 +95,12 @@ async def push_edges(
             body_digest=body.digest,
             columns=columns,
             idempotency_key=idempotency_key,
+            owner=caller.name,
             limits=stores.upload_limits,
         )
+    caller.require_own(push.owner)
+    if push.is_repeated:
+        response.headers["Idempotent-Replayed"] = "true"
     if wait:
         look = partial(stores.manifest.pushes.get, graph.id, push.id)
         push = await wait_until(request, look, seconds=wait)
@@ -112,11 +118,17 @@ async def push_edges(
     responses=problems(GraphNotFound, PushNotFound),
 )
 async def get_push(
-    request: Request, push_id: str, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
+    request: Request,
+    push_id: str,
+    graph: GraphHere,
+    stores: StoresHere,
+    caller: CallerHere,
+    wait: WaitSeconds = 0,
 ) -> Push:
     """One push and the file it was gathered into; `wait` can wait until it is pending no more.
 
-    A push without Idempotency-Key is forgotten ten minutes after it went in, others after a month.
+    A key that must not read sees its own. A push without Idempotency-Key is forgotten ten minutes
+    after it went in, others after a month.
     """
-    look = partial(stores.manifest.pushes.get, graph.id, push_id)
+    look = partial(stores.manifest.pushes.get, graph.id, push_id, owner=caller.only)
     return push_of(await wait_until(request, look, seconds=wait))

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from peewit.service.api.auth import CallerHere
 from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.graphs import graph_details
 from peewit.service.api.schemas.graphs import snapshot_of
@@ -17,6 +18,7 @@ from peewit.service.dashboard.routes.common import Seen
 from peewit.service.dashboard.svg_geometry import Spectrum
 from peewit.service.graphs.ingest_history import IngestHistory, edges_per_second
 from peewit.service.inbox.inbox_records import FileNotListed
+from peewit.service.jobs.ingest_steps import IngestSteps
 from peewit.service.jobs.job import JobStatus
 from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.passes.certificate_store import CertificateStore
@@ -81,10 +83,12 @@ def retry_file(graph: GraphHere, stores: StoresHere, file_id: int) -> Response:
 
 
 @router.post("/graphs/{graph}/certify", dependencies=[viewing("label")])
-async def certify(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+async def certify(
+    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+) -> Response:
     """Have the newest snapshot measured."""
     await form_of(request)
-    spec = KINDS["certify"].spec(graph.id, parameters={})
+    spec = KINDS["certify"].spec(graph.id, parameters={}, owner=caller.name)
     job = await run_in_threadpool(stores.jobs.submit_coalesced, spec)
     return back_to(f"/jobs/{job.id}")
 
@@ -121,10 +125,16 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     certificates = CertificateStore(directory).list()
     history = IngestHistory(stores.database)
     points = history.latest(graph.id)
+    stall_seconds = stores.settings.stall_seconds
+    steps = [
+        (each.source_id, each.doing(stall_seconds), each.is_stuck(stall_seconds))
+        for each in IngestSteps(stores.database).present(graph.id)
+    ]
     return {
         "details": details,
         "speed": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
+        "steps": steps,
         "sources": stores.manifest.sources.list(graph.id),
         "quarantined": stores.manifest.list_files(
             graph.id, status="quarantined", limit=_QUARANTINED_SHOWN

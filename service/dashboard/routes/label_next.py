@@ -3,11 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from peewit.service.api.auth import Caller, CallerHere
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import AutoSolve, GraphRecord
@@ -95,10 +97,13 @@ async def label_one(request: Request, graph: GraphHere, stores: StoresHere) -> R
 
 
 @router.post("/graphs/{graph}/label-next/embedding", dependencies=[viewing("label")])
-async def retry_embedding(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+async def retry_embedding(
+    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+) -> Response:
     """Have the nodes located again, after a job that has failed."""
     form = await form_of(request)
-    await run_in_threadpool(stores.suggester.retry_embedding, graph)
+    submit = partial(stores.suggester.submit_embedding, owner=caller.name)
+    await run_in_threadpool(submit, graph)
     return back_to(
         f"/graphs/{graph.settings.name}/label-next", strategy=form.get("strategy", "coverage")
     )
@@ -176,8 +181,9 @@ def _card(
     values: dict[str, Any] = {"graph": graph, "strategy": strategy, "done": done}
     if node is None:
         rounds: Rounds = request.app.state.rounds
+        caller: Caller = request.state.caller
         try:
-            node = next_node(graph, stores, rounds, strategy, skipped)
+            node = next_node(graph, stores, rounds, strategy, skipped, owner=caller.name)
         except NoNode as none:
             return piece(request, "no_node.html", seen=seen, **values, **none.values)
     shown = node_values(request, graph, stores, node)
