@@ -1,6 +1,5 @@
 """Twins of what is cut, in exact integers: every way of dividing a small graph is looked at."""
 
-from collections.abc import Iterator
 from fractions import Fraction
 from heapq import heappop, heappush
 from itertools import product
@@ -21,23 +20,32 @@ def whole_weights(graph: Graph) -> tuple[list[tuple[int, int, int]], Fraction]:
 
 def least_ratio_threshold(graph: Graph, function: np.ndarray, weight: np.ndarray) -> Fraction:
     """Least cut / min(w(A), w(not A)) of the nodes above a threshold."""
+    values = np.unique(function)[:-1]
+    return min(cut_ratio(graph, weight, (function > value).tolist()) for value in values)
+
+
+def cut_ratio(graph: Graph, weight: np.ndarray, side: list[bool]) -> Fraction:
+    """Cut / min(w(A), w(not A)) of one side."""
     edges, unit = whole_weights(graph)
     exact = [Fraction(value) for value in weight.tolist()]
-    return min(
-        _ratio(edges, unit, exact, (function > value).tolist())
-        for value in np.unique(function)[:-1]
-    )
-
-
-def _ratio(
-    edges: list[tuple[int, int, int]], unit: Fraction, weight: list[Fraction], side: list[bool]
-) -> Fraction:
     cut = unit * sum(w for a, b, w in edges if side[a] != side[b])
-    above = sum((value for value, is_in in zip(weight, side, strict=True) if is_in), Fraction(0))
-    return cut / min(above, sum(weight) - above)
+    above = sum((value for value, is_in in zip(exact, side, strict=True) if is_in), Fraction(0))
+    return cut / min(above, sum(exact) - above)
 
 
-def cheeger_energy(graph: Graph, classes: list[int], n_classes: int, weight: list[Fraction]) -> Fraction | None:
+def degrees(graph: Graph) -> list[Fraction]:
+    """Sums of the weights at each node."""
+    edges, unit = whole_weights(graph)
+    degree = [0] * graph.n_nodes
+    for a, b, w in edges:
+        degree[a] += w
+        degree[b] += w
+    return [unit * value for value in degree]
+
+
+def cheeger_energy(
+    graph: Graph, classes: list[int], n_classes: int, weight: list[Fraction]
+) -> Fraction | None:
     """(G12) of a partition of nodes of these weights, None where a class is empty of weight."""
     edges, unit = whole_weights(graph)
     total, energy = sum(weight), Fraction(0)
@@ -46,16 +54,10 @@ def cheeger_energy(graph: Graph, classes: list[int], n_classes: int, weight: lis
         balance = min((n_classes - 1) * own, total - own)
         if balance == 0:
             return None
-        energy += unit * sum(w for a, b, w in edges if (classes[a] == k) != (classes[b] == k)) / balance
+        energy += (
+            unit * sum(w for a, b, w in edges if (classes[a] == k) != (classes[b] == k)) / balance
+        )
     return energy
-
-
-def partitions(labels: Labels, n_nodes: int) -> Iterator[list[int]]:
-    """All partitions that keep the labels."""
-    held = dict(zip(labels.nodes.tolist(), labels.classes.tolist(), strict=True))
-    choices = [[held[i]] if i in held else range(labels.n_classes) for i in range(n_nodes)]
-    for classes in product(*choices):
-        yield list(classes)
 
 
 def total_variation_classes(
@@ -67,12 +69,9 @@ def total_variation_classes(
     every least one at t = slack, of class 0 if in none at -slack.
     """
     edges, unit = whole_weights(graph)
-    degree = [0] * graph.n_nodes
-    for a, b, w in edges:
-        degree[a] += w
-        degree[b] += w
+    degree = degrees(graph)
     joined = sum(value > 0 for value in degree)
-    gamma = Fraction(penalty) * joined / sum(degree) if joined else Fraction(1)
+    gamma = Fraction(penalty) * unit * joined / sum(degree) if joined else Fraction(1)
     signs = dict(zip(labels.nodes.tolist(), (2 * labels.classes - 1).tolist(), strict=True))
     sides = list(product((0, 1), repeat=graph.n_nodes))
     cuts = [gamma * sum(w for a, b, w in edges if side[a] != side[b]) for side in sides]
@@ -118,26 +117,3 @@ def nearest_classes(graph: Graph, labels: Labels, tie: float) -> list[set[int]]:
         nearest = min(own.values(), default=Fraction(0))
         classes.append({k for k, length in own.items() if length <= nearest * (1 + Fraction(tie))})
     return classes
-
-
-def resistances_to_labels(graph: Graph, labels: Labels, kappa: Fraction) -> list[Fraction | None]:
-    """Posterior variance (C2): the diagonal of (L + I_S / kappa)^-1; None out of reach."""
-    from tests.reference import rational
-
-    found: list[Fraction | None] = [None] * graph.n_nodes
-    for nodes, on_labels in rational.components(graph, labels):
-        size = len(nodes)
-        matrix = rational.laplacian(graph, nodes, Fraction(1))
-        for place in on_labels:
-            if kappa:
-                matrix[place][place] += 1 / kappa
-            else:
-                matrix[place] = [Fraction(place == other) for other in range(size)]
-        unit = [[Fraction(i == j) for j in range(size)] for i in range(size)]
-        if not kappa:
-            for place in on_labels:
-                unit[place] = [Fraction(0)] * size
-        inverse = rational.solved(matrix, unit)
-        for place, node in enumerate(nodes):
-            found[node] = inverse[place][place]
-    return found

@@ -34,7 +34,9 @@ def harmonic_mbo(
         Two classes of a node are as good, or a walk ends where its limit is.
     """
     classes = _contrasted(graph, labels)
-    reached = [int(i) for i in np.flatnonzero(np.isin(graph.component, graph.component[labels.nodes]))]
+    reached = [
+        int(i) for i in np.flatnonzero(np.isin(graph.component, graph.component[labels.nodes]))
+    ]
     held = dict(zip(labels.nodes.tolist(), labels.classes.tolist(), strict=True))
     walk = _walk(graph)
     for number in range(n_rounds):
@@ -84,10 +86,18 @@ def _contrasted(graph: Graph, labels: Labels) -> list[int]:
         counts = [sum(held.get(i) == k for i in nodes) for k in range(labels.n_classes)]
         total = sum(degree)
         columns = range(labels.n_classes)
-        mean = [sum(d * scores[i][k] for d, i in zip(degree, nodes, strict=True)) / total for k in columns]
-        variance = sum(
-            d * (scores[i][k] - mean[k]) ** 2 for d, i in zip(degree, nodes, strict=True) for k in columns
-        ) / total
+        mean = [
+            sum(d * scores[i][k] for d, i in zip(degree, nodes, strict=True)) / total
+            for k in columns
+        ]
+        variance = (
+            sum(
+                d * (scores[i][k] - mean[k]) ** 2
+                for d, i in zip(degree, nodes, strict=True)
+                for k in columns
+            )
+            / total
+        )
         spread = sum(m * (1 - m) for m in mean)
         decided = min(max(variance / spread, Fraction(0)), Fraction(1)) if spread else Fraction(1)
         wanted = [Fraction(c + 1, sum(counts) + labels.n_classes) for c in counts]
@@ -104,9 +114,7 @@ def _contrasted(graph: Graph, labels: Labels) -> list[int]:
     return classes
 
 
-def poisson_mbo(
-    graph: Graph, labels: Labels, *, n_outer: int = 20, n_inner: int = 40
-) -> list[int]:
+def poisson_mbo(graph: Graph, labels: Labels, *, n_outer: int = 20, n_inner: int = 40) -> list[int]:
     """Classes of Poisson learning, then heat and cuts (section H.2).
 
     Raises
@@ -168,7 +176,9 @@ def _walk(graph: Graph) -> list[dict[int, int]]:
 
 
 def _combined(row: dict[int, int], block: Block, n_columns: int) -> list[int]:
-    return [sum(value * block[j][k] for j, value in row.items()) >> PLACES for k in range(n_columns)]
+    return [
+        sum(value * block[j][k] for j, value in row.items()) >> PLACES for k in range(n_columns)
+    ]
 
 
 def _one_hot(classes: list[int], n_classes: int) -> Block:

@@ -292,6 +292,9 @@ def _in_decimals(matrix: Rows, right: Rows) -> Rows:
 def _times(left: Rows, right: Rows) -> Rows:
     columns = list(zip(*right, strict=True))
     return [
-        [sum((a * b for a, b in zip(row, column, strict=True) if a and b), Fraction(0)) for column in columns]
+        [
+            sum((a * b for a, b in zip(row, column, strict=True) if a and b), Fraction(0))
+            for column in columns
+        ]
         for row in left
     ]
