@@ -99,7 +99,8 @@ class HarmonicMBO(GraphModel):
         leaning = contrasts(harmonic.scores, labels, prepared.graph)
         first = leaning.argmax(axis=1)
         first[labels.nodes] = labels.classes
-        status, stats = harmonic.status, dict(harmonic.stats)
+        status: Status = harmonic.status
+        stats = dict(harmonic.stats)
         if harmonic.bound is not None:
             bound = contrast_bounds(harmonic.scores, harmonic.bound, labels, prepared.graph)
             is_uncertain = harmonic.reachable & uncertain(leaning, bound, labels)

@@ -92,7 +92,7 @@ class PoissonMBO(PoissonModel):
         stats["n_moved"] = outcome.state.n_moved
         if shares is not None:
             stats["share_miss"] = share_miss(scores[task.reachable], shares)
-        status = poisson.status
+        status: Status = poisson.status
         if outcome.state.is_uncertain.any():
             stats["n_uncertain"] = int(np.count_nonzero(outcome.state.is_uncertain))
             status = first_failure(status, Status.ILL_CONDITIONED)
