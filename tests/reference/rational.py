@@ -78,6 +78,23 @@ def poisson(graph: Graph, labels: Labels) -> Rows:
     return scores
 
 
+def posterior_variance(graph: Graph, labels: Targets, kappa: Fraction) -> list[Fraction | None]:
+    """The diagonal of (L + I_S / kappa)^-1 (C2), labels the ground for 0; None out of reach."""
+    found: list[Fraction | None] = [None] * graph.n_nodes
+    for nodes, on_labels in components(graph, labels):
+        size = range(len(nodes))
+        matrix = laplacian(graph, nodes, Fraction(1))
+        unit = [[Fraction(i == j) for j in size] for i in size]
+        for place in on_labels:
+            if kappa:
+                matrix[place][place] += 1 / kappa
+            else:
+                matrix[place], unit[place] = unit[place], [Fraction(0)] * len(nodes)
+        for place, row in enumerate(solved(matrix, unit)):
+            found[nodes[place]] = row[place]
+    return found
+
+
 def exact_targets(labels: Targets) -> Rows:
     return [[Fraction(value) for value in row] for row in labels.targets().tolist()]
 

@@ -23,6 +23,7 @@ from peewit.solvers.models.lapsvm import LapSVM
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.nearest_neighbor import NearestNeighbor
 from peewit.solvers.models.poisson_mbo import PoissonMBO
+from peewit.solvers.models.posterior_variance import posterior_variance
 from peewit.solvers.models.simple_hfs import SimpleHFS
 from peewit.solvers.models.simplex_machines import LapRLS, SimplexLapSVM
 from peewit.solvers.models.spectral_embedding import spectral_embedding
@@ -247,6 +248,24 @@ def test_points_of_an_embedding_are_those_of_fractions_or_a_status_says_so(seeds
             gram = np.array([[float(value) for value in row] for row in exact])
             largest = np.abs(gram).max()
             np.testing.assert_allclose(points @ points.T, gram, atol=1e-3 * largest, rtol=0.0)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_posterior_variances_are_those_of_fractions(seeds: range, penalty: float) -> None:
+    """Within the noise of their probes, where the graph is not eliminated."""
+    for seed in seeds:
+        case = drawn(seed, SPREADS[seed % len(SPREADS)])
+        found = posterior_variance(case.graph, case.labels, graph_penalty=penalty)
+        assert found.status is Status.CONVERGED
+        kappa = Fraction(penalty) * case.labels.n_labeled
+        exact = rational.posterior_variance(case.graph, case.labels, kappa)
+        for own, right in zip(found.variance.tolist(), exact, strict=True):
+            if right is None or right == 0:
+                assert own == (np.inf if right is None else 0.0), seed
+            else:
+                error = 1e-6 if found.n_probes == 0 else 0.6
+                assert own == pytest.approx(float(right), rel=error, abs=0.0), seed
 
 
 @pytest.mark.parametrize("seeds", SEEDS)
